@@ -146,10 +146,9 @@ class Resource(NamedTuple):
 
 
 def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not any(isinstance(value, tuple) for value in values):
+        return values
     flat: list[Any] = []
     for value in values:
-        if isinstance(value, tuple):
-            flat.extend(value)
-        else:
-            flat.append(value)
+        flat.extend(_flat(value) if isinstance(value, tuple) else (value,))
     return tuple(flat)

@@ -29,7 +29,6 @@ def _allow(resources: tuple[str, ...], *actions: Action) -> tuple[Rule, ...]:
 # grid is.
 _SESSION: Final = (
     *_allow(OWN_CLIENTS, A.CLIENT_CONNECT, A.CLIENTS_READ),
-    *_allow((ANY,), A.SESSION_PING),
     *_allow((f"account:{OWN}",), A.ACCESS_READ),
     *_allow(("grid:*",), A.CLUSTER_READ, A.SETTINGS_READ),
     *_allow(("queue:*",), A.QUEUES_READ),
@@ -43,12 +42,11 @@ _ON_JOBS: Final = (
 # Submits to any queue, and does with its own jobs, results and files what it likes.
 _CLIENT: Final = (
     *_SESSION,
-    *_allow((*OWN_CLIENTS, "queue:*", "exec:*", "batch:*"), A.JOBS_SUBMIT),
+    *_allow((*OWN_CLIENTS, "queue:*", "exec:*"), A.JOBS_SUBMIT),
     *_allow((*OWN_CLIENTS, "queue:*"), *_ON_JOBS),
     *_allow(("group:*",), A.BLOBS_CONNECT, A.READER_CONNECT),
     *_allow(OWN_CLIENTS, A.BLOBS_READ),
-    *_allow((*OWN_CLIENTS, "blob:*"), A.BLOBS_WRITE),
-    *_allow(("blob:*",), A.BLOBS_TRANSFER),
+    *_allow(OWN_CLIENTS, A.BLOBS_WRITE),
     *_allow(("cache:*",), A.CACHES_READ),
     *_allow((f"cache:{OWN}/*",), A.CACHES_WRITE),
 )
@@ -56,8 +54,7 @@ _CLIENT: Final = (
 # Takes whatever it is given, under the fences of its attempts, with the files that those need.
 _WORKER: Final = _allow(
     (ANY,),
-    *(A.WORKER_CONNECT, A.SESSION_PING, A.JOBS_RUN),
-    *(A.BLOBS_CONNECT, A.BLOBS_READ, A.BLOBS_WRITE, A.BLOBS_TRANSFER),
+    *(A.WORKER_CONNECT, A.JOBS_RUN, A.BLOBS_CONNECT, A.BLOBS_READ, A.BLOBS_WRITE),
 )
 
 # Sees everything but the access lists, and changes nothing: a hold keeps history for a reader.
@@ -70,8 +67,6 @@ _READER: Final = (
         *(A.BLOBS_CONNECT, A.BLOBS_READ),
         *(A.CACHES_READ, A.QUEUES_READ, A.CLIENTS_READ, A.WORKERS_READ),
     ),
-    # On a link for blobs a reader goes on with its downloads; it has no upload to go on with.
-    *_allow(("blob:*",), A.BLOBS_TRANSFER),
 )
 
 # Runs the grid: the jobs of all, queues, workers, settings, caches. Who is a member, and who may

@@ -2,7 +2,8 @@
 
 A rule allows or denies an action on a resource. Every resource of a request needs an allow, and one
 matching deny refuses it all: the order of rules, and which role they come from, never matter. A
-request for all of a kind (`client:*`) is refused by a deny on anything of that kind.
+request for all of a kind (`client:*`) or for a part of it (`queue:render.*`, of a worker) is
+refused by a deny on anything in it.
 """
 
 from __future__ import annotations
@@ -80,13 +81,23 @@ def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable
 
 
 def concerns(rule: Rule, account: str, resource: str) -> bool:
-    """Whether a rule speaks of a resource that an account asks for. A deny speaks of all of a kind
-    if it speaks of anything of it: what it denies would be among the answers."""
+    """Whether a rule speaks of a resource that an account asks for. Where that is a pattern itself
+    (all of a kind, the queues of a worker), an allow must speak of all of it, and a deny of any:
+    what it denies would be among what is given."""
     pattern = rule.resource.replace(OWN, account)
     if matches(pattern, resource):
         return True
-    kind, _, name = resource.partition(":")
-    return rule.effect == "deny" and name == ANY and pattern.startswith(f"{kind}:")
+    return rule.effect == "deny" and ANY in resource and may_overlap(pattern, resource)
+
+
+def may_overlap(one: str, other: str) -> bool:
+    """Whether a text may be of both patterns: if not, their ends cannot agree. Some that share none
+    count too, so it is good for denies alone."""
+    head, other_head = one.partition(ANY)[0], other.partition(ANY)[0]
+    if not head.startswith(other_head) and not other_head.startswith(head):
+        return False
+    tail, other_tail = one.rpartition(ANY)[2], other.rpartition(ANY)[2]
+    return tail.endswith(other_tail) or other_tail.endswith(tail)
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -192,6 +192,11 @@ KEYS_PER_ACCOUNT_MAX: Final = 16
 PUBLIC_KEY_BYTES: Final = 32  # Ed25519
 ACCESS_PAGE_ROWS_MAX: Final = 64  # accounts or roles in one answer: the largest still fit
 REFUSALS_PER_NOTE_MAX: Final = 64  # different ones in one entry of the log
+# Decisions of a door: accounts, times the queues, programs and clients that they work with.
+DECISIONS_KEPT_MAX: Final = 65_536
+# Blobs that accounts have given to a leader and no job names yet; older ones are asked for again.
+GIVEN_BLOBS_MAX: Final = 100_000
+BLOB_WRITERS_MAX: Final = 4_096  # of uploads that broke off, who began them
 CACHE_PUTS_MAX: Final = 1_024  # relayed by one leader and not answered by all workers yet
 # How a cache is spread: up to this size all workers fetch it from a member, at once.
 CACHE_DIRECT_BYTES: Final = 4 * 1024 * 1024

@@ -1,8 +1,9 @@
 """The one way in: every message of every accepted link passes here before its handler.
 
 A link may log in first. Its hello says what it is for: it names the principal, together with what
-the link has proved, and chooses the service that takes the messages of the link from then on. What
-the principal may not say ends the link with an error, and nothing else.
+the link has proved, and chooses the service that takes the messages of the link from then on. A
+type that its role may not say ends the link with an error, and nothing else. Where accounts count,
+a guard judges every message by what the account may do: services never ask.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rollq.base.access import LinkRole, Principal
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.repeats import Repeats
 from rollq.net.link import Link
-from rollq.roles.access import MAY_SAY, check, principal_of
+from rollq.roles.access import MAY_SAY, Guard, RefusedError, check, principal_of
 from rollq.roles.login import (
     NOBODY,
     Identity,
@@ -26,8 +27,9 @@ from rollq.roles.login import (
 )
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
+from rollq.wire.features import ACCEPTED, COMPACT
 from rollq.wire.login_messages import LoginMessage
-from rollq.wire.messages import Error
+from rollq.wire.messages import Error, HelloClient, HelloWorker
 
 log = logging.getLogger("rollq.door")
 
@@ -50,6 +52,8 @@ class _Entry(NamedTuple):
     principal: Principal
     service: Service
     may_say: frozenset[type]
+    hello: Message
+    hears_errors: bool
 
 
 class Door:
@@ -58,13 +62,20 @@ class Door:
     Args:
         services: By role; a link of any other role is refused.
         logins: What links are judged by. None: nobody logs in here, and nobody is asked to.
+        guard: Judges messages by accounts. None: who is let in may do whatever its role may.
     """
 
     def __init__(
-        self, services: Mapping[LinkRole, Service], logins: LoginSetup | None = None
+        self,
+        services: Mapping[LinkRole, Service],
+        logins: LoginSetup | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._services = services
         self._logins = logins
+        self._guard = guard
+        # What came before the guard can judge it, of links that are not read meanwhile.
+        self._waiting: dict[Link, list[Message]] = {}
         self._entries: dict[Link, _Entry] = {}  # from the hello until the link is closed
         # From the first message of a login until the hello: how far it is, or what came of it.
         self._arriving: dict[Link, LoginMachine | Identity] = {}
@@ -72,6 +83,9 @@ class Door:
 
     def messages(self, link: Link, messages: list[Message]) -> None:
         """Messages came on a link."""
+        if link in self._waiting:
+            self._waiting[link] += messages
+            return
         message = messages[0]
         try:
             known = self._entries.get(link)
@@ -87,14 +101,38 @@ class Door:
         except RemoteError as error:
             self._refuse(link, message, error)
             return
+        if self._guard is not None:
+            if self._guard.must_wait(entry.principal):
+                self._waiting[link] = messages
+                link.pause()
+                return
+            messages = self._judged(link, entry, messages, self._guard)
+            if not messages:
+                return
         if known is None:  # only now: a service is not told the end of a link that it never heard
+            entry = _renamed(entry, messages[0])
             self._entries[link] = entry
             self._arriving.pop(link, None)
         entry.service.hear(link, messages, entry.principal)
 
+    def go_on(self) -> None:
+        """Hand on what waited, as far as it can be judged now."""
+        for link, messages in list(self._waiting.items()):
+            del self._waiting[link]
+            link.resume()
+            link.hand_over(messages)
+
+    def judge_again(self) -> None:
+        """The rules have changed: end the links of those who may not be here any more."""
+        if self._guard is None:
+            return
+        for link, entry in list(self._entries.items()):
+            self._judged(link, entry, [entry.hello], self._guard)
+
     def closed(self, link: Link, reason: str) -> None:
         """A link is gone."""
         self._arriving.pop(link, None)
+        self._waiting.pop(link, None)
         entry = self._entries.pop(link, None)
         if entry is not None:
             entry.service.closed(link, reason)
@@ -133,7 +171,27 @@ class Door:
                 raise LoginFailedError("", "a hello before the proof")
             identity = identify(self._logins, principal.role, arrived, link.certificate)
             principal = principal._replace(**identity._asdict())
-        return _Entry(principal, service, MAY_SAY[principal.role])
+        return _Entry(principal, service, MAY_SAY[principal.role], hello, _hears_errors(hello))
+
+    def _judged(
+        self, link: Link, entry: _Entry, messages: list[Message], guard: Guard
+    ) -> list[Message]:
+        """What of the messages is let in; whoever sent the others is told."""
+        principal = entry.principal
+        taken: list[Message] = []
+        for message in messages:
+            try:
+                judged = guard.judge(principal, message)
+                if judged is not message and isinstance(judged, HelloClient):
+                    principal = principal._replace(name=judged.client_id)
+                taken.append(judged)
+            except RefusedError as refused:
+                for answer in refused.answers if entry.hears_errors else refused.plain_answers:
+                    link.send(answer)
+                if refused.why:
+                    link.close(refused.why)
+                    return []
+        return taken
 
     def _refuse(self, link: Link, message: Message, error: RemoteError) -> None:
         if isinstance(error, LoginFailedError):
@@ -148,3 +206,17 @@ class Door:
         line = self._failed.line(host, text, int(link.loop.time() * 1000))
         if line:
             log.warning("%s", line)
+
+
+def _hears_errors(hello: Message) -> bool:
+    """Whether the peer reads Error: one of the legacy protocol does not."""
+    if isinstance(hello, HelloClient | HelloWorker):
+        return ACCEPTED in hello.features or COMPACT in hello.features
+    return True
+
+
+def _renamed(entry: _Entry, hello: Message) -> _Entry:
+    """A link whose hello the guard gave a name."""
+    if hello is entry.hello or not isinstance(hello, HelloClient):
+        return entry
+    return entry._replace(principal=entry.principal._replace(name=hello.client_id), hello=hello)

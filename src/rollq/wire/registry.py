@@ -130,17 +130,30 @@ GROUP = (Resource(K.GROUP),)
 JOB = (Resource(K.JOB, "job_id"),)
 JOBS = (Resource(K.JOB, "job_ids"),)
 DIGEST = (Resource(K.BLOB, "digest"),)
-SUBMITTED = (
+CLIENT = Resource(K.CLIENT, "client_id")
+BATCH = (CLIENT,)  # a batch is its client's
+
+
+# A submit: whose jobs they are, where they go, and what they can read.
+SHARED = (
+    CLIENT,
     Resource(K.QUEUE, "subject"),
     Resource(K.EXEC, "exec_name"),
+    Resource(K.CACHE, "caches", Action.CACHES_READ),
     Resource(K.SECRET, "options.secrets.name", Action.SECRETS_USE),
 )
+SUBMITTED = (*SHARED, Resource(K.BLOB, "blobs.digest", Action.BLOBS_READ))
+BULK = (*SHARED, Resource(K.BLOB, "items.blobs.digest", Action.BLOBS_READ))
+# Jobs of a group that are to run again have no queue and no files: their ids are what is named.
 STAGED = (
+    CLIENT,
     Resource(K.QUEUE, "groups.queue"),
     Resource(K.EXEC, "groups.exec_name"),
+    Resource(K.CACHE, "groups.caches", Action.CACHES_READ),
     Resource(K.SECRET, "groups.options.secrets.name", Action.SECRETS_USE),
+    Resource(K.BLOB, "groups.blobs.digest", Action.BLOBS_READ),
+    Resource(K.JOB, "groups.job_ids", Action.JOBS_REDRIVE),
 )
-BATCH = (Resource(K.BATCH, "batch_key"), Resource(K.CLIENT, "client_id"))
 
 OURS = frozenset({COMPACT})
 WITH_ACCEPTED = OURS | {ACCEPTED}
@@ -163,12 +176,12 @@ ROWS: Final = (
         m.HelloClient,
         FROM_CLIENT,
         Action.CLIENT_CONNECT,
-        (Resource(K.CLIENT, "client_id"),),
+        (CLIENT,),
         phase=Phase.HELLO,
         refusal=ErrorCode.BAD_HANDSHAKE,
     ),
     Row(1, m.SubmitJob, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, request_id="job_id"),
-    Row(33, m.SubmitBulk, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id=ASKED),
+    Row(33, m.SubmitBulk, FROM_CLIENT, Action.JOBS_SUBMIT, BULK, OURS, request_id=ASKED),
     Row(34, m.SubmitArray, FROM_CLIENT, Action.JOBS_SUBMIT, SUBMITTED, OURS, request_id="array_id"),
     Row(
         50,
@@ -185,14 +198,15 @@ ROWS: Final = (
         s.StageJobs,
         FROM_CLIENT,
         Action.JOBS_SUBMIT,
-        (*BATCH, *STAGED),
+        STAGED,
         OURS,
         request_id=ASKED,
     ),
     Row(97, s.CommitBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
     Row(98, s.DropBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
     Row(35, m.Cancel, FROM_CLIENT, Action.JOBS_CANCEL, JOBS, OURS, request_id=ASKED),
-    Row(36, m.Confirm, FROM_CLIENT, Action.RESULTS_CONFIRM, JOBS, OURS),
+    # Of the jobs that it names, those of the session's client are confirmed, and no others.
+    Row(36, m.Confirm, FROM_CLIENT, Action.RESULTS_CONFIRM, SESSION, OURS),
     Row(
         37, m.Query, FROM_CLIENT, Action.QUERY, (Resource(K.VIEW, "what"),), OURS, request_id=ASKED
     ),
@@ -225,7 +239,7 @@ ROWS: Final = (
         request_id=ASKED,
     ),
     Row(46, m.Ping, FROM_EITHER, Action.SESSION_PING, SESSION, WITH_ALIVE),
-    # --- a worker speaks
+    # --- a worker speaks; which attempts it may speak of is a matter of their fences
     Row(
         10,
         m.HelloWorker,
@@ -240,21 +254,21 @@ ROWS: Final = (
         m.Holdings,
         FROM_WORKER,
         Action.WORKER_CONNECT,
-        (Resource(K.JOB, "holding.job_id"),),
+        SESSION,
         OURS | {HOLDINGS},
         phase=Phase.MORE,
         refusal=ErrorCode.BAD_HANDSHAKE,
     ),
     Row(4, m.Credit, FROM_WORKER, Action.JOBS_RUN, SESSION, refusal=ErrorCode.BAD_CREDIT),
-    Row(3, m.AckJob, FROM_WORKER, Action.JOBS_RUN, JOB, request_id="job_id"),
-    Row(53, u.AckRun, FROM_WORKER, Action.JOBS_RUN, (Resource(K.JOB, "acks.job_id"),), WITH_RUNS),
-    Row(40, m.Nack, FROM_WORKER, Action.JOBS_RUN, JOB, WITH_LEASE, request_id="job_id"),
+    Row(3, m.AckJob, FROM_WORKER, Action.JOBS_RUN, SESSION, request_id="job_id"),
+    Row(53, u.AckRun, FROM_WORKER, Action.JOBS_RUN, SESSION, WITH_RUNS),
+    Row(40, m.Nack, FROM_WORKER, Action.JOBS_RUN, SESSION, WITH_LEASE, request_id="job_id"),
     Row(
         42,
         m.Heartbeat,
         FROM_WORKER,
         Action.JOBS_RUN,
-        (Resource(K.JOB, "holding.job_id"),),
+        SESSION,
         WITH_LEASE,
     ),
     Row(
@@ -262,7 +276,7 @@ ROWS: Final = (
         m.Announce,
         FROM_WORKER,
         Action.JOBS_RUN,
-        (Resource(K.EXEC, "added"),),
+        SESSION,
         OURS | {PROGRAMS},
     ),
     Row(44, m.Goodbye, FROM_WORKER, Action.JOBS_RUN, SESSION, WITH_LEASE, closes=FROM_WORKER),
@@ -271,7 +285,7 @@ ROWS: Final = (
         m.CacheAck,
         (*FROM_WORKER, *TO_CLIENT),
         Action.JOBS_RUN,
-        (Resource(K.CACHE),),
+        SESSION,
         request_id=ASKED,
     ),
     Row(83, o.OutputChunk, (*FROM_WORKER, *TO_CLIENT), Action.JOBS_RUN, SESSION, OURS),
@@ -354,7 +368,7 @@ ROWS: Final = (
     ),
     Row(71, b.BlobAsk, BLOB_ASKED, Action.BLOBS_READ, (Resource(K.BLOB, "digests"),)),
     Row(72, b.BlobHave, BLOB_TOLD, Action.ANSWER, SESSION),
-    Row(73, b.BlobPut, BLOB_ASKED, Action.BLOBS_WRITE, DIGEST),
+    Row(73, b.BlobPut, BLOB_ASKED, Action.BLOBS_WRITE, SESSION),
     Row(74, b.BlobGo, BLOB_TOLD, Action.ANSWER, DIGEST),
     Row(75, b.BlobChunk, (*BLOB_ASKED, *BLOB_TOLD), Action.BLOBS_TRANSFER, DIGEST),
     Row(76, b.BlobStored, BLOB_TOLD, Action.ANSWER, DIGEST),
@@ -384,6 +398,7 @@ ROWS: Final = (
         request_id=ASKED,
     ),
     Row(93, r.TableTold, READ_TOLD, Action.ANSWER, SESSION),
+    # The part is one of a table.
     Row(94, r.PartAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE),), request_id=ASKED),
     Row(95, r.ResultsAsk, READ_ASKED, Action.RESULTS_READ, JOBS, request_id=ASKED),
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rollq.base.access import Action
+from rollq.grid.pages import JobFilter
 from rollq.roles.member.leader import reads
 from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
 from rollq.roles.member.leader.reads import VIEWS, ViewRow
@@ -39,13 +40,19 @@ def test_a_verb_has_bounds_and_a_resource(verb: Verb) -> None:
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
 def test_a_view_names_its_resource_by_its_key(view: ViewRow) -> None:
+    resources = (view.resource, *view.also)
+    if KEYS[view.key] == "filter":  # its fields, or all there is
+        names = set(JobFilter.__struct_fields__)
+        assert all(not one.field or one.field in names for one in resources)
+        return
     query = Query(JOB, "a view", b"key")
-    assert view.resource.names_in(query) in ((), (b"key",))
+    assert all(one.names_in(query) in ((), (b"key",)) for one in resources)
     assert not view.resource.field or KEYS[view.key] in ("id", "name")
 
 
 def test_every_action_is_asked_for_somewhere() -> None:
     asked = {row.action for row in ROWS}
+    asked |= {one.action for row in ROWS for one in row.resources if one.action is not None}
     asked |= {verb.action for verb in VERBS.values()} | {view.action for view in VIEWS.values()}
     assert asked == set(Action)
 

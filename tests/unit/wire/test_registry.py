@@ -84,12 +84,12 @@ def test_the_resources_of_a_message_can_be_told(sample: msgspec.Struct) -> None:
 
 
 def test_resources_are_found_within_tuples_of_structs() -> None:
-    held = [sample for sample in SAMPLES if isinstance(sample, messages.Heartbeat)]
-    for beat in held:
-        (resource,) = ROW_OF[messages.Heartbeat].resources
-        assert resource.names_in(beat) == tuple(ref.job_id for ref in beat.holding)
-    assert any(beat.holding for beat in held)
-    assert Resource(ResourceKind.GRID).names_in(held[0]) == ()
+    bulks = [sample for sample in SAMPLES if isinstance(sample, messages.SubmitBulk)]
+    for bulk in bulks:
+        digests = Resource(ResourceKind.BLOB, "items.blobs.digest").names_in(bulk)
+        assert digests == tuple(blob.digest for item in bulk.items for blob in item.blobs)
+    assert any(item.blobs for bulk in bulks for item in bulk.items)
+    assert Resource(ResourceKind.GRID).names_in(bulks[0]) == ()
 
 
 def test_secrets_of_a_job_are_resources_of_its_submit() -> None:
@@ -103,7 +103,8 @@ def test_secrets_of_a_job_are_resources_of_its_submit() -> None:
     assert set(found) == {"SubmitJob", "SubmitBulk", "SubmitArray", "SubmitRun", "StageJobs"}
     assert all(("db", "site.pem") in names for names in found.values())
     plain = next(one for one in submits if isinstance(one, messages.SubmitJob))
-    named = ROW_OF[messages.SubmitJob].resources[-1]
+    kinds = {one.kind: one for one in ROW_OF[messages.SubmitJob].resources}
+    named = kinds[ResourceKind.SECRET]
     assert named.names_in(msgspec.structs.replace(plain, options=None)) == ()
 
 

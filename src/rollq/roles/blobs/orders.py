@@ -34,11 +34,13 @@ class GetSizes(Order, frozen=True):
 
 
 class Begin(Order, frozen=True):
-    """Make ready to write a blob. Answer: `begun`, or `failed`."""
+    """Make ready to write a blob. Answer: `begun`, or `failed`. With `proves` whoever gives it is
+    asked for all of its bytes, also if it is here."""
 
     number: int
     digest: Digest
     size: int
+    proves: bool = False
 
 
 class Write(Order, frozen=True):

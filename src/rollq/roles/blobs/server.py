@@ -20,6 +20,7 @@ from rollq.base.limits import (
     BLOB_ALIVE_MS,
     BLOB_DOWNLOADS_MAX,
     BLOB_UPLOADS_MAX,
+    BLOB_WRITERS_MAX,
 )
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
@@ -53,6 +54,16 @@ class Store(Protocol):
         """Read it."""
 
 
+class Writers(dict[Digest, str]):
+    """Who brought what there is of blobs that are not whole; the oldest are forgotten, and bring it
+    again. Used on threads, by one at a time for each blob."""
+
+    def __setitem__(self, digest: Digest, account: str) -> None:
+        if len(self) >= BLOB_WRITERS_MAX:
+            self.pop(next(iter(self)), None)
+        super().__setitem__(digest, account)
+
+
 class BlobServer:
     """All links for blobs of one listener. `start` and `stop` may be called twice.
 
@@ -66,6 +77,10 @@ class BlobServer:
             before a client or worker is told that there is none.
         relay: Passes a blob that a client or worker gives on to others while it comes: told its
             digest, its size, and how much of it is here. None if that need not be.
+
+    Attributes:
+        on_proved: Told of an account that had to prove to have a blob, and has.
+        writers: Who brought what there is of blobs that are not whole.
     """
 
     def __init__(
@@ -86,6 +101,8 @@ class BlobServer:
         # Who fetches a blob from elsewhere takes part as well, so that it does not come twice.
         self.uploads: Turns[Digest, object] = Turns(BLOB_UPLOADS_MAX)
         self.downloads: Turns[object, object] = Turns(BLOB_DOWNLOADS_MAX)
+        self.writers = Writers()
+        self.on_proved: Callable[[str, Digest], None] = lambda account, digest: None
         self._greet = greet
         self._sessions: dict[Link, ServerSession] = {}
         self._healing: dict[Digest, asyncio.Task[None]] = {}
@@ -116,7 +133,7 @@ class BlobServer:
         """Everything that comes on a link for blobs, its hello first."""
         session = self._sessions.get(link)
         if session is None:
-            self._welcome(link, messages[0])
+            self._welcome(link, messages[0], principal)
         else:
             session.hear(messages)
 
@@ -126,6 +143,11 @@ class BlobServer:
         if session is not None:
             log.debug("blobs: %s is gone: %s", link.address, reason)
             session.end()
+
+    def proved(self, account: str, digest: Digest) -> None:
+        """An account has shown to have all bytes of a blob."""
+        self.writers.pop(digest, None)
+        self.on_proved(account, digest)
 
     def healing(self, digest: Digest) -> asyncio.Task[None] | None:
         """What is being done for a blob that is missed or doubted, if anything is."""
@@ -163,7 +185,7 @@ class BlobServer:
             if session.who == MEMBER and session.machine.is_given:
                 link.abort("another member leads now")
 
-    def _welcome(self, link: Link, hello: Message) -> None:
+    def _welcome(self, link: Link, hello: Message, principal: Principal) -> None:
         if self._pool is None or not isinstance(hello, HelloBlobs):
             link.close("no blobs are served")
             return
@@ -173,7 +195,9 @@ class BlobServer:
             link.close("it is not served here")
             return
         packs = ZSTD in greeting.features
-        self._sessions[link] = ServerSession(self, link, self._pool, packs=packs, who=hello.who)
+        self._sessions[link] = ServerSession(
+            self, link, self._pool, packs=packs, who=hello.who, account=principal.account
+        )
         if self._timer is None:
             self._tick_later()
 

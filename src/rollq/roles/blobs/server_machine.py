@@ -43,6 +43,11 @@ from rollq.wire.blob_messages import (
 from rollq.wire.fields import MessageId
 
 
+class ProvingPut(BlobPut, frozen=True, gc=False, tag=73):
+    """A put of somebody who must prove to have the blob, since to know its digest is not to have
+    it. Never on the wire: whoever judges puts makes one of it."""
+
+
 class ServerMachine(Machine):
     """The end that was dialled: it stores what is put and hands out what it has."""
 
@@ -186,7 +191,9 @@ class ServerMachine(Machine):
             return
         arrival = Arrival(self._next_number(), digest, message.size)
         self._puts[digest] = self._arrivals[arrival.number] = arrival
-        self._orders.append(Begin(arrival.number, digest, message.size))
+        self._orders.append(
+            Begin(arrival.number, digest, message.size, isinstance(message, ProvingPut))
+        )
 
     def _chunk(self, message: BlobChunk) -> None:
         arrival = self._puts.get(message.digest)
@@ -251,6 +258,7 @@ def _too_many() -> StateError:
 SERVER_HEARS: Final[dict[type, Callable[[ServerMachine, Any], None]]] = {
     BlobAsk: ServerMachine._asked,
     BlobPut: ServerMachine._put,
+    ProvingPut: ServerMachine._put,
     BlobChunk: ServerMachine._chunk,
     BlobGet: ServerMachine._get,
     BlobMore: ServerMachine._more,

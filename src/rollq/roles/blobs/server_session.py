@@ -13,7 +13,7 @@ from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.net.link import Link
-from rollq.roles.blobs.carrier import Carrier, as_rollq_error
+from rollq.roles.blobs.carrier import Carrier, Sink, as_rollq_error
 from rollq.roles.blobs.orders import (
     AnyOrder,
     Begin,
@@ -24,6 +24,7 @@ from rollq.roles.blobs.orders import (
     GetSizes,
     Open,
 )
+from rollq.roles.blobs.proving import ProvingSink
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.store.blobs.failures import blob_missing
@@ -43,12 +44,21 @@ class ServerSession(Carrier):
     machine: ServerMachine
 
     def __init__(
-        self, server: BlobServer, link: Link, pool: ThreadPoolExecutor, *, packs: bool, who: str
+        self,
+        server: BlobServer,
+        link: Link,
+        pool: ThreadPoolExecutor,
+        *,
+        packs: bool,
+        who: str,
+        account: str = "",
     ) -> None:
         super().__init__(link, ServerMachine(), pool, packs=packs, pace=server.pace)
         self._server = server
         self.who = who
         self._is_member = who == MEMBER
+        self._account = account
+        self._proofs: dict[int, Digest] = {}  # what comes in whole as a proof
         self._digests: dict[int, Digest] = {}
         self._waits: dict[int, asyncio.Task[None]] = {}
         self._relays: dict[int, Relay] = {}
@@ -119,6 +129,9 @@ class ServerSession(Carrier):
 
     def _begin(self, order: Begin) -> None:
         def task() -> int:
+            if order.proves:
+                self.things[order.number] = proving = self._proving(order)
+                return proving.offset
             if self._server.store.size(order.digest) != order.size:
                 sink = self._server.store.begin(order.digest, order.size)
                 self.things[order.number] = sink
@@ -129,12 +142,25 @@ class ServerSession(Carrier):
             self.machine.begun(order.number, offset)
             if offset == COMPLETE:
                 self.close(order.number)  # nothing is written: others may have the turn
-            elif self._server.relay is not None and not self._is_member:
+            elif self._server.relay is not None and not self._is_member and not order.proves:
                 relay = self._server.relay(order.digest, order.size, offset)
                 if relay is not None:
                     self._relays[order.number] = relay
 
+        if order.proves:
+            self._proofs[order.number] = order.digest
         self.work(order.number, order.digest, task, begun)
+
+    def _proving(self, order: Begin) -> Sink:
+        """Where the bytes of somebody go who must show to have them all. What an account brought
+        itself before counts, as long as nobody else went on with it."""
+        store, writers = self._server.store, self._server.writers
+        if store.size(order.digest) is not None:
+            return ProvingSink(order.digest, order.size, None)
+        sink = store.begin(order.digest, order.size)
+        is_own = writers.get(order.digest) == self._account
+        writers[order.digest] = self._account
+        return sink if is_own else ProvingSink(order.digest, order.size, sink)
 
     def _open(self, order: Open, healed: asyncio.Task[None] | None) -> None:
         """Open it, or have it healed first, and then open it whatever came of that."""
@@ -188,6 +214,9 @@ class ServerSession(Carrier):
 
     def _committed(self, number: int, _: None) -> None:
         self._relays.pop(number, None)  # followers get the rest all the same
+        proved = self._proofs.pop(number, None)
+        if proved is not None:
+            self._server.proved(self._account, proved)
         self.machine.committed(number)
         # Another upload of the same blob need not wait for all the copies.
         self.close(number)
@@ -204,6 +233,7 @@ class ServerSession(Carrier):
         self.pump()
 
     def _close(self, number: int) -> None:
+        self._proofs.pop(number, None)
         relay = self._relays.pop(number, None)
         if relay is not None:
             relay.end()

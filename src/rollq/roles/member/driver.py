@@ -132,6 +132,12 @@ class Driver:
         return self._leading_term != 0
 
     @property
+    def is_about_to_lead(self) -> bool:
+        """Whether what sessions say waits: this member may be elected, and has not applied all
+        that was committed before."""
+        return not self.leading and self._holds
+
+    @property
     def _holds(self) -> bool:
         """Whether no better answer than waiting can be given to a client: this member is about to
         lead (one that is the whole group is from its start), the group is just coming together, or

@@ -17,19 +17,24 @@ import time
 from functools import partial
 from pathlib import Path
 
-from rollq.base.access import LinkRole
+from rollq.base.access import LinkRole, Principal
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.limits import STOP_MS_MAX, TURNS_MS_MAX
+from rollq.base.repeats import Repeats
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
+from rollq.roles.access import Decisions
 from rollq.roles.door import Door
 from rollq.roles.login import LoginSetup
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.early_links import EarlyLinks
+from rollq.roles.member.guard.given import GivenBlobs
+from rollq.roles.member.guard.guard import AccountGuard
+from rollq.roles.member.guard.targets import Targets
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -50,6 +55,7 @@ from rollq.roles.member.tables.exports import remove_exports
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.roles.service import SystemJitter
+from rollq.security.mode import Mode
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.login_messages import NONCE_BYTES
@@ -91,6 +97,8 @@ class MemberNode:
         self._door: Door | None = None  # once it serves
         self._early = EarlyLinks()  # until then
         self._status_log = StatusLog()
+        self._refusals = Repeats()
+        self._rules_version = 0
         self._turn_due = False
         self._working = False
         self._ticker: asyncio.TimerHandle | None = None
@@ -137,11 +145,12 @@ class MemberNode:
             LoginSetup(
                 self.setup.auth,
                 self.setup.group,
-                accounts=dict,
+                accounts=lambda: driver.state.access.accounts,
                 now_ms=driver.time.now_ms,
                 draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
                 tls=self.setup.tls,
             ),
+            None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )
         self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
@@ -170,6 +179,31 @@ class MemberNode:
         await self._shut("the member stops")
 
     # --- inputs
+
+    def _guard(self, driver: Driver, blobs: MemberBlobs) -> AccountGuard:
+        """Judges what accounts may do here."""
+        given = GivenBlobs(self.setup.blobs.lease_ms, blobs.now_ms)
+        blobs.server.on_proved = lambda account, digest: given.add(digest, account)
+        leader = driver.leader_state
+        targets = Targets(
+            lambda: driver.state,
+            pending=leader.proposals.commands,
+            queue_named=leader.addressing.queue_meant,
+            table_of=self._readers.table_of,
+            given=given,
+        )
+        decisions = Decisions(lambda: driver.state.access, self._refused)
+        return AccountGuard(
+            decisions, targets, lambda: driver.is_about_to_lead, jitter=SystemJitter()
+        )
+
+    def _refused(self, principal: Principal, action: str, resource: str) -> None:
+        """Somebody asked for what they may not do."""
+        kind = f"{principal.account} {action} {resource}"
+        text = f"{principal.address}: {principal.account!a} may not do {action} on {resource!a}"
+        line = self._refusals.line(kind, text, int(self._loop.time() * 1000))
+        if line:
+            log.warning("%s", line)
 
     def _knows_worker(self, worker_id: WorkerId) -> bool:
         """Whether the group has opened this worker, and not given it up."""
@@ -241,11 +275,23 @@ class MemberNode:
         except Exception as error:
             self._fail(error)
             return
+        self._follow_rules(driver)
         self._status_log.tell(driver.raft)
         self._status_log.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         self._sessions.maybe_resume()
+
+    def _follow_rules(self, driver: Driver) -> None:
+        """Judge anew what was judged by older rules, and what had to wait."""
+        if self._door is None or self.setup.auth is Mode.OFF:
+            return
+        version = driver.state.access.version
+        if version != self._rules_version:
+            self._rules_version = version
+            self._door.judge_again()
+        if not driver.is_about_to_lead:
+            self._door.go_on()
 
     def _run(self, work: Work) -> None:
         """On the persist thread."""

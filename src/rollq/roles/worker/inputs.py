@@ -17,6 +17,7 @@ from msgspec import UNSET
 
 from rollq.base.digests import Digest, digest_from_text
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.jobs import BlobRef
 from rollq.base.names import Parts, checked_name, checked_tree
 from rollq.store.descriptors import write_all
 from rollq.store.safe_dir import SafeDir
@@ -70,6 +71,23 @@ def checked_inputs(files: tuple[InputFile, ...]) -> list[Input]:
                 f"the input {file.name[:64]!a} is in a cache that this worker does not have",
             )
     return inputs
+
+
+def check_named(inputs: Sequence[Input], blobs: Sequence[BlobRef]) -> None:
+    """Refuse an input that is a blob which the job does not refer to: only of those that it does
+    somebody has seen that its client may read them, and this worker holds those of others too.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD.
+    """
+    named = {blob.digest for blob in blobs}
+    for one in inputs:
+        if one.content is None and one.digest not in named:
+            raise RemoteError(
+                ErrorCode.BAD_PAYLOAD,
+                f"the input {'/'.join(one.parts)[:64]!a} is a blob that the job does not refer to",
+                "name it among the blobs of the job",
+            )
 
 
 def place_input(

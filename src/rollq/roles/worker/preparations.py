@@ -20,7 +20,14 @@ from rollq.roles.service import end_tasks
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.execs import not_allowed
-from rollq.roles.worker.inputs import Input, Linked, Stamps, checked_inputs, place_all
+from rollq.roles.worker.inputs import (
+    Input,
+    Linked,
+    Stamps,
+    check_named,
+    checked_inputs,
+    place_all,
+)
 from rollq.store.safe_dir import SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -134,7 +141,7 @@ class Preparations:
 
     async def _prepare(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
         try:
-            inputs, program = self._inputs(request)
+            inputs, program = self._inputs(request, job.blobs)
             fetched_bytes = await self._blobs.bring(job.blobs)
             prepared = await self._place(job, request, inputs, program)
         except Exception as error:  # whatever it is, the job must not stay here for ever
@@ -149,9 +156,12 @@ class Preparations:
         self._ready[ref] = prepared._replace(fetched_bytes=fetched_bytes, held_bytes=held_bytes)
         self._on_ready(ref)
 
-    def _inputs(self, request: JobRequest) -> tuple[list[Input], bytes | None]:
+    def _inputs(
+        self, request: JobRequest, blobs: tuple[BlobRef, ...]
+    ) -> tuple[list[Input], bytes | None]:
         inputs = checked_inputs(request.files) if request.files else []
         if request.exec_digest is UNSET:
+            check_named(inputs, blobs)
             return inputs, None
         if not self._allows_execs:
             raise not_allowed(request.exec_name)
@@ -161,6 +171,7 @@ class Preparations:
                 ErrorCode.BAD_PAYLOAD, f"a program cannot be put in place as {name[:64]!a}"
             )
         inputs.append(Input((name,), None, digest_from_text(request.exec_digest), True))
+        check_named(inputs, blobs)
         return inputs, os.fsencode(f"./{name}")
 
     async def _place(

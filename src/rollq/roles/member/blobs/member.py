@@ -60,13 +60,11 @@ class MemberBlobs:
         self._credentials = setup.credentials
         self._tls = setup.tls
         self._driver = driver
-        self._now_ms = steady_clock()
-        self._started_ms = self._now_ms()
+        self.now_ms = steady_clock()
+        self._started_ms = self.now_ms()
         self._state = driver.state
         self._store, keeper = self._open(state_dir / FOLDER)
-        self._member_store = MemberBlobStore(
-            self._store, keeper, self._setup.lease_ms, self._now_ms
-        )
+        self._member_store = MemberBlobStore(self._store, keeper, self._setup.lease_ms, self.now_ms)
         self._pace = Pace(self._is_busy)
         self.server = BlobServer(
             self._member_store,
@@ -78,7 +76,7 @@ class MemberBlobs:
         )
         self._majority = MajorityBlobs()
         self.knowledge = GroupKnowledge(
-            self._majority, lambda: driver.state, self._voter_ids, self._now_ms, self._look_for
+            self._majority, lambda: driver.state, self._voter_ids, self.now_ms, self._look_for
         )
         self._keeper = keeper
         self._term_seen = 0
@@ -118,7 +116,7 @@ class MemberBlobs:
                 copies=self._copies,
                 may_evict=self._may_evict,
                 lost=self._majority.forget,
-                now_ms=self._now_ms,
+                now_ms=self.now_ms,
             )
             self._care.start()
         self.server.start()
@@ -149,7 +147,7 @@ class MemberBlobs:
         applied_index = self._driver.state.applied_index
         if applied_index != self._applied_index:
             self._applied_index = applied_index
-            self._busy_until_ms = self._now_ms() + BUSY_MS
+            self._busy_until_ms = self.now_ms() + BUSY_MS
         if self._keeper is not None:
             self._follow_state(self._keeper)
 
@@ -225,11 +223,11 @@ class MemberBlobs:
         if state is not self._state:  # a snapshot of the leader's took its place
             self._state = state
             state.blob_news = []
-            keeper.repin(((digest, 1) for digest in state.blobs), self._now_ms())
+            keeper.repin(((digest, 1) for digest in state.blobs), self.now_ms())
             lacks = True
         elif state.blob_news:
             news, state.blob_news = state.blob_news, []
-            now_ms = self._now_ms()
+            now_ms = self.now_ms()
             for digest, is_referred_to in news:
                 if is_referred_to:
                     keeper.pin(digest)
@@ -248,7 +246,7 @@ class MemberBlobs:
         return (
             is_settled
             and self._driver.state.applied_index >= raft.commit
-            and self._now_ms() >= self._started_ms + self._setup.lease_ms
+            and self.now_ms() >= self._started_ms + self._setup.lease_ms
         )
 
     # --- what the server asks
@@ -286,7 +284,7 @@ class MemberBlobs:
 
     def _is_busy(self) -> bool:
         """Whether commands were applied a moment ago: jobs come and go. On any thread."""
-        return self._now_ms() < self._busy_until_ms
+        return self.now_ms() < self._busy_until_ms
 
     # --- what the leader promises
 
@@ -314,7 +312,7 @@ class MemberBlobs:
             task.exception()  # told to whoever waits, if anybody does
 
     async def _spread(self, digest: Digest) -> None:
-        until_ms = self._now_ms() + self._setup.lease_ms // 2
+        until_ms = self.now_ms() + self._setup.lease_ms // 2
         voters = self._voter_ids()
         size = await self._on_pool(lambda: self._member_store.size(digest))
         if self._keeper is not None:

@@ -45,12 +45,20 @@ class Addressing:
         of a known one."""
         queue = queue_named(subject)
         self.spellings.note(queue, subject)
-        if SEPARATOR in queue and queue.rpartition(SEPARATOR)[2] in self.workers:
-            group, _, last = queue.rpartition(SEPARATOR)
+        group = self.queue_meant(subject) if SEPARATOR in queue else queue
+        if group != queue:
+            last = queue.rpartition(SEPARATOR)[2]
             return group, replace(options or DEFAULT_OPTIONS, worker_name=last)
         if options is not None and options.worker_name:
             options = replace(options, worker_name=fold(options.worker_name))
         return queue, options
+
+    def queue_meant(self, subject: str) -> str:
+        """The queue that a subject names: what is before the name of a known worker, if there is
+        one."""
+        queue = queue_named(subject)
+        group, _, last = queue.rpartition(SEPARATOR)
+        return group if group and last in self.workers else queue
 
 
 class WorkerNames:

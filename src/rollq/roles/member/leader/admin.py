@@ -188,7 +188,7 @@ class AdminRequests:
                 f"unknown action {message.action[:64]!r}",
                 f"use one of: {' '.join(VERBS)}",
             )
-        verb.handle(self, session, message, _decode(message.arguments, verb.arguments))
+        verb.handle(self, session, message, decode_arguments(message.arguments, verb.arguments))
 
     def propose(self, session: ClientSession, message: Admin, command: commands.Command) -> None:
         """Let the group agree on a command; the answer comes once it is applied."""
@@ -260,12 +260,14 @@ class Verb(NamedTuple):
         action: What it is to an access check.
         resource: Where the arguments name what it is on.
         handle: Does it, with the arguments.
+        also: What it is on beside that.
     """
 
     arguments: type[msgspec.Struct]
     action: Action
     resource: Resource
     handle: Handler
+    also: tuple[Resource, ...] = ()
 
 
 def _command(make: Callable[[Any, ClientId], commands.Command]) -> Handler:
@@ -311,7 +313,11 @@ VERBS: Final[dict[str, Verb]] = {
         *(HintsArguments, Action.SETTINGS_WRITE, Resource(K.EXEC, "hints.exec_name")),
         _command(lambda wanted, by: commands.SetHints(wanted.hints, by)),
     ),
-    "put_cache": Verb(PutCacheArguments, Action.CACHES_WRITE, CACHE, AdminRequests.put_cache),
+    "put_cache": Verb(
+        *(PutCacheArguments, Action.CACHES_WRITE, CACHE),
+        AdminRequests.put_cache,
+        (Resource(K.BLOB, "entries.blob.digest", Action.BLOBS_READ),),
+    ),
     "remove_cache": Verb(
         RemoveCacheArguments, Action.CACHES_WRITE, CACHE, AdminRequests.remove_cache
     ),
@@ -353,7 +359,12 @@ VERBS: Final[dict[str, Verb]] = {
 }
 
 
-def _decode(arguments: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
+def decode_arguments(arguments: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
+    """The arguments of a verb.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD, or as their bounds say.
+    """
     try:
         decoded = msgspec.msgpack.decode(arguments, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

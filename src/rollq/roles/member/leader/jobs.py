@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeAlias
 
 from rollq.base.errors import RollqError
 from rollq.base.ids import ClientId
@@ -23,6 +24,8 @@ from rollq.roles.member.leader.sessions import ClientSession, Sessions
 from rollq.roles.member.leader.shell import Shell
 from rollq.wire import messages
 from rollq.wire.run_messages import SubmitRun
+
+Submit: TypeAlias = messages.SubmitJob | messages.SubmitBulk | messages.SubmitArray | SubmitRun
 
 
 class JobRequests:
@@ -48,12 +51,13 @@ class JobRequests:
 
     def submit(self, session: ClientSession, message: messages.SubmitJob) -> None:
         """One job."""
-        number, client_id = session.number, session.client_id
+        # Where it goes is settled before it waits: access was judged by the names of this moment.
+        number, client_id, to = session.number, session.client_id, self._address(message)
         if is_large(message.body):
-            go_on = partial(self._submit, number, client_id)
+            go_on = partial(self._submit, number, client_id, to)
             self._large.job(number, client_id, message, go_on)
         else:
-            self._submit(number, client_id, message)
+            self._submit(number, client_id, to, message)
 
     def submit_run(self, session: ClientSession, message: SubmitRun) -> None:
         """Jobs that share all but their columns, each for itself; one answer for all of them."""
@@ -77,21 +81,21 @@ class JobRequests:
 
     def submit_bulk(self, session: ClientSession, message: messages.SubmitBulk) -> None:
         """Many jobs of one queue and program."""
-        number, client_id = session.number, session.client_id
+        number, client_id, to = session.number, session.client_id, self._address(message)
         if any(map(is_large, (item.body for item in message.items))):
-            go_on = partial(self._submit_bulk, number, client_id)
+            go_on = partial(self._submit_bulk, number, client_id, to)
             self._large.items(number, client_id, message, go_on)
         else:
-            self._submit_bulk(number, client_id, message)
+            self._submit_bulk(number, client_id, to, message)
 
     def submit_array(self, session: ClientSession, message: messages.SubmitArray) -> None:
         """An array of tasks that share one body."""
-        number, client_id = session.number, session.client_id
+        number, client_id, to = session.number, session.client_id, self._address(message)
         if is_large(message.body):
-            go_on = partial(self._submit_array, number, client_id)
+            go_on = partial(self._submit_array, number, client_id, to)
             self._large.array(number, client_id, message, go_on)
         else:
-            self._submit_array(number, client_id, message)
+            self._submit_array(number, client_id, to, message)
 
     def cancel(self, session: ClientSession, message: messages.Cancel) -> None:
         """End jobs."""
@@ -104,8 +108,9 @@ class JobRequests:
             job_ids = b"".join(message.job_ids[at : at + RUN_JOBS_MAX])
             self._proposals.add(commands.ConfirmRun(session.client_id, job_ids))
 
-    def _submit(self, number: int, client_id: ClientId, message: messages.SubmitJob) -> None:
-        to = self._address(message)
+    def _submit(
+        self, number: int, client_id: ClientId, to: Address, message: messages.SubmitJob
+    ) -> None:
         self._proposals.check_room()
         if message.blobs:
             self._shell.check_held(message.blobs)
@@ -124,12 +129,13 @@ class JobRequests:
             Origin(self._settle, number, message.job_id),
         )
 
-    def _address(self, message: messages.SubmitJob | SubmitRun) -> Address:
+    def _address(self, message: Submit) -> Address:
         queue, options = self._addressing.resolve(message.subject, message.options)
         return Address(queue, exec_name(message.exec_name), options)
 
-    def _submit_bulk(self, number: int, client_id: ClientId, message: messages.SubmitBulk) -> None:
-        queue, options = self._addressing.resolve(message.subject, message.options)
+    def _submit_bulk(
+        self, number: int, client_id: ClientId, to: Address, message: messages.SubmitBulk
+    ) -> None:
         self._proposals.check_room()
         for item in message.items:
             if item.blobs:
@@ -137,10 +143,10 @@ class JobRequests:
         self._proposals.ask(
             commands.SubmitBulk(
                 client_id,
-                queue,
-                exec_name(message.exec_name),
+                to.queue,
+                to.exec_name,
                 message.items,
-                options,
+                to.options,
                 message.batch_key,
                 message.caches,
             ),
@@ -148,9 +154,8 @@ class JobRequests:
         )
 
     def _submit_array(
-        self, number: int, client_id: ClientId, message: messages.SubmitArray
+        self, number: int, client_id: ClientId, to: Address, message: messages.SubmitArray
     ) -> None:
-        queue, options = self._addressing.resolve(message.subject, message.options)
         self._proposals.check_room()
         if message.blobs:
             self._shell.check_held(message.blobs)
@@ -158,11 +163,11 @@ class JobRequests:
             commands.SubmitArray(
                 message.array_id,
                 client_id,
-                queue,
-                exec_name(message.exec_name),
+                to.queue,
+                to.exec_name,
                 message.body,
                 message.task_count,
-                options,
+                to.options,
                 message.running_max,
                 message.blobs,
                 message.caches,

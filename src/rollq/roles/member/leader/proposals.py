@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from sys import maxsize
 from typing import Any, Final
 
@@ -162,6 +163,13 @@ class Proposals:
         if batch is not None:
             self._ahead -= batch.heavy
         return batch
+
+    def commands(self) -> Iterator[Command]:
+        """Every command that is not applied yet."""
+        for proposal in chain(self._waiting, self._asked, self._own, *self._formed):
+            yield proposal[0]
+        for batch in self._proposed.values():
+            yield from (command for command, _, _ in batch)
 
     def clear(self) -> None:
         """Leadership is lost: clients and workers ask again, with the same ids."""

@@ -81,7 +81,7 @@ class Reads:
                 f"unknown view {query.what[:64]!r}",
                 f"use one of: {', '.join(sorted(VIEWS))}",
             )
-        _decode_key(view, query)
+        decode_key(view, query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(
                 ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"
@@ -121,7 +121,7 @@ class Reads:
             self._replica, self._raft(), self._caches, self._reports, sessions=self._sessions
         )
         try:
-            value = _encode(view.read(sources, _decode_key(view, query), query.limit))
+            value = _encode(view.read(sources, decode_key(view, query), query.limit))
         except DiskError:
             raise  # of the history: the member must not go on
         except Exception as error:
@@ -168,19 +168,27 @@ class ViewRow(NamedTuple):
     """What may be asked by `Query.what`.
 
     Attributes:
-        key: Reads `Query.key`; raises what `_decode_key` turns into an error.
+        key: Reads `Query.key`; raises what `decode_key` turns into an error.
         action: What it is to an access check.
-        resource: What it is on; with `key`, the one that the query names.
+        resource: What it is on; with `key`, the one that the query names; else where its filter
+            names it.
         read: The answer: a msgpack value, of the sources, the key and the limit of rows.
+        also: What it is on beside that.
     """
 
     key: Callable[[bytes], Any]
     action: Action
     resource: Resource
     read: Callable[[Sources, Any, int], object]
+    also: tuple[Resource, ...] = ()
 
 
-def _decode_key(view: ViewRow, query: Query) -> Any:
+def decode_key(view: ViewRow, query: Query) -> Any:
+    """What the key of a query names.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD.
+    """
     try:
         return view.key(query.key)
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
@@ -292,7 +300,9 @@ VIEWS: Final[dict[str, ViewRow]] = {
         _id_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.id_page(o.state, key, n)
     ),
     "jobs": ViewRow(
-        _job_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.job_page(o.state, key, n)
+        *(_job_filter, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
+        lambda o, key, n: pages.job_page(o.state, key, n),
+        (Resource(K.QUEUE, "queue"),),
     ),
     "array": ViewRow(
         _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)

@@ -58,6 +58,7 @@ class LeaderState:
         deliveries: Messages that wait for the bytes of blobs.
         gateway: Takes the messages of sessions.
         reads: Queries that wait for their index.
+        addressing: Which queue a subject means.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class LeaderState:
         self._replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
         self.keeping = Keeping(outputs, clock)
         self.deliveries = deliveries = Deliveries(outputs, clock, shell)
-        addressing = Addressing()
+        self.addressing = addressing = Addressing()
         common = replica, sessions, proposals, replies
         self._workers = workers = Workers(
             *common, expiry=expiry, names=addressing.workers, log=log, clock=clock, jitter=jitter

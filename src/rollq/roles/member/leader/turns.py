@@ -9,6 +9,7 @@ asked for before, and one that is alone is never held up.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from rollq.base.limits import SESSION_QUANTUM, SESSION_REQUESTS_PAUSE, SESSION_WEIGHT_PAUSE
@@ -46,6 +47,9 @@ class ClientTurns(Generic[Request]):
         queue.waiting_weight += weight
         self._count += 1
         self._weight += weight
+
+    def __iter__(self) -> Iterator[Request]:
+        return (request for queue in self._queues.values() for request, _ in queue.waiting)
 
     def is_long(self, session: int, share: int = 1) -> bool:
         """Whether more waits in the queue of a session than (a share of) what may while it is

@@ -72,6 +72,10 @@ class ReaderServer:
         if stream is not None:
             stream.link_closed(reason)
 
+    def table_of(self, export_id: str, number: int) -> str:
+        """The table of a part that was written down; empty: not known."""
+        return self._exports.table_of(export_id, number)
+
     async def stop(self) -> None:
         """Hang up on everybody. Twice is no error."""
         self._view.stop()

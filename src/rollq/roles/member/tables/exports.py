@@ -120,6 +120,12 @@ class Exports:
         export.used_s = time.monotonic()
         return export
 
+    def table_of(self, export_id: str, number: int) -> str:
+        """The table of a part; empty: there is no such part."""
+        export = self._kept.get(export_id)
+        is_there = export is not None and 0 <= number < len(export.parts)
+        return export.parts[number].table if export is not None and is_there else ""
+
     def open_part(self, export: Export, number: int) -> int:
         """A descriptor of a part, to be read and closed. On any thread.
 

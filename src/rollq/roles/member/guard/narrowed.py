@@ -1,0 +1,252 @@
+"""Requests about jobs and blobs: of what a request names, that part goes on which is there for its
+principal; where it is all or none, it is refused as if the rest did not exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from rollq.base.access import Action, Principal
+from rollq.base.access_rules import ANY
+from rollq.base.digests import Digest
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import NIL_ID, JobId
+from rollq.base.staged import StagedGroup, bodies_of, ids_of
+from rollq.grid.outcomes import BEING_UNPACKED
+from rollq.roles.blobs.server_machine import ProvingPut
+from rollq.roles.member.guard.names import (
+    Ask,
+    K,
+    asks_of_message,
+    asks_of_verb,
+    asks_of_view,
+    own_name,
+)
+from rollq.roles.member.guard.sight import NO_BLOB, Sight, missing, unknown_job
+from rollq.roles.member.leader.admin import VERBS, RedriveArguments, decode_arguments
+from rollq.roles.member.leader.reads import VIEWS, decode_key
+from rollq.store.blobs.failures import blob_missing
+from rollq.wire.blob_messages import BlobAsk, BlobDrop, BlobGet, BlobPut
+from rollq.wire.kept import BODY_MARK
+from rollq.wire.messages import Admin, Cancel, Query, SubmitArray, SubmitBulk, SubmitJob
+from rollq.wire.models import JobRequest, decode_if_marked
+from rollq.wire.output_messages import WatchOutput
+from rollq.wire.reader_messages import ResultsAsk
+from rollq.wire.run_messages import SubmitRun
+from rollq.wire.staging_messages import StageJobs
+
+Submit: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | SubmitRun
+ALL_CACHES: Final = f"{K.CACHE}:{ANY}"
+CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # as workers look for it
+
+
+# --- jobs
+
+
+def cancel(sight: Sight, principal: Principal, message: Cancel) -> Cancel:
+    """What is not there is not cancelled: as ids that nobody knows, it does not count."""
+    _check_unpacked(sight, message.job_ids)
+    hidden = sight.hidden_jobs(principal, Action.JOBS_CANCEL, message.job_ids, early=True)
+    return replace(message, job_ids=_without(message.job_ids, hidden)) if hidden else message
+
+
+def watch(sight: Sight, principal: Principal, message: WatchOutput) -> WatchOutput:
+    """Whoever ends a watch has one."""
+    if not message.on:
+        return message
+    hidden = sight.hidden_jobs(principal, Action.OUTPUT_READ, (message.job_id,))
+    return replace(message, job_id=NIL_ID) if hidden else message
+
+
+def results(sight: Sight, principal: Principal, message: ResultsAsk) -> ResultsAsk:
+    """Nothing is said of what is not there. What this member may learn of before it answers cannot
+    be judged yet."""
+    hidden = sight.hidden_jobs(principal, Action.RESULTS_READ, message.job_ids)
+    if not hidden:
+        return message
+    applied = sight.targets.applied_index
+    if message.index_min > applied:
+        raise StateError(
+            ErrorCode.NOT_READY,
+            f"index {message.index_min} is not applied here: {applied} is",
+            "ask another member, or later",
+        )
+    job_ids = tuple(NIL_ID if one in hidden else one for one in message.job_ids)
+    return replace(message, job_ids=job_ids)
+
+
+def query(sight: Sight, principal: Principal, message: Query) -> Query:
+    """A view of all, or of what its key names; of a job that is not there, the view of none."""
+    view = VIEWS.get(message.what)
+    if view is None:
+        return message  # there is no such view, which the service says
+    key = decode_key(view, message)
+    resources = (view.resource, *view.also)
+    sight.authorize(principal, asks_of_view(sight.targets, view.action, resources, key))
+    names_job = view.resource.kind is K.JOB and view.resource.field
+    if names_job and sight.hidden_jobs(principal, view.action, (key,)):
+        return replace(message, key=NIL_ID)
+    return message
+
+
+def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
+    """A verb, on what its arguments name. Redrives are all or none; dead jobs that are gone do not
+    matter to a purge."""
+    verb = VERBS.get(message.action)
+    if verb is None:
+        return message  # there is no such verb, which the service says
+    arguments: Any = decode_arguments(message.arguments, verb.arguments)
+    resources = (verb.resource, *verb.also)
+    sight.authorize(principal, asks_of_verb(sight.targets, verb.action, resources, arguments))
+    for resource in resources:
+        names = resource.names_in(arguments)
+        if resource.kind is K.BLOB:
+            _check_blobs(sight, principal, names)
+        elif resource.kind is K.JOB:
+            _check_unpacked(sight, names)
+            hidden = sight.hidden_jobs(principal, verb.action, names)
+            if isinstance(arguments, RedriveArguments):
+                if hidden:
+                    raise unknown_job(next(iter(hidden)))
+                _check_bodies(sight, principal, [one.body for one in arguments.items if one.body])
+            elif hidden:
+                left = replace(arguments, job_ids=_without(names, hidden))
+                message = replace(message, arguments=msgspec.msgpack.encode(left))
+    return message
+
+
+def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:
+    """New jobs as a submit; jobs to run again as a redrive, of whomever they are."""
+    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    again = [job_id for group in message.groups if group.redrives for job_id in _ids(group)]
+    _check_unpacked(sight, again)
+    hidden = sight.hidden_jobs(principal, Action.JOBS_REDRIVE, again)
+    if hidden:
+        raise unknown_job(next(iter(hidden)))
+    new = [group for group in message.groups if not group.redrives]
+    blobs = chain.from_iterable(chain.from_iterable(group.blobs for group in new))
+    _check_blobs(sight, principal, [blob.digest for blob in blobs])
+    _check_bodies(sight, principal, chain.from_iterable(map(bodies_of, message.groups)))
+    return message
+
+
+def submit(sight: Sight, principal: Principal, message: Submit) -> Submit:
+    """Jobs, and the files that they can read."""
+    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    if isinstance(message, SubmitRun):
+        _check_bodies(sight, principal, message.bodies)
+        return _run_without_hidden(sight, principal, message) if any(message.blobs) else message
+    if isinstance(message, SubmitBulk):
+        blobs = [blob for item in message.items for blob in item.blobs]
+        _check_bodies(sight, principal, [item.body for item in message.items])
+    else:
+        blobs = list(message.blobs)
+        _check_bodies(sight, principal, (message.body,))
+    _check_blobs(sight, principal, [blob.digest for blob in blobs])
+    return message
+
+
+def _run_without_hidden(sight: Sight, principal: Principal, message: SubmitRun) -> SubmitRun:
+    """Each job of a run is taken or refused for itself: those with blobs that are not there name
+    one that nobody has."""
+    digests = [blob.digest for blobs in message.blobs for blob in blobs]
+    hidden = set(sight.hidden_blobs(principal, digests))
+    if not hidden:
+        return message
+    blobs = tuple(
+        tuple(replace(one, digest=NO_BLOB) if one.digest in hidden else one for one in refs)
+        for refs in message.blobs
+    )
+    return replace(message, blobs=blobs)
+
+
+def _check_bodies(sight: Sight, principal: Principal, bodies: Iterable[bytes]) -> None:
+    """A body can name files of caches. Whoever may read all caches needs no look."""
+    if sight.decisions.may(principal, Action.CACHES_READ, ALL_CACHES):
+        return
+    for body in bodies:
+        if body.startswith(BODY_MARK):  # the leader makes those; what this one names is not seen
+            raise sight.decisions.denied(principal, Action.CACHES_READ, ALL_CACHES)
+        if CACHED_FILE.search(body) is not None:
+            request = decode_if_marked(body, JobRequest, "JobId")
+            files = () if request is None else request.files or ()
+            names = [f"{K.CACHE}:{file.cache_id}" for file in files if file.cache_id]
+            sight.decisions.authorize(principal, Action.CACHES_READ, names)
+
+
+def _check_blobs(sight: Sight, principal: Principal, digests: Sequence[Digest]) -> None:
+    hidden = sight.hidden_blobs(principal, digests)
+    if hidden:
+        raise missing(hidden, len(digests))
+
+
+def _check_unpacked(sight: Sight, job_ids: Iterable[JobId]) -> None:
+    """Whose a job is that a batch is about to bring is not known before it is there; the grid puts
+    off whatever is asked of it as well."""
+    if any(map(sight.targets.is_reserved, job_ids)):
+        raise StateError(BEING_UNPACKED.code, BEING_UNPACKED.message)
+
+
+def _without(job_ids: Sequence[JobId], hidden: Iterable[JobId]) -> tuple[JobId, ...]:
+    gone = frozenset(hidden)
+    return tuple(job_id for job_id in job_ids if job_id not in gone)
+
+
+def _ids(group: StagedGroup) -> list[JobId]:
+    if len(group.job_ids) % len(NIL_ID):
+        raise RemoteError(ErrorCode.BAD_PAYLOAD, "ids have 16 bytes each")
+    return list(ids_of(group.job_ids))
+
+
+# --- blobs
+
+
+def ask_blobs(sight: Sight, principal: Principal, message: BlobAsk) -> BlobAsk:
+    """Blobs of others are missing."""
+    digests = tuple(one if sight.sees_blob(principal, one) else NO_BLOB for one in message.digests)
+    return message if digests == message.digests else replace(message, digests=digests)
+
+
+def get_blob(sight: Sight, principal: Principal, message: BlobGet) -> BlobGet:
+    """Blobs of others are missing."""
+    if sight.hidden_blobs(principal, (message.digest,)):
+        raise blob_missing(message.digest)
+    return message
+
+
+def put_blob(sight: Sight, principal: Principal, message: BlobPut) -> BlobPut:
+    """Whoever does not see a blob brings all of its bytes, also if it is here."""
+    sight.authorize(principal, [Ask(Action.BLOBS_WRITE, (own_name(principal),))])
+    if sight.sees_blob(principal, message.digest):
+        return message
+    return ProvingPut(message.digest, message.size)
+
+
+def drop_blob(sight: Sight, principal: Principal, message: BlobDrop) -> BlobDrop:
+    """Only of what it was given can somebody say that it is rotten."""
+    if not message.error or sight.sees_blob(principal, message.digest):
+        return message
+    return replace(message, error=0)
+
+
+NARROWED: Final[Mapping[type, Callable[[Sight, Principal, Any], Any]]] = {
+    Cancel: cancel,
+    WatchOutput: watch,
+    ResultsAsk: results,
+    Query: query,
+    Admin: admin,
+    StageJobs: stage,
+    SubmitJob: submit,
+    SubmitBulk: submit,
+    SubmitArray: submit,
+    SubmitRun: submit,
+    BlobAsk: ask_blobs,
+    BlobGet: get_blob,
+    BlobPut: put_blob,
+    BlobDrop: drop_blob,
+}

@@ -1,0 +1,106 @@
+"""Whose the targets of messages are, by what is applied here: jobs, blobs, workers, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rollq.base.access import ResourceKind
+from rollq.base.digests import Digest
+from rollq.base.ids import JobId, WorkerId, guid_to_text
+from rollq.base.staged import ids_of
+from rollq.grid import commands
+from rollq.grid.refs import holders_of
+from rollq.grid.state import PREFIX_BYTES, CacheHolder, GridState
+from rollq.roles.member.guard.given import GivenBlobs
+
+K = ResourceKind
+
+
+class Targets:
+    """Of one member.
+
+    Args:
+        state: Gives the state as it is applied now.
+        pending: Gives the commands that are on their way into the log and not applied.
+        queue_named: The queue that a subject means.
+        table_of: The table of a part of an export; empty: not known.
+        given: Blobs that accounts gave here.
+    """
+
+    def __init__(
+        self,
+        state: Callable[[], GridState],
+        *,
+        pending: Callable[[], Iterable[commands.Command]],
+        queue_named: Callable[[str], str],
+        table_of: Callable[[str, int], str],
+        given: GivenBlobs,
+    ) -> None:
+        self._state = state
+        self._pending = pending
+        self.queue_named = queue_named
+        self.table_of = table_of
+        self.given = given
+
+    @property
+    def applied_index(self) -> int:
+        """How far the log is applied."""
+        return self._state().applied_index
+
+    def of_job(self, job_id: JobId) -> tuple[str, str] | None:
+        """The client and the queue of a job, of an array or of a task of one; None: not known."""
+        state = self._state()
+        record = state.jobs.get(job_id)
+        if record is not None:
+            return f"{K.CLIENT}:{record.client.client_id}", f"{K.QUEUE}:{record.queue}"
+        array = state.arrays.get(job_id[:PREFIX_BYTES])
+        if array is None:
+            return None
+        if array.array_id != job_id and array.number_of(job_id) >= array.task_count:
+            return None
+        return f"{K.CLIENT}:{array.client.client_id}", f"{K.QUEUE}:{array.queue}"
+
+    def pending_jobs(self) -> dict[JobId, tuple[str, ...]]:
+        """The clients and queues of jobs and arrays that are on their way into the log: whoever
+        submits a job may cancel it at once. An id that several have asked for has all of theirs."""
+        found: dict[JobId, tuple[str, ...]] = {}
+        for command in self._pending():
+            if isinstance(command, commands.SubmitRun):
+                ids: Iterable[JobId] = ids_of(command.job_ids)
+            elif isinstance(command, commands.SubmitBulk):
+                ids = [item.job_id for item in command.items]
+            elif isinstance(command, commands.SubmitArray):
+                ids = [command.array_id]
+            else:
+                continue
+            names = f"{K.CLIENT}:{command.client_id}", f"{K.QUEUE}:{command.queue}"
+            for job_id in ids:
+                found[job_id] = found.get(job_id, ()) + names
+        return found
+
+    def is_reserved(self, job_id: JobId) -> bool:
+        """Whether a batch that is being unpacked holds this job; whose it is comes with it."""
+        return job_id in self._state().reserved
+
+    def of_blob(self, digest: Digest) -> tuple[str, ...]:
+        """The clients and caches that refer to a blob, and the accounts that gave it here."""
+        names = [
+            f"{K.CACHE}:{one.cache_id}" if isinstance(one, CacheHolder) else f"{K.CLIENT}:{one}"
+            for one in holders_of(self._state(), digest)
+        ]
+        names += [f"{K.CLIENT}:{account}" for account in self.given.by(digest)]
+        return tuple(names)
+
+    def is_referred_to(self, digest: Digest) -> bool:
+        """Whether a job, a result or a cache names a blob."""
+        return digest in self._state().blobs
+
+    def of_worker(self, worker_id: WorkerId) -> str:
+        """A worker by its name, if it is known by one; else by its id."""
+        worker = self._state().workers.get(worker_id)
+        name = "" if worker is None else worker.name
+        return f"{K.WORKER}:{name or guid_to_text(worker_id)}"
+
+    def knows_worker(self, worker_id: WorkerId) -> bool:
+        """Whether the group has opened this worker, and not given it up."""
+        return worker_id in self._state().workers
