@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 from rollq import BlockingClient, JobSpec, JobView
 from rollq.cli.main import app
 from tests.integration.patience import DEADLINE_S
-from tests.integration.procs import until
+from tests.integration.procs import ROOT, MemberProcess, until
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
 
@@ -25,7 +28,16 @@ PEM = f"-----BEGIN {MARKER}-----\nline\n-----END-----\n"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("secrets")
+    """With a vault."""
+    folder = tmp_path_factory.mktemp("secrets")
+    vault = folder / "vault"
+    vault.mkdir()
+    for name, value in (("github", TOKEN + "\n"), ("site.pem", PEM), ("open", TOKEN)):
+        (vault / name).write_text(value)
+        (vault / name).chmod(0o644 if name == "open" else 0o600)
+    (vault / "binary").write_bytes(b"\0" + MARKER.encode())
+    (vault / "binary").chmod(0o600)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +47,15 @@ def grid(folder: Path) -> Iterator[SmallGrid]:
     write_program(folder, "slow", "printf 'one marker-b1f7'; sleep 0.1; printf 'c0de-token two'")
     write_program(folder, "file", 'stat -c "%a %s" "$KEY"; md5sum < "$KEY"; echo "$KEY"')
     write_program(folder, "plain", 'echo "${TOKEN-none}"')
-    vault = folder / "vault"
-    vault.mkdir()
-    for name, value in (("github", TOKEN + "\n"), ("site.pem", PEM), ("open", TOKEN)):
-        (vault / name).write_text(value)
-        (vault / name).chmod(0o644 if name == "open" else 0o600)
-    (vault / "binary").write_bytes(b"\0" + MARKER.encode())
-    (vault / "binary").chmod(0o600)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VAULT_db", f"{MARKER}-db")
         with SmallGrid(
-            folder, *APPS, slots=1, vault=vault, vault_env="VAULT_", pass_env=("VAULT_*",)
+            folder,
+            *APPS,
+            slots=1,
+            vault=folder / "vault",
+            vault_env="VAULT_",
+            pass_env=("VAULT_*",),
         ) as running:
             yield running
 
@@ -119,7 +129,13 @@ def test_what_is_missing_is_told_by_name_and_costs_no_attempt(
     view = until(lambda: _tried(client, handle.job_id))
     assert told in view.attempts[0].detail
     assert view.state != "dead"
+    assert told in until(lambda: _why_delayed(client, handle.job_id))
     assert client.cancel(handle.job_id) == 1
+
+
+def _why_delayed(client: BlockingClient, job_id: bytes) -> str:
+    why = str(client.explain(job_id))
+    return why if why.startswith("delayed") else ""
 
 
 def _tried(client: BlockingClient, job_id: bytes) -> JobView | None:
@@ -172,3 +188,54 @@ def test_no_value_is_left_anywhere(folder: Path, caplog: pytest.LogCaptureFixtur
     assert sum(path.is_file() for path in base.rglob("*")) > 5
     assert "github" in "".join(seen)
     assert MARKER not in "".join([*seen, caplog.text])
+
+
+def test_processes_of_a_grid_do_not_show_them(folder: Path, tmp_path: Path) -> None:
+    """By commands, in processes of their own: arguments, what they write, and the history."""
+    write_program(tmp_path, "look", 'cat /proc/[0-9]*/cmdline | tr "\\0" " "; echo "$TOKEN"')
+    env = os.environ | {"VAULT_db": f"{MARKER}-db", "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "rollq"]
+    member = MemberProcess(tmp_path / "member").start()
+    host, port = member.address.split(":")
+    worker = subprocess.Popen(
+        [
+            *(*command, "worker", host, port, "--exec-dir", str(tmp_path / "exec")),
+            *("--jobs-dir", str(tmp_path / "jobs"), "--state", str(tmp_path / "state")),
+            *("--vault", str(folder / "vault"), "--vault-env", "VAULT_", "--log-level", "debug"),
+        ],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        said = ""
+        for asked in ("TOKEN=github", "TOKEN=db"):
+            ran = subprocess.run(
+                [*command, "submit", "look", "--wait", "-s", member.address, "--secret", asked],
+                env=env,
+                capture_output=True,
+                check=True,
+                text=True,
+                timeout=DEADLINE_S,
+            )
+            assert ran.stdout.endswith("***\n")
+            assert "--vault-env VAULT_" in ran.stdout
+            said += ran.stdout + ran.stderr
+        told = subprocess.run(
+            [*command, "history", "export", "-s", member.address],
+            env=env,
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert told.stdout.count('"execName":"look"') > 3
+        said += told.stdout
+    finally:
+        worker.terminate()
+        said += worker.communicate(timeout=DEADLINE_S)[0]
+        member.kill()
+    assert MARKER not in said + "\n".join(member.lines)
+    for path in (path for path in tmp_path.rglob("*") if path.is_file()):
+        assert MARKER.encode() not in path.read_bytes(), path

@@ -41,7 +41,7 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
         if item.state is ASSIGNED:
             return "it is running"
         if item.state is DELAYED:
-            return f"delayed for {item.delay_ms} ms"
+            return f"delayed for {item.delay_ms} ms{_after(item)}"
         if item.end is not None:
             return _how_ended(item, item.end)
         if item.job_id in holds.jobs:
@@ -49,6 +49,14 @@ def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId)
     elif item.delayed:
         return f"delayed for {item.options.delay_ms} ms"
     return _what_is_missing(state, backlog, holds, item)
+
+
+def _after(record: JobRecord) -> str:
+    """What became of the attempt before, if its worker said: what it lacked, or what went wrong."""
+    attempts = record.past.attempts if record.past is not None else ()
+    if not attempts or not attempts[-1].detail:
+        return ""
+    return f", after attempt {attempts[-1].attempt}: {attempts[-1].detail}"
 
 
 def _where_tasks_are(array: ArrayRecord) -> str:

@@ -10,6 +10,7 @@ from rollq.grid.commands import (
     CancelJobs,
     ExpireJobs,
     LostAttempt,
+    NackJob,
     RedriveItem,
     RedriveJobs,
     ReleaseJobs,
@@ -137,6 +138,17 @@ def test_one_that_was_picked_and_has_not_tried_a_job_keeps_it() -> None:
     desk.nack("a")
     desk.worker("third", 9)
     assert desk.run() == ["a@third"]
+
+
+def test_a_job_that_was_given_back_says_what_its_worker_lacked() -> None:
+    desk = Desk()
+    desk.submit("a")
+    desk.worker("w", 1)
+    assert desk.run() == ["a@w"]
+    record = desk.state.jobs[job_id("a")]
+    told = "this worker has no secret 'github'"
+    desk.apply(NackJob(record.job_id, record.attempt, record.fence, told, 700, not_started=True))
+    assert desk.dispatcher.explain(job_id("a")) == f"delayed for 700 ms, after attempt 1: {told}"
 
 
 def test_a_delayed_job_waits_for_its_release() -> None:
