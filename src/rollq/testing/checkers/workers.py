@@ -32,6 +32,9 @@ class Account:
     seen: set[AttemptRef]
     in_hand: dict[AttemptRef, None] = field(default_factory=dict)  # their work is not over
     ready: dict[AttemptRef, None] = field(default_factory=dict)  # of these: only a slot is lacking
+    # Ready until a newer attempt of their job came in the same read. The machine takes messages in
+    # their order, so it may have started them before. Only during one event.
+    replaced: dict[AttemptRef, None] = field(default_factory=dict)
     line: dict[AttemptRef, None] = field(default_factory=dict)  # calls: together in one slot
     running: dict[AttemptRef, int] = field(default_factory=dict)  # with the tick of their start
     started: set[AttemptRef] = field(default_factory=set)  # or failed without a start
@@ -52,6 +55,14 @@ class Account:
             self.now_ms - begun_ms > AHEAD_MS + LOOK_MS for begun_ms in self.running.values()
         )
 
+    def begin(self, ref: AttemptRef) -> bool:
+        """It is started; whether it was ready for that."""
+        was_ready = ref in self.ready or ref in self.replaced
+        self.ready.pop(ref, None)
+        self.in_hand[ref] = None  # also one that was replaced: it runs until it is killed
+        self.started.add(ref)
+        return was_ready
+
     def drop(self, ref: AttemptRef) -> None:
         """Its work is over."""
         self.in_hand.pop(ref, None)
@@ -63,6 +74,8 @@ class Account:
         """A newer attempt of its job came; what runs counts until it has ended."""
         older = self.newest.get(ref.job_id)
         if older is not None and (older in self.ready or older not in self.started):
+            if older in self.ready:
+                self.replaced[older] = None
             self.drop(older)
         self.newest[ref.job_id] = ref
         self.seen.add(ref)
@@ -83,6 +96,7 @@ class WorkerRules(Checker):
             held = {ref.job_id: ref for ref in worker.table}
             account = Account(worker.slots, worker.ahead, held, set(worker.table))
             self._accounts[key] = account
+        account.replaced.clear()
         hear(account, event)
         for instruction in instructions:
             self._obey(worker, account, instruction)
@@ -91,16 +105,14 @@ class WorkerRules(Checker):
     def _obey(self, worker: SimWorker, account: Account, instruction: Any) -> None:
         if isinstance(instruction, signals.StartJobs):
             for _, ref in instruction.jobs:
-                if account.ready.pop(ref, ref) is ref:
+                if not account.begin(ref):
                     self.fail(f"{worker.name} starts an attempt that is not ready: {ref}")
-                account.started.add(ref)
                 account.running[ref] = account.now_ms
             self._check_slots(worker, account)
         elif isinstance(instruction, signals.StartCalls):
             for _, ref in instruction.jobs:
-                if account.ready.pop(ref, ref) is ref:
+                if not account.begin(ref):
                     self.fail(f"{worker.name} calls what is not ready: {ref}")
-                account.started.add(ref)
                 account.line[ref] = None
             self._check_slots(worker, account)
         elif isinstance(instruction, signals.StoreResults):
