@@ -27,6 +27,9 @@ from rollq.net.ports import free_ports
 from rollq.raft.node import RaftOptions
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import BlobsSetup, MemberSetup
+from rollq.security.files import as_credentials
+from rollq.security.mode import Mode
+from rollq.security.tls import reload_all
 from tests.integration.patience import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
@@ -191,6 +194,8 @@ async def serve(
     snapshot_entries: int = 10_000,
     blobs: dict[str, Any] | None = None,
     copies_niceness: int | None = None,
+    credentials: str = "",
+    tls: str = "off",
     **limits: int,
 ) -> int:
     """Serve until told to stop; says when it serves, and why it cannot."""
@@ -203,6 +208,8 @@ async def serve(
         snapshot_entries=snapshot_entries,
         blobs=BlobsSetup(**(blobs or {})),
         copies_niceness=copies_niceness,
+        credentials=as_credentials(credentials),
+        tls=Mode(tls),
     )
     node = MemberNode(setup, "127.0.0.1", port, Path(state), LinkLimits(**limits))
     try:
@@ -212,6 +219,7 @@ async def serve(
         return 2
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_all)
     print(f"serving {node.driver.raft.member_id}", flush=True)
     ends = [asyncio.create_task(node.wait()), asyncio.create_task(told.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,13 +17,21 @@ from rollq.roles.worker.setup import NodeSetup
 class SmallGrid:
     """A grid of one member and one worker that runs programs of `exec` and a module's functions."""
 
-    def __init__(self, directory: Path, *apps: str, port: int = 0, **settings: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *apps: str,
+        port: int = 0,
+        member: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
         self.port = port or free_ports(1)[0]
         self.address = f"127.0.0.1:{self.port}"
         (directory / "exec").mkdir(exist_ok=True, parents=True)
         self._thread = LoopThread("grid")
         self._member: MemberNode | None = None
         self._state_dir = directory / "member"
+        self._member_settings = member or {}
         defaults: dict[str, Any] = {"slots": 2, "ahead": 256, "cpu_cap": 1.0}
         self._worker = WorkerNode(
             NodeSetup(
@@ -51,7 +60,7 @@ class SmallGrid:
         self._thread.run(self._start())
 
     async def _start(self) -> None:
-        setup = MemberSetup(self.address)
+        setup = MemberSetup(self.address, **self._member_settings)
         self._member = MemberNode(setup, "127.0.0.1", self.port, self._state_dir)
         await self._member.start()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from rollq.cli.failures import EXIT_INTERRUPTED
+from rollq.security.tls import reload_all
 
 Value = TypeVar("Value")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -36,7 +37,8 @@ def run(main: Coroutine[Any, Any, Value]) -> Value:
 
 @contextlib.contextmanager
 def on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT calls `stop`; the second ends the process at once."""
+    """The first SIGTERM or SIGINT calls `stop`; the second ends the process at once. SIGHUP has the
+    files of certificates looked at."""
     loop = asyncio.get_running_loop()
     seen: list[int] = []
 
@@ -48,10 +50,11 @@ def on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     for number in SIGNALS:
         loop.add_signal_handler(number, signalled, number)
+    loop.add_signal_handler(signal.SIGHUP, reload_all)
     try:
         yield
     finally:
-        for number in SIGNALS:
+        for number in (*SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 

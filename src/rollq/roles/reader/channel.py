@@ -162,7 +162,7 @@ def secured(plain: socket.socket, credentials: Credentials) -> socket.socket:
     try:
         tls = contexts.dials.wrap_socket(plain)
     except ssl.SSLError as error:
-        if error.reason == "WRONG_VERSION_NUMBER":
+        if isinstance(error, ssl.SSLEOFError) or error.reason == "WRONG_VERSION_NUMBER":
             raise _unreachable("it does not speak TLS") from None
         words = words_for(error, is_ours=isinstance(error, ssl.SSLCertVerificationError))
         raise DialError(ErrorCode.BAD_CERTIFICATE, words, TLS_HINT) from None

@@ -37,6 +37,7 @@ from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.session import WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.writer import ResultWriter
+from rollq.security.tls import reload_all
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.features import (
@@ -205,17 +206,19 @@ class WorkerNode:
             raise self.failure
 
     async def run(self) -> None:
-        """Serve until told to stop: the first SIGTERM or SIGINT drains, the second ends."""
+        """Serve until told to stop: the first SIGTERM or SIGINT drains, the second ends. SIGHUP has
+        the files of certificates looked at."""
         await self.start()
         gc.collect()
         gc.freeze()  # what is loaded stays: later collections need not look at it
         gc.set_threshold(*GC_THRESHOLDS)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled)
+        self._loop.add_signal_handler(signal.SIGHUP, reload_all)
         try:
             await self.wait()
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self._loop.remove_signal_handler(number)
 
     # --- events in, instructions out
