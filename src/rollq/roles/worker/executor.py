@@ -288,7 +288,7 @@ class JobExecutor:
                 options = job.options or DEFAULT_OPTIONS
                 may_load = self._setup.allow_shipped_execs
                 env = env_of(request, may_load=may_load)
-                found = find_secrets(options.secrets, self._vault, env, may_load=may_load)
+                found = find_secrets(job, self._vault, env, may_load=may_load)
                 if found:
                     env = env | found.variables(no_file_for_function)
                     on_end = partial(_end_masked, found.masker(), on_end)

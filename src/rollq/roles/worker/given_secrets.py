@@ -12,6 +12,7 @@ from rollq.base.jobs import JobSecret
 from rollq.security.masking import Masker
 from rollq.security.secret import Secret
 from rollq.security.vault import NoSecretError, Vault
+from rollq.wire.messages import AssignJob
 
 NO_VAULT: Final = Vault()
 
@@ -64,12 +65,12 @@ NONE_GIVEN: Final = GivenSecrets()
 
 
 def find_secrets(
-    asked: Collection[JobSecret], vault: Vault | None, env: Collection[str], *, may_load: bool
+    job: AssignJob, vault: Vault | None, env: Collection[str], *, may_load: bool
 ) -> GivenSecrets:
     """The values of what a job asks for.
 
     Args:
-        asked: Names, as its options have them.
+        job: Its options name them.
         vault: Where they are; None: there is none.
         env: The names of its own variables.
         may_load: Whether a variable may be one that makes a program load code.
@@ -78,8 +79,15 @@ def find_secrets(
         RemoteError: BAD_PAYLOAD; no worker gives these.
         NoSecretError: NO_SECRET; this worker does not have them.
     """
+    asked = () if job.options is None else job.options.secrets
     if not asked:
         return NONE_GIVEN
+    if not job.fence:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            "a job of a legacy leader is given no secrets: nobody checked who may use them",
+            "submit it to a grid of rollq",
+        )
     check_secrets(asked, env)
     if not may_load:
         check_loads_nothing({one.variable: "" for one in asked})

@@ -24,7 +24,7 @@ from msgspec import UNSET
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import DEFAULT_OPTIONS, JobSecret, Status
+from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker.capture import SpooledTail, Tail
@@ -157,7 +157,7 @@ class ProgramRun:
             own = env_of(self._request, may_load=self._programs.may_load)
             secrets = NONE_GIVEN
             if self._job.options is not None and self._job.options.secrets:
-                secrets = self._find_secrets(self._job.options.secrets, own)
+                secrets = self._find_secrets(own)
             inputs = self._checked_inputs()
             self._directory = directory = directory or directories.take(self._job.job_id)
             stdin = self._place(inputs)
@@ -218,9 +218,9 @@ class ProgramRun:
             raise _bad("an argument holds a NUL")
         return encoded
 
-    def _find_secrets(self, asked: tuple[JobSecret, ...], own: Mapping[str, str]) -> GivenSecrets:
+    def _find_secrets(self, own: Mapping[str, str]) -> GivenSecrets:
         programs = self._programs
-        found = find_secrets(asked, programs.vault, own, may_load=programs.may_load)
+        found = find_secrets(self._job, programs.vault, own, may_load=programs.may_load)
         self._maskers = (found.masker(), found.masker())
         return found
 
