@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,14 @@ class Dials:
         group: str,
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
+        **given: Any,
     ) -> Link:
         def closed(link: Link, reason: str) -> None:
             self.ended.append(reason)
             on_closed(link, reason)
 
         try:
-            link = await dial(address, group, on_messages, closed)
+            link = await dial(address, group, on_messages, closed, **given)
         except DialError:
             self.refused.append(address)
             raise

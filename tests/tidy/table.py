@@ -16,6 +16,7 @@ ANY_ROLE = (
         "roles.persist",
         "roles.redial",
         "roles.silence",
+        "roles.refusals",
         "roles.offers",
         "roles.dialogue",
         "roles.access",

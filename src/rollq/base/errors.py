@@ -176,3 +176,16 @@ RETRYABLE_CODES = frozenset(
         ErrorCode.TIMED_OUT,
     }
 )
+
+# A member does not let us in, or we do not go: asking again changes nothing, until somebody changes
+# credentials, accounts or setup.
+NOT_LET_IN_CODES = frozenset(
+    {
+        ErrorCode.LOGIN_REQUIRED,
+        ErrorCode.LOGIN_FAILED,
+        ErrorCode.TLS_REQUIRED,
+        ErrorCode.ACCESS_DENIED,
+        ErrorCode.BAD_CREDENTIALS,
+        ErrorCode.BAD_CERTIFICATE,
+    }
+)

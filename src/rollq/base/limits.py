@@ -18,7 +18,6 @@ HELLO_KNOWN_WORKER_BYTES_MAX: Final = 1024 * 1024
 # What is said before the hello comes from a stranger too, each frame of it.
 LOGIN_BYTES_MAX: Final = HELLO_BYTES_MAX
 LOGIN_PROOF_BYTES_MAX: Final = 512  # a token; signatures and digests are shorter
-ACCOUNT_BYTES_MAX: Final = 64
 # Attempts in one message between a worker's hello and its Welcome: some 30 KiB.
 HOLDINGS_PER_MESSAGE_MAX: Final = 1_024
 # Below this, making a compressor costs more than the bytes it saves.
@@ -273,6 +272,7 @@ SESSION_QUIET_LOOKS_MAX: Final = 10
 REDIAL_MIN_MS: Final = 500
 REDIAL_MAX_MS: Final = 1_000
 REDIAL_GROUP_MAX_MS: Final = 30_000
+REDIAL_REFUSED_MS: Final = 5_000  # where we are not let in: somebody has to change something
 PROBE_MS: Final = 1_000  # and looks this often whether the group takes connections again
 # A leader that was lost is looked for quickly at first: after 20, 40, 60… ms, so many times.
 REDIAL_QUICK_MS: Final = 20
@@ -295,6 +295,7 @@ ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024  # a view must fit a frame with room t
 # Net. A hello comes at once or never; a reader that leaves this much waiting is cut off.
 HELLO_MS_MAX: Final = 5_000
 RESOLVE_MS_MAX: Final = 3_000  # for the address of a host name
+LOGIN_MS_MAX: Final = 2_000  # for the answer to a login, which waits while a member starts
 DIAL_MS_MAX: Final = 1_000  # for the connection: the next member waits meanwhile
 LINK_OUTBOX_BYTES_MAX: Final = 64 * 1024 * 1024
 LINKS_MAX: Final = 20_000

@@ -41,7 +41,8 @@ _UNSEEN_ASCII: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 def is_command_line(client_id: str) -> bool:
     """Whether a client is one command of the command line, as far as its id tells."""
-    return client_id == COMMAND_LINE or client_id.startswith(COMMAND_LINE_PREFIX)
+    name = client_id.rpartition("/")[2]  # an account may stand before it
+    return name == COMMAND_LINE or name.startswith(COMMAND_LINE_PREFIX)
 
 
 @lru_cache(NAMES_KEPT)

@@ -14,6 +14,7 @@ from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
+from rollq.roles.client.naming import made_up_id
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
@@ -24,11 +25,12 @@ PAGE_ROWS = 500
 async def connected(servers: str, timeout_s: float, client_id: str = "") -> AsyncIterator[Client]:
     """A client of the group. Commands that only look or order share one client id, so that they
     leave no trail of clients in the grid."""
+    credentials = given_credentials()
     async with Client(
         servers,
-        client_id=client_id or COMMAND_LINE,
+        client_id=client_id or made_up_id(credentials, COMMAND_LINE),
         timeout=timeout_s,
-        credentials=given_credentials(),
+        credentials=credentials,
     ) as client:
         yield client
 

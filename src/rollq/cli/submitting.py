@@ -16,6 +16,7 @@ from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError,
 from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.base.names import COMMAND_LINE_PREFIX
 from rollq.cli.amounts import counted
+from rollq.cli.credentials import given_credentials
 from rollq.cli.documents import result_document
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
@@ -24,6 +25,7 @@ from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Counts
+from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.results import Result
 from rollq.roles.client.supply import BytesMoved
 
@@ -39,7 +41,8 @@ UNDER_WAY: Final = ("it is running", "being assigned", "it has ended")
 async def carry_out(order: SubmitOrder) -> int:
     """Submit, and wait if that is wanted; the exit code."""
     # Results go to a client id: one of its own, so that nobody else takes them.
-    client_id = order.client_id or f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}"
+    own_id = made_up_id(given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}")
+    client_id = order.client_id or own_id
     async with connected(order.servers, order.timeout_s, client_id) as client:
         try:
             if order.source is None and not order.count:

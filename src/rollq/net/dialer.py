@@ -16,6 +16,8 @@ from rollq.base.limits import (
     TLS_PLAIN_MS,
 )
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
+from rollq.net.logging_in import link_login, log_in
+from rollq.net.login import DialerLogin
 from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
@@ -52,21 +54,24 @@ async def dial(
     credentials: Credentials = NONE,
     tls: Mode | None = None,
     peer: CertificateRole = CertificateRole.MEMBER,
+    login: DialerLogin | None = None,
 ) -> Link:
-    """Connect to `host:port`.
+    """Connect to `host:port`, and log in: the hello may follow.
 
     Args:
         address: Where.
         group: Of the link.
-        on_messages: As for `Link`.
-        on_closed: As for `Link`.
-        limits: As for `Link`.
+        on_messages, on_closed, limits: As for `Link`.
         credentials: What we prove ourselves with, and check the other side by.
         tls: Whether TLS is spoken; None: as the credentials say.
-        peer: What the certificate of the other side must say that it is.
+        peer: What the certificate of the other side must say that it is. Only members are told
+            secrets of ours.
+        login: How to log in; None: as the credentials say.
 
     Raises:
         DialError: no connection is made in time, or not with whom it should be.
+        LocalError: BAD_CREDENTIALS, as `choose_login`.
+        StateError: we are not let in.
     """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
@@ -98,11 +103,15 @@ async def dial(
     failure: OSError | TimeoutError = TimeoutError()
     for *_, place in found:
         try:
-            return await reach(str(place[0]))
+            link = await reach(str(place[0]))
         except (OSError, TimeoutError) as error:
             failure = error
         except RemoteError as error:
             raise DialError(error.code, f"{address}: {error.message}", error.hint) from None
+        else:
+            if peer is CertificateRole.MEMBER:
+                await log_in(link, login or link_login(link, credentials), on_messages, on_closed)
+            return link
     raise _unreachable(address, failure)
 
 

@@ -217,6 +217,15 @@ class Link(asyncio.Protocol):
         if self.is_open:
             cast(asyncio.Transport, self._transport).resume_reading()
 
+    def hand_to(
+        self,
+        on_messages: Callable[[Link, list[Message]], None],
+        on_closed: Callable[[Link, str], None],
+    ) -> None:
+        """From now on others are told what comes, and the end."""
+        self._on_messages = on_messages
+        self._on_closed = on_closed
+
     def hand_over(self, messages: list[Message]) -> None:
         """Give messages that came on this link to its handler: those of a read, or those that had
         to wait. A failing handler ends the connection of this peer, and nothing else."""

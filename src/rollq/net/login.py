@@ -1,4 +1,4 @@
-"""The dialer's part of a login: what it says before its hello. Pure.
+"""The dialer's part of a login: what it says before its hello.
 
 A certificate proves its holder in the TLS handshake, and then nothing is said. Else a key is proved
 by a signature, or a token is sent: only over TLS or to this machine, since whoever reads it has it.
@@ -6,11 +6,11 @@ by a signature, or a token is sent: only over TLS or to this machine, since whoe
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from typing import Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.net.addresses import is_loopback
 from rollq.security.credentials import Credentials
 from rollq.security.signing import AccountKey, LoginSigned, read_key
 from rollq.security.tokens import account_of_token
@@ -61,29 +61,25 @@ class KeyLogin:
 
     Args:
         key: Of the account.
-        group: The group that is dialed; empty: whichever it is.
         nonce: NONCE_BYTES that nobody can guess.
     """
 
     is_challenged = True
 
-    def __init__(self, key: AccountKey, group: str, nonce: bytes) -> None:
+    def __init__(self, key: AccountKey, nonce: bytes) -> None:
         self._key = key
-        self._group = group
         self.first = Login(KEY, key.account, nonce=nonce)
 
     def prove(self, challenge: LoginChallenge) -> LoginProof:
-        """Sign it, if it is a challenge of our group."""
+        """Sign it."""
         if len(challenge.nonce) != NONCE_BYTES:
             raise _foreign(f"its nonce has {len(challenge.nonce)} bytes")
-        if self._group not in ("", challenge.group):
-            raise _foreign(f"it is of the group {challenge.group[:64]!a}, not {self._group!a}")
         signed = LoginSigned(self._key.account, challenge.group, self.first.nonce, challenge.nonce)
         return LoginProof(self._key.sign(signed))
 
 
 def choose_login(
-    credentials: Credentials, group: str, host: str, *, is_tls: bool
+    credentials: Credentials, host: str, *, is_tls: bool
 ) -> KeyLogin | TokenLogin | None:
     """How to log in at a host with these credentials; None: there is nothing to say.
 
@@ -93,7 +89,7 @@ def choose_login(
     if is_tls and credentials.certificate is not None:
         return None
     if credentials.account_key is not None:
-        return KeyLogin(read_key(credentials.account_key), group, secrets.token_bytes(NONCE_BYTES))
+        return KeyLogin(read_key(credentials.account_key), secrets.token_bytes(NONCE_BYTES))
     if credentials.token is None:
         return None
     if not is_tls and not is_loopback(host):
@@ -105,17 +101,9 @@ def choose_login(
     return TokenLogin(account_of_token(credentials.token), credentials.token.reveal())
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address (not a name) is of this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _foreign(why: str) -> RemoteError:
     return RemoteError(
         ErrorCode.LOGIN_FAILED,
         f"the other side does not log us in as agreed: {why}",
-        "check the address and the group",
+        "check the address",
     )

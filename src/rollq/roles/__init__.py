@@ -5,8 +5,9 @@ What they share lies beside them:
 
 - `door`: every message of an accepted link passes it; `login`: who a link is; `access`: who may
   send what;
-- `dialogue`, `redial`, `silence`, `offers`: parts of the machines of worker and client: a session
-  with one member, whom to dial next, a member that says nothing, a legacy leader;
+- `dialogue`, `redial`, `silence`, `refusals`, `offers`: parts of the machines of worker and client:
+  a session with one member, whom to dial next, a member that says nothing, or that does not let us
+  in, a legacy leader;
 - `persist`: the thread that waits for the disk; `service`: ending tasks, random numbers;
 - `blobs`: moving files between any two of them.
 """

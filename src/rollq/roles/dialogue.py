@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rollq.wire.messages import MemberMessage, ToMemberMessage
+from rollq.wire.messages import Error, MemberMessage, ToMemberMessage
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -27,7 +27,10 @@ class Connected(Record, frozen=True):
 
 
 class Disconnected(Record, frozen=True):
-    """That connection broke, or could not be made. Never told after a `Disconnect`."""
+    """That connection broke, or could not be made; `refusal` if that is because we are not let in.
+    Never told after a `Disconnect`."""
+
+    refusal: Error | None = None
 
 
 class Received(Record, frozen=True):

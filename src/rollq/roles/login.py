@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from rollq.base.access import LinkRole
+from rollq.base.access_checks import ANONYMOUS
 from rollq.base.access_rules import Account, TokenHash
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.security.identity import CertificateIdentity, CertificateRole
@@ -29,7 +30,6 @@ from rollq.wire.login_messages import (
 )
 
 CERTIFICATE: Final = "certificate"  # how an identity was proved, if not by a login
-ANONYMOUS: Final = "anonymous"  # whoever proves nothing, where that is let in
 NO_DIGEST: Final = b""  # of what is no token: that of no secret
 NO_TOKENS: Final = (TokenHash("", bytes(32)),)  # compared with where there is no account
 
@@ -82,6 +82,8 @@ class LoginSetup:
         now_ms: Tells the time of the group, by which tokens expire.
         draw_nonce: Gives NONCE_BYTES that nobody can guess.
         tls: Whether links speak TLS; where they must, members have certificates.
+        is_current: Whether all accounts that were agreed on are known here. A member that has just
+            started, or hears of no leader, may lack some.
     """
 
     mode: Mode
@@ -90,6 +92,7 @@ class LoginSetup:
     now_ms: Callable[[], int]
     draw_nonce: Callable[[], bytes]
     tls: Mode = Mode.OFF
+    is_current: Callable[[], bool] = lambda: True
 
 
 class LoginMachine:
@@ -107,6 +110,7 @@ class LoginMachine:
 
         Raises:
             LoginFailedError: it is nobody; the link ends.
+            RemoteError: NOT_READY, if that cannot be told yet.
         """
         if isinstance(message, Login) and self._asked is None:
             self._asked = message
@@ -133,9 +137,9 @@ class LoginMachine:
         if parsed is None or parsed.account != login.account:
             raise LoginFailedError(login.account, "not a token of this account")
         if account is None:
-            raise LoginFailedError(login.account, "no such account")
+            raise self._unknown(login.account, "no such account")
         if found is None:
-            raise LoginFailedError(login.account, "a wrong token")
+            raise self._unknown(login.account, "a wrong token")
         if found.expires_ms and found.expires_ms <= setup.now_ms():
             raise LoginFailedError(login.account, f"the token {found.id!a} has expired")
         return self._admit(account, TOKEN)
@@ -149,8 +153,16 @@ class LoginMachine:
         signed = LoginSigned(login.account, setup.group, login.nonce, nonce)
         if not is_signed(signed, proof, keys) or account is None:
             reason = "a wrong signature" if keys else "no such account, or it has no key"
-            raise LoginFailedError(login.account, reason)
+            raise self._unknown(login.account, reason)
         return self._admit(account, KEY)
+
+    def _unknown(self, account: str, why: str) -> RemoteError:
+        """What to raise for what is not known here, and may be known to others."""
+        if self._setup.is_current():
+            return LoginFailedError(account, why)
+        return RemoteError(
+            ErrorCode.NOT_READY, "this member does not know all accounts yet", "try again"
+        )
 
     def _admit(self, account: Account, method: str) -> Identity:
         if account.is_disabled:

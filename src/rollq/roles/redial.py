@@ -22,6 +22,7 @@ from rollq.base.limits import (
     REDIAL_MIN_MS,
     REDIAL_QUICK_MS,
     REDIAL_QUICK_TRIES,
+    REDIAL_REFUSED_MS,
 )
 from rollq.base.stamp import Jitter
 from rollq.policy.retry import backoff_ms
@@ -81,6 +82,13 @@ class Redial:
         next_one = self._next()
         self._silent = ""
         return next_one
+
+    def refused(self) -> tuple[str, int]:
+        """The member does not let us in, and the others will not either: the next address, after a
+        long wait."""
+        self._go_on()
+        self._silent = ""
+        return self.address, backoff_ms(1, REDIAL_REFUSED_MS, REDIAL_REFUSED_MS, self._jitter)
 
     def silent(self) -> tuple[str, int]:
         """The member that was dialed says nothing: the next address, at once if there is one."""

@@ -10,8 +10,9 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals
-from rollq.roles.client.machine import ClientMachine, ClientSetup
+from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.signals import id_of
+from rollq.roles.client.standing import ClientSetup
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession

@@ -25,7 +25,7 @@ CLUSTER: Final = "cluster"
 
 NONCE_BYTES: Final = 32
 
-AccountName: TypeAlias = Annotated[str, Text(most.ACCOUNT_BYTES_MAX)]
+AccountName: TypeAlias = Annotated[str, Text(most.ACCOUNT_NAME_BYTES_MAX)]
 Nonce: TypeAlias = Annotated[bytes, Bytes(NONCE_BYTES)]  # all of them, or empty
 Proof: TypeAlias = Annotated[bytes, Bytes(most.LOGIN_PROOF_BYTES_MAX)]
 

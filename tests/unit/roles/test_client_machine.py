@@ -9,7 +9,7 @@ from rollq.base.jobs import BulkItem
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.roles.client import delivered
 from rollq.roles.client import machine as client_machine
-from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup, SessionState
+from rollq.roles.client.machine import RETRY_MS, ClientMachine
 from rollq.roles.client.signals import (
     Asked,
     ClientTick,
@@ -29,6 +29,7 @@ from rollq.roles.client.signals import (
     Tell,
     id_of,
 )
+from rollq.roles.client.standing import ClientSetup, SessionState
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.chance import MiddleJitter

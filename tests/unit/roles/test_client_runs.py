@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
-from rollq.roles.client.machine import RETRY_MS, ClientMachine, ClientSetup
+from rollq.roles.client.machine import RETRY_MS, ClientMachine
 from rollq.roles.client.runs import SentRuns, alike, results_of
 from rollq.roles.client.signals import (
     Asked,
@@ -23,6 +23,7 @@ from rollq.roles.client.signals import (
     Taken,
     Tell,
 )
+from rollq.roles.client.standing import ClientSetup
 from rollq.wire import messages as wire
 from rollq.wire.run_messages import RefusedJob, ResultRun, RunAccepted, SubmitRun
 

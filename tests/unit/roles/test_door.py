@@ -196,7 +196,7 @@ def test_a_token_and_its_hello_may_come_in_one_read_or_in_two() -> None:
 
 
 def test_a_key_is_challenged_and_the_hello_comes_with_its_proof() -> None:
-    room, line, login = Room(), Line(), KeyLogin(KEY, "g1", bytes(32))
+    room, line, login = Room(), Line(), KeyLogin(KEY, bytes(32))
     door = guarded(room)
     say(door, line, login.first)
     [challenge] = line.sent
@@ -237,7 +237,7 @@ def test_a_wrong_login_ends_the_link_before_any_service_hears_of_it(
     "said",
     [
         [BY_TOKEN, BY_TOKEN],
-        [KeyLogin(KEY, "g1", bytes(32)).first, HELLO],
+        [KeyLogin(KEY, bytes(32)).first, HELLO],
         [LoginProof(b"x")],
     ],
     ids=["twice", "a hello before the proof", "a proof alone"],

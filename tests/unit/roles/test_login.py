@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -68,7 +69,7 @@ def test_a_token_proves_its_account_at_once() -> None:
 
 def test_a_key_proves_its_account_by_a_challenge() -> None:
     machine = LoginMachine(setup())
-    login = KeyLogin(ALICE_KEY, "g1", NONCE)
+    login = KeyLogin(ALICE_KEY, NONCE)
     challenge = machine.hear(login.first)
     assert isinstance(challenge, LoginChallenge)
     assert (challenge.group, challenge.proof) == ("g1", b"")
@@ -82,7 +83,8 @@ def test_every_challenge_is_new() -> None:
 
 
 WRONG: dict[str, list[LoginMessage]] = {
-    "another secret": [by_token("alice", ALICE_TOKEN.reveal()[:-1] + b"?")],
+    "another secret": [by_token("alice", make_token("alice")[0].reveal())],
+    "a damaged token": [by_token("alice", ALICE_TOKEN.reveal()[:-1] + b"?")],
     "the token of another": [by_token("alice", BOB_TOKEN.reveal())],
     "a token under another name": [by_token("bob", ALICE_TOKEN.reveal())],
     "an expired token": [by_token("alice", OLD_TOKEN.reveal())],
@@ -104,15 +106,15 @@ WRONG: dict[str, list[LoginMessage]] = {
     "no signature": [Login("key", "alice", nonce=NONCE), LoginProof(b"")],
     "a signature of a disabled account": [
         Login("key", "bob", nonce=NONCE),
-        KeyLogin(BOB_KEY, "g1", NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g1")),
+        KeyLogin(BOB_KEY, NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g1")),
     ],
     "a signature for another group": [
         Login("key", "alice", nonce=NONCE),
-        KeyLogin(ALICE_KEY, "g2", NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g2")),
+        KeyLogin(ALICE_KEY, NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g2")),
     ],
     "a signature of an unknown account": [
         Login("key", "nobody", nonce=NONCE),
-        KeyLogin(ALICE_KEY, "g1", NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g1")),
+        KeyLogin(ALICE_KEY, NONCE).prove(LoginChallenge(b"\1" * NONCE_BYTES, group="g1")),
     ],
 }
 
@@ -135,7 +137,7 @@ def test_whatever_is_wrong_is_answered_in_the_same_words(said: list[LoginMessage
 def test_the_proof_of_one_link_is_worth_nothing_on_another() -> None:
     one = setup()
     first, second = LoginMachine(one), LoginMachine(one)
-    login = KeyLogin(ALICE_KEY, "g1", NONCE)
+    login = KeyLogin(ALICE_KEY, NONCE)
     challenge = first.hear(login.first)
     assert isinstance(challenge, LoginChallenge)
     proof = login.prove(challenge)
@@ -147,13 +149,26 @@ def test_the_proof_of_one_link_is_worth_nothing_on_another() -> None:
 
 def test_a_challenge_is_answered_once() -> None:
     machine = LoginMachine(setup())
-    login = KeyLogin(ALICE_KEY, "g1", NONCE)
+    login = KeyLogin(ALICE_KEY, NONCE)
     challenge = machine.hear(login.first)
     assert isinstance(challenge, LoginChallenge)
     with pytest.raises(LoginFailedError):
         machine.hear(LoginProof(b"x" * 64))
     with pytest.raises(LoginFailedError):
         machine.hear(login.prove(challenge))
+
+
+@pytest.mark.parametrize("name", ["an unknown account", "another secret", "no signature"])
+def test_a_member_that_is_behind_refuses_nobody_for_good(name: str) -> None:
+    behind = dataclasses.replace(setup(), is_current=lambda: False)
+    machine = LoginMachine(behind)
+    for message in WRONG[name][:-1]:
+        machine.hear(message)
+    with pytest.raises(RemoteError) as caught:
+        machine.hear(WRONG[name][-1])
+    assert caught.value.code == ErrorCode.NOT_READY
+    login = by_token("alice", ALICE_TOKEN.reveal())
+    assert LoginMachine(behind).hear(login) == Identity("alice", "token")
 
 
 @pytest.mark.parametrize("said", [WRONG["an unknown account"], WRONG["no signature"]], ids=repr)

@@ -11,7 +11,8 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals as c
-from rollq.roles.client.machine import ClientMachine, ClientSetup
+from rollq.roles.client.machine import ClientMachine
+from rollq.roles.client.standing import ClientSetup
 from rollq.roles.worker import signals as w
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup

@@ -126,3 +126,9 @@ def test_the_only_one_there_is_is_waited_for_when_it_is_silent_at_first() -> Non
     address, wait_ms = redial.silent()
     assert address == "a"
     assert wait_ms > 0
+
+
+def test_where_we_are_not_let_in_the_next_is_asked_after_a_long_wait() -> None:
+    redial = book("a", "b")
+    assert [redial.refused() for _ in range(3)] == [("b", 5_000), ("a", 5_000), ("b", 5_000)]
+    assert redial.failed() == ("a", 500)

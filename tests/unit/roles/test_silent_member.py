@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from rollq.base.limits import GREETING_MS_MAX, LOOK_MS, PING_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
-from rollq.roles.client.machine import ClientMachine, ClientSetup
+from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.signals import Asked as AskedClient
 from rollq.roles.client.signals import ClientTick, Heard
+from rollq.roles.client.standing import ClientSetup
 from rollq.roles.dialogue import Connect, Connected, Disconnect, Send, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick

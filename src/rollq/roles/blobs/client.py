@@ -285,7 +285,9 @@ class BlobClient:
                         self._pace,
                         dial=self._dial,
                     )
-                except DialError as error:
+                except RollqError as error:
+                    if not error.retryable:
+                        raise
                     log.info("%s", error)
                     is_silent = error.code is ErrorCode.TIMED_OUT
                     _, wait_ms = self._redial.silent() if is_silent else self._redial.failed()

@@ -20,9 +20,11 @@ from rollq.roles.client.answers import error_of
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import Home
 from rollq.roles.client.inputs import Inputs
+from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import NOTHING, BytesMoved, SubmitMaker, Supply
+from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 
 PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
@@ -78,8 +80,11 @@ class Engine(ABC):
             nobody wants it any more.
     """
 
-    def __init__(self, client_id: ClientId, timeout_s: float) -> None:
-        self.client_id = client_id or secrets.token_hex(8)
+    def __init__(
+        self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
+    ) -> None:
+        own_id = made_up_id(credentials, secrets.token_hex(8))  # also to see what is damaged
+        self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()
         self.request_for = SubmitMaker(self.client_id).make

@@ -44,7 +44,7 @@ class GroupEngine(Engine):
         shares_id: bool = False,
         credentials: Credentials = NONE,
     ) -> None:
-        super().__init__(client_id, timeout_s)
+        super().__init__(client_id, timeout_s, credentials)
         self.session = GroupSession(
             addresses,
             self.client_id,

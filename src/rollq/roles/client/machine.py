@@ -17,16 +17,15 @@ Laws kept here:
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
+from rollq.base.ids import TASK_INDEX_BYTES, JobId, MessageId
 from rollq.base.limits import (
     CLIENT_PENDING_MAX,
-    REDIAL_MAX_MS,
     REDIAL_MIN_MS,
     SILENCE_BYTES_PER_MS,
 )
@@ -56,9 +55,12 @@ from rollq.roles.client.signals import (
     Tell,
     Watched,
     id_of,
+    jobs_of,
 )
+from rollq.roles.client.standing import ClientSetup, SessionState
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
+from rollq.roles.refusals import Refusals, is_refusal
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
 from rollq.wire.features import ALIVE, OWN, RUNS, TASKS
@@ -68,25 +70,6 @@ from rollq.wire.staging_messages import StageJobs
 
 RETRY_MS: Final = REDIAL_MIN_MS
 GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # said to a hello: not yet a sign of progress
-
-
-@dataclass(slots=True, frozen=True)
-class ClientSetup:
-    """Who this client is."""
-
-    client_id: ClientId
-    addresses: tuple[str, ...]
-    desired_parallelism: int = 0
-    features: tuple[str, ...] = ()
-    redial_ms_max: int = REDIAL_MAX_MS  # the longest wait before the next try to find the leader
-
-
-class SessionState(enum.IntEnum):
-    """Where the session with a member stands."""
-
-    DOWN = 0
-    GREETING = 1
-    OPEN = 2
 
 
 class ClientMachine:
@@ -110,6 +93,7 @@ class ClientMachine:
         "_plain_jobs",
         "_put_off",
         "_redial",
+        "_refusals",
         "_retry_at_ms",
         "_runs",
         "_setup",
@@ -126,6 +110,7 @@ class ClientMachine:
         self._silence = Silence()
         self._ping_ms = 0  # of the session: 0 if its member does not answer pings
         self._offers = Offers()
+        self._refusals = Refusals()
         self._is_plain = False  # the session is one with a legacy leader
         self._was_heard = False  # in this session
         self._plain_jobs = PlainJobs()
@@ -161,9 +146,18 @@ class ClientMachine:
         """Requests without an answer."""
         return len(self._pending)
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether no member lets us in."""
+        return self._refusals.final is not None
+
     # --- the application asks
 
     def _on_asked(self, event: Asked) -> None:
+        if self._refusals.final is not None:
+            for request in event.requests:
+                self._tell(replace(self._refusals.final, request_id=id_of(request)))
+            return
         pending = self._pending
         if not pending:
             self._silence.began(self._now_ms)
@@ -272,13 +266,25 @@ class ClientMachine:
         if self._is_plain and self.link is SessionState.OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
         self._lose_session()
-        self._out.append(Connect(*self._redial.failed()))
+        if event.refusal is not None:
+            self._note_refusal(event.refusal)
+        self._refusals.disconnected()
+        redial = self._redial
+        self._out.append(Connect(*(redial.refused() if self.is_refused else redial.failed())))
+
+    def _note_refusal(self, error: wire.Error) -> None:
+        """Where no member lets us in, whoever waits is told at once."""
+        self._refusals.noted(error)
+        for request_id in list(self._pending) if self.is_refused else ():
+            self._settle(request_id)
+            self._tell(replace(error, request_id=request_id))
 
     def _on_reachable(self, event: Reachable) -> None:
         if self.link is SessionState.DOWN:
             self._out.append(Connect(*self._redial.reachable(event.address)))
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
+        self._refusals.over()
         self._lose_session()
         self._out.append(Disconnect())
         self._out.append(Connect(*self._redial.redirected(message.leader, message.members)))
@@ -298,13 +304,14 @@ class ClientMachine:
                         request_id, ErrorCode.OUTCOME_UNKNOWN, "the session broke", False
                     )
                 else:
-                    self._doubtful.update(dict.fromkeys(_jobs_of(request), request_id))
+                    self._doubtful.update(dict.fromkeys(jobs_of(request), request_id))
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = SessionState.OPEN
         self.was_welcomed = True
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._redial.welcomed(message.members)
+        self._refusals.over()
         self._offers.welcomed()
         self._features = message.features
         self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours
@@ -394,6 +401,9 @@ class ClientMachine:
             self._out.append(Show(message.watch_id, message))
 
     def _on_error(self, message: wire.Error) -> None:
+        if self.link is SessionState.GREETING and is_refusal(message):
+            self._note_refusal(message)
+            return
         if self._watches.pop(message.request_id, None) is not None:
             self._out.append(Show(message.request_id, message))
         if message.request_id not in self._pending:
@@ -422,7 +432,7 @@ class ClientMachine:
         if self._put_off:
             self._put_off.pop(request_id, None)
         if self._doubtful:
-            for job in _jobs_of(request):
+            for job in jobs_of(request):
                 self._doubtful.pop(job, None)
         return True
 
@@ -462,17 +472,6 @@ class ClientMachine:
             self._out[-1].answers.append(answer)
         else:
             self._out.append(Tell([answer]))
-
-
-def _jobs_of(request: Request) -> Sequence[bytes]:
-    """The jobs that a request asks for, as results name them; of an array what its tasks share."""
-    if type(request) is wire.SubmitJob:
-        return (request.job_id,)
-    if type(request) is wire.SubmitBulk:
-        return [item.job_id for item in request.items]
-    if type(request) is wire.SubmitArray:
-        return (request.array_id[:-TASK_INDEX_BYTES],)
-    return ()
 
 
 HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {

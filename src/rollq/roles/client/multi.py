@@ -103,7 +103,7 @@ class MultiEngine(Engine):
         timeout_s: float,
         credentials: Credentials = NONE,
     ) -> None:
-        super().__init__(client_id, timeout_s)
+        super().__init__(client_id, timeout_s, credentials)
         if not groups or isinstance(groups, str):
             raise LocalError(
                 ErrorCode.BAD_SETUP, "no groups", "give a list with the addresses of each group"

@@ -31,9 +31,11 @@ from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.answers import must_be_within_bounds
 from rollq.roles.client.forks import Home
-from rollq.roles.client.machine import ClientMachine, ClientSetup, SessionState
+from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
+from rollq.roles.client.standing import ClientSetup, SessionState
+from rollq.roles.refusals import refusal_of
 from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
@@ -315,7 +317,7 @@ class GroupSession:
 
     async def _dial(self, address: str, delay_ms: int) -> None:
         try:
-            if delay_ms > PROBE_MS:
+            if delay_ms > PROBE_MS and not self._machine.is_refused:
                 found = await self._probe(delay_ms)
                 if found:
                     self._feed(signals.Reachable(found))
@@ -333,7 +335,7 @@ class GroupSession:
             self.last_trouble = error.message
             self._tell(error.message)
             self._maybe_warn(address, error)
-            self._feed(signals.Disconnected())
+            self._feed(signals.Disconnected(refusal_of(error)))
             return
         self._link = link
         self._dialed = address

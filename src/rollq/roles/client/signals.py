@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollq.base.ids import JobId, MessageId
+from rollq.base.ids import TASK_INDEX_BYTES, JobId, MessageId
 from rollq.roles.dialogue import (
     Connect,
     Connected,
@@ -54,6 +54,7 @@ __all__ = [
     "Tell",
     "Watched",
     "id_of",
+    "jobs_of",
 ]
 
 Request: TypeAlias = (
@@ -76,6 +77,17 @@ def id_of(request: Request) -> MessageId:
     if isinstance(request, SubmitArray):
         return request.array_id
     return request.request_id
+
+
+def jobs_of(request: Request) -> Sequence[bytes]:
+    """The jobs that a request asks for, as results name them; of an array what its tasks share."""
+    if type(request) is SubmitJob:
+        return (request.job_id,)
+    if type(request) is SubmitBulk:
+        return [item.job_id for item in request.items]
+    if type(request) is SubmitArray:
+        return (request.array_id[:-TASK_INDEX_BYTES],)
+    return ()
 
 
 # --- events

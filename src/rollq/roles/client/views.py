@@ -242,7 +242,10 @@ def cause_text(word: str) -> str:
 
 def canceller_text(client_id: str) -> str:
     """Who cancelled a job, in words."""
-    return "`rollq cancel`" if client_id == COMMAND_LINE else f"client {client_id}"
+    account, _, name = client_id.rpartition("/")
+    if name != COMMAND_LINE:
+        return f"client {client_id}"
+    return f"`rollq cancel` of {account}" if account else "`rollq cancel`"
 
 
 def signal_text(number: int) -> str:

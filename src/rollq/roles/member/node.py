@@ -149,6 +149,7 @@ class MemberNode:
                 now_ms=driver.time.now_ms,
                 draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
                 tls=self.setup.tls,
+                is_current=partial(_is_current, driver),
             ),
             None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )
@@ -449,6 +450,12 @@ class SystemClock:
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
+
+
+def _is_current(driver: Driver) -> bool:
+    """Whether there is a leader, and all that was agreed on before its time is applied here."""
+    raft = driver.raft
+    return raft.leader_id != 0 and raft.term_at(driver.state.applied_index) == raft.term
 
 
 def _no_crash(_point: str) -> None:

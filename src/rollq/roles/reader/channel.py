@@ -22,6 +22,7 @@ from rollq.base.limits import (
     TLS_MS_MAX,
 )
 from rollq.net.dialer import TLS_HINT, split_address
+from rollq.net.login import choose_login
 from rollq.roles.reader.models import Piece
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.mode import Mode, tls_of_dialer
@@ -30,6 +31,7 @@ from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD, inflate
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
+from rollq.wire.login_messages import LoginChallenge
 from rollq.wire.messages import Error, NotLeader, Welcome
 from rollq.wire.reader_messages import PieceChunk
 
@@ -52,7 +54,9 @@ class Channel:
         """Dial and be welcomed.
 
         Raises:
-            DialError: UNREACHABLE; or what the member answered.
+            DialError: UNREACHABLE.
+            LocalError: BAD_CREDENTIALS, as `choose_login`.
+            StateError: what the member answered.
         """
         self.address = address
         self._connection = Connection(Side.DIALER)
@@ -67,6 +71,7 @@ class Channel:
             if tls_of_dialer(credentials) is Mode.REQUIRE:
                 self._socket = secured(self._socket, credentials)
             self._socket.settimeout(min(timeout_s, READER_GREETING_MS / 1000))
+            self._log_in(credentials)
             self.say(hello)
             self.welcome = self.hear(Welcome)
             self._socket.settimeout(READER_ANSWER_MS / 1000)
@@ -132,6 +137,15 @@ class Channel:
         if chunk.packed:
             data = inflate(data, ZSTD)
         return Piece(chunk.first, chunk.last, chunk.form, data)
+
+    def _log_in(self, credentials: Credentials) -> None:
+        """Say what comes before the hello. Whether it was right, the answer to the hello tells."""
+        is_tls = isinstance(self._socket, ssl.SSLSocket)
+        login = choose_login(credentials, str(self._socket.getpeername()[0]), is_tls=is_tls)
+        if login is not None:
+            self.say(login.first)
+            if login.is_challenged:
+                self.say(login.prove(self.hear(LoginChallenge)))
 
     def _receive(self) -> None:
         try:

@@ -11,9 +11,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from rollq.base.errors import DialError, ErrorCode, RollqError, StateError
+from rollq.base.errors import NOT_LET_IN_CODES, DialError, ErrorCode, RollqError, StateError
 from rollq.base.limits import READER_AGAIN_MS
 from rollq.roles.reader.channel import Channel
+from rollq.security.accounts import account_of, own_client_id
 from rollq.security.credentials import Credentials
 from rollq.wire.compact import Message
 from rollq.wire.features import ACCEPTED, COMPACT
@@ -55,7 +56,8 @@ def _ask(
 ) -> M:
     """Ask one member after the other until the leader has answered."""
     deadline = time.monotonic() + timeout_s
-    hello = HelloClient(CLIENT_ID, 0, (COMPACT, ACCEPTED))
+    client_id = own_client_id(account_of(credentials), CLIENT_ID)
+    hello = HelloClient(client_id, 0, (COMPACT, ACCEPTED))
     reasons: dict[str, str] = {}
     while True:
         for address in addresses:
@@ -64,7 +66,8 @@ def _ask(
                     channel.say(request)
                     return channel.hear(kind)
             except RollqError as error:
-                if isinstance(error, StateError) and not error.retryable:
+                is_refused = isinstance(error, StateError) and not error.retryable
+                if is_refused or error.code in NOT_LET_IN_CODES:
                     raise
                 reasons[address] = str(error)
         if time.monotonic() >= deadline:

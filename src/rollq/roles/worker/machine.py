@@ -159,7 +159,7 @@ class WorkerMachine:
             self._assignments.report_all()
 
     def _on_disconnected(self, event: Disconnected) -> None:
-        self._session.lost()
+        self._session.lost(event.refusal)
         self._credit.reset()
 
     def _on_received(self, event: MessageReceived) -> None:

@@ -23,6 +23,7 @@ from rollq.base.limits import LOOK_MS
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link
+from rollq.roles.refusals import is_refusal, refusal_of
 from rollq.roles.service import SystemJitter
 from rollq.roles.worker import signals
 from rollq.roles.worker.blobs import WorkerBlobs
@@ -320,8 +321,8 @@ class WorkerNode:
                 address, "", self._messages, self._closed, credentials=self.setup.credentials
             )
         except RollqError as error:
-            self._tell(error.message)
-            self._feed(signals.Disconnected())
+            self._tell(f"{error.message}; {error.hint}", kind=error.message)
+            self._feed(signals.Disconnected(refusal_of(error)))
             return
         if not link.is_open:
             self._feed(signals.Disconnected())
@@ -347,6 +348,10 @@ class WorkerNode:
                 elif type(message) is wire.Error and message.code == ErrorCode.DISMISSED:
                     log.info("dismissed: %s", message.message)
                     self._stop_soon()
+                elif type(message) is wire.Error and is_refusal(message):
+                    self._tell(
+                        f"{link.address} does not let us in: {message.message}; {message.hint}"
+                    )
                 elif type(message) is wire.Error:
                     log.error("member %s: %s", link.address, message)
         told = [message for message in messages if isinstance(message, wire.MemberMessage)]

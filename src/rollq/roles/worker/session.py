@@ -22,6 +22,7 @@ from rollq.base.limits import (
 from rollq.base.stamp import Jitter
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
+from rollq.roles.refusals import Refusals, is_refusal
 from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.signals import Connect, Disconnect, ProgramsFound
@@ -83,6 +84,7 @@ class LeaderSession:
         "_orders",
         "_ping_ms",
         "_redial",
+        "_refusals",
         "_renewed_ms",
         "_setup",
         "_silence",
@@ -101,6 +103,7 @@ class LeaderSession:
         # A worker's hello is answered once it went through the log.
         self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
         self._offers = Offers()
+        self._refusals = Refusals()
         self._was_heard = False  # in this session
         self._counted = False  # the hello of this session counts what is held, and names none
         # Members that hung up on such a hello: the next one to them names all, and if they hang up
@@ -173,18 +176,22 @@ class LeaderSession:
         self._announce(frozenset())
         self._redial.welcomed(message.members)
         self._offers.welcomed()
+        self._refusals.over()
         self._renewed_ms = self._now_ms
 
     def heard(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Messages came."""
+        for message in messages if self.state is LinkState.GREETING else ():
+            if type(message) is wire.Error and is_refusal(message):
+                self._refusals.noted(message)
         # An error is what a member of ours answers to a legacy hello; a legacy leader sends none.
         self._was_heard |= any(type(message) is not wire.Error for message in messages)
         self._silence.heard(self._now_ms, is_answer=self.state is OPEN)
 
     # --- its end
 
-    def lost(self) -> None:
-        """The connection broke: dial again."""
+    def lost(self, refusal: wire.Error | None = None) -> None:
+        """The connection broke, or we are not let in: dial again."""
         if self.is_legacy and self.state is OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
         if self.state is LinkState.GREETING and self._counted:
@@ -192,10 +199,16 @@ class LeaderSession:
         elif self.state is LinkState.GREETING:
             self._whole_hello_at.discard(self._redial.address)
         self.state = DOWN
-        self._orders.give(Connect(*self._redial.failed()))
+        if refusal is not None:
+            self._refusals.noted(refusal)
+        self._refusals.disconnected()
+        redial = self._redial
+        is_refused = self._refusals.final is not None
+        self._orders.give(Connect(*(redial.refused() if is_refused else redial.failed())))
 
     def redirected(self, message: wire.NotLeader) -> None:
         """Another member leads."""
+        self._refusals.over()
         self.state = DOWN
         self._orders.give(Disconnect())
         self._orders.give(Connect(*self._redial.redirected(message.leader, message.members)))

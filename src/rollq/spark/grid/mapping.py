@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import CLIENT_ID_BYTES_MAX
 from rollq.base.names import is_exec_name
+from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
 from rollq.spark.grid.columns import COLUMNS, STREAM_LIMIT, spark_type
@@ -70,7 +71,7 @@ def grid_map(
         timeout: For how many seconds members may be silent before a task fails.
         stream_limit: How many bytes of stdout, and of stderr, a row gets whole; of more it gets
             the end, and `stdout_truncated` or `stderr_truncated` says so.
-        credentials: Their directory, which is on every executor.
+        credentials: Their directory, on every executor; with `job_key` on the driver too.
         options: As of `Client.submit`: `queue`, `priority`, `run_limit`, `expire`, …
 
     Raises:
@@ -83,7 +84,7 @@ def grid_map(
         servers,
         exec,
         secrets.token_hex(8),
-        (client_id or f"grid-map-{exec}") if job_key is not None else "",
+        "" if job_key is None else client_id or made_up_id(fspath(credentials), f"grid-map-{exec}"),
         layout,
         constants,
         _texts(outputs),

@@ -1,0 +1,18 @@
+"""Client ids that nobody has chosen: they begin with the account that uses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rollq.security.accounts import account_of, own_client_id
+from rollq.security.credentials import Credentials
+from rollq.security.files import as_credentials
+
+
+def made_up_id(credentials: Credentials | str | Path, name: str) -> str:
+    """A client id for whoever has these credentials.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE.
+    """
+    return own_client_id(account_of(as_credentials(credentials)), name)

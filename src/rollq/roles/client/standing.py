@@ -1,0 +1,28 @@
+"""Who a client is, and where its session with a member stands. Only records."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from rollq.base.ids import ClientId
+from rollq.base.limits import REDIAL_MAX_MS
+
+
+@dataclass(slots=True, frozen=True)
+class ClientSetup:
+    """Who this client is."""
+
+    client_id: ClientId
+    addresses: tuple[str, ...]
+    desired_parallelism: int = 0
+    features: tuple[str, ...] = ()
+    redial_ms_max: int = REDIAL_MAX_MS  # the longest wait before the next try to find the leader
+
+
+class SessionState(enum.IntEnum):
+    """Where the session with a member stands."""
+
+    DOWN = 0
+    GREETING = 1
+    OPEN = 2
