@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rollq import BlockingClient, ErrorCode, JobView, LocalError
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.cli.main import app
 from rollq.roles.worker.setup import NodeSetup
+from rollq.security.exec_digests import digest_line, sign_list
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import until
 from tests.integration.small_grid import SmallGrid
@@ -96,6 +98,26 @@ def test_a_shipped_program_must_be_listed(client: BlockingClient, folder: Path) 
     evil.write_text("#!/bin/sh\necho evil\n")
     evil.chmod(0o755)
     handle = client.submit("shipped", files={"shipped": evil})
+    assert "another digest" in refusal(client, handle.job_id)
+
+
+def test_a_large_shipped_program_is_checked_as_any_other(
+    client: BlockingClient, folder: Path
+) -> None:
+    """It comes as a blob, which is put into the directory of the job or run where it is kept."""
+    padding = "#" * INLINE_BYTES_MAX
+    large = folder / "large"
+    large.write_text(f"#!/bin/sh\necho large\n{padding}\n")
+    large.chmod(0o755)
+    handle = client.submit("large", files={"large": large})
+    assert "no digest is listed" in refusal(client, handle.job_id)
+    with open(folder / "list", "a") as file:
+        file.write(digest_line(large, "large") + "\n")
+    sign_list(folder / "list", folder / "key")
+    handle = client.submit("large", files={"large": large})
+    assert handle.result(DEADLINE_S).stdout == "large\n"
+    large.write_text(f"#!/bin/sh\necho worse\n{padding}\n")
+    handle = client.submit("large", files={"large": large})
     assert "another digest" in refusal(client, handle.job_id)
 
 

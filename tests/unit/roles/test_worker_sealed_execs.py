@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -153,6 +155,41 @@ def test_a_write_while_it_is_copied_is_found(bench: Bench, monkeypatch: pytest.M
     with pytest.raises(NoProgramError) as caught:
         bench.get("tool")
     assert digest_of(EVIL) in str(caught.value)
+
+
+def test_a_writer_who_never_stops_gets_nothing_run(bench: Bench) -> None:
+    path = bench.put("tool", GOOD)
+    stop = threading.Event()
+
+    def swap() -> None:
+        other = bench.folder / "other"
+        for number in itertools.cycle(range(4)):
+            if stop.is_set():
+                return
+            content = GOOD if number % 2 else EVIL
+            if number < 2:
+                path.write_bytes(content)  # in place
+            else:
+                other.write_bytes(content)
+                os.replace(other, path)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    ran, refused = 0, 0
+    try:
+        while ran < 20 or refused < 20:
+            try:
+                copy = bench.get("tool")
+            except NoProgramError:
+                refused += 1
+            else:
+                assert bench.run(copy) == (0, b"good\n")
+                ran += 1
+    finally:
+        stop.set()
+        thread.join()
+    path.write_bytes(GOOD)
+    assert bench.run(bench.get("tool")) == (0, b"good\n")
 
 
 @pytest.mark.parametrize(
