@@ -44,8 +44,8 @@ async def running(
         "cpu_cap": 1.0,
     }
     node = WorkerNode(NodeSetup((member.address,), **(defaults | settings)))
-    await node.start()
     try:
+        await node.start()
         await member.until(lambda: len(member.hellos) > hellos and member.granted)
         yield node, member
     finally:

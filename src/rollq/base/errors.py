@@ -97,6 +97,7 @@ class ErrorCode(enum.IntEnum):
     BAD_CERTIFICATE = 505
     UNPROTECTED = 506  # others reach a port that asks for neither TLS nor a login
     CERTIFICATE_EXPIRES = 507  # an alarm: a certificate has to be renewed
+    NO_SANDBOX = 509  # a layer between jobs and their computer cannot be had
     # 6xx: the network
     UNREACHABLE = 600
     DISCONNECTED = 601

@@ -12,7 +12,7 @@ What commands share:
 - `service`, `logs`, `places`: processes that run until a signal;
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
   `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials` and `access_roles` for
-  `access`.
+  `access`; `sandboxing` for `worker`.
 
 Heavy imports happen inside the commands, because `--help` must be quick. Only `__main__`
 imports this package.

@@ -171,6 +171,7 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
         "slots": view.slots,
         "running": len(view.held),
         "cpu_capped": view.is_capped,
+        "layers": list(view.layers),
         "patterns": list(view.patterns),
         "jobs": [guid_to_text(job_id) for job_id in view.held],
     }

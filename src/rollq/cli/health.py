@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import RollqError
+from rollq.base.ids import guid_to_text
 from rollq.cli.amounts import counted
 from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
@@ -25,6 +26,7 @@ from rollq.store.disk import Disk
 ROOM_BYTES_MIN: Final = 1024**3
 LAG_MAX: Final = 10_000
 ROWS_MAX: Final = 1_000
+NAMES_MAX: Final = 5
 SILENT: Final = "accepts connections but does not answer"
 
 
@@ -106,7 +108,25 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
     findings += await _members(cluster)
     findings += _jobs(counts, queues, workers)
     findings += unserved_findings(unserved) if workers else []
+    findings += layer_findings(workers)
     return True, findings
+
+
+def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
+    """In which layers workers run jobs; a line for those that have the same."""
+    by_layers: dict[tuple[str, ...], list[str]] = {}
+    for one in workers:
+        by_layers.setdefault(one.layers, []).append(one.name or guid_to_text(one.worker_id))
+    return [
+        Finding(NOTE, f"jobs on {_some(names)} run in the layers {', '.join(layers)}")
+        for layers, names in by_layers.items()
+        if layers
+    ]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
 
 
 async def _without_leader(servers: str) -> list[Finding]:

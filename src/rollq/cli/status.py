@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,8 +12,10 @@ EPILOG = """\b
 Examples:
   rollq status
   rollq status --servers 127.0.0.1:5001 --json | jq .jobs.dead
+  rollq status --workers
 """
 ROWS_MAX = 200
+NO_WORKERS = "no workers: start one with `rollq worker HOST PORT --exec-dir DIR`"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,6 +26,10 @@ def register(app: typer.Typer) -> None:
 def status(
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    workers: Annotated[
+        bool,
+        typer.Option("--workers", help="Show workers alone, with the layers that jobs run in."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show members, workers, and queues with job counts by state.
@@ -35,7 +41,9 @@ def status(
 
     document = run(_look(servers, timeout))
     if as_json:
-        write_json(document)
+        write_json({"workers": document["workers"]} if workers else document)
+    elif workers:
+        _show_layers(document["workers"])
     else:
         _show(document)
 
@@ -75,7 +83,19 @@ def _show(document: dict[str, Any]) -> None:
     if document["workers"]:
         show_workers(document["workers"])
     else:
-        write_line("no workers: start one with `rollq worker HOST PORT --exec-dir DIR`")
+        write_line(NO_WORKERS)
+
+
+def _show_layers(workers: list[dict[str, Any]]) -> None:
+    from rollq.cli.output import write_line
+
+    if workers:
+        show_workers(workers)
+    else:
+        write_line(NO_WORKERS)
+    for one in workers:
+        layers = ", ".join(one["layers"]) or "not told: a worker of an older version"
+        write_line(f"layers of {one['name'] or one['id']}: {layers}")
 
 
 def show_workers(workers: list[dict[str, Any]]) -> None:

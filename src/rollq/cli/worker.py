@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli import sandboxing
 from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.credentials import given_credentials
 from rollq.cli.leader import Level, LogLevel
@@ -23,6 +24,7 @@ Examples:
   rollq worker 127.0.0.1 5000 --exec-dir ./bin
   rollq worker 127.0.0.1 5000 'job.assign.render.*' --exec-dir ./bin --slots 8
   rollq worker 127.0.0.1 5000 --app mytasks
+  rollq worker 127.0.0.1 5000 --exec-dir ./bin --sandbox strict --memory 2G --disk 10G
 """
 
 
@@ -205,6 +207,19 @@ def worker(
     blob_age: BlobAge = "7d",
     servers: MoreServers = "",
     state: WorkerState = None,
+    sandbox: sandboxing.SandboxMode = sandboxing.Strictness.BASIC,
+    require_layers: sandboxing.RequireLayers = None,
+    memory: sandboxing.Memory = "0",
+    pids: sandboxing.Pids = 0,
+    cpus: sandboxing.Cpus = 0.0,
+    cpu_time: sandboxing.CpuTime = 0,
+    open_files: sandboxing.OpenFiles = 0,
+    disk: sandboxing.DiskSize = "0",
+    network: sandboxing.Network = None,
+    job_users: sandboxing.JobUsers = "",
+    cgroups: sandboxing.Cgroups = True,
+    allow_read: sandboxing.AllowRead = None,
+    allow_write: sandboxing.AllowWrite = None,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -262,6 +277,7 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
         own_execs=own_execs,
         cache_dir=cache_dir,
         credentials=given_credentials(),
+        sandbox=sandboxing.sandbox_setup(asked),
     )
 
 
@@ -284,10 +300,12 @@ async def _serve(setup: NodeSetup, *, as_json: bool) -> None:
                 "slots": setup.slots,
                 "patterns": list(setup.patterns),
                 "servers": list(setup.addresses),
+                "layers": list(node.layers),
             }
         )
     else:
         name = setup.name or gethostname()
         where = ", ".join(setup.addresses)
         write_line(f"rollq worker {name}: {setup.slots} slots, looking for a member at {where}")
+        write_line(f"layers of jobs: {', '.join(node.layers)}")
     await node.run()

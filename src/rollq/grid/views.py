@@ -166,6 +166,7 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     slots: int
     held: tuple[JobId, ...]
     is_capped: bool = False  # above its CPU cap: one job at a time; the leader alone knows
+    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in; the leader alone knows
 
 
 class DeadPage(msgspec.Struct, frozen=True):

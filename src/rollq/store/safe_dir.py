@@ -65,6 +65,13 @@ class SafeDir:
         else:
             self.fd = open_folder(parent.fd, root)
 
+    @classmethod
+    def of(cls, fd: int) -> SafeDir:
+        """One that is open already; it is ours to close from now on."""
+        made = cls.__new__(cls)
+        made.fd = fd
+        return made
+
     def close(self) -> None:
         """Close it; safe to call twice."""
         if self.fd >= 0:

@@ -264,6 +264,7 @@ class Announce(WorkerMessage, frozen=True, tag=48):
     removed: ExecNames = ()
     is_any: bool = False
     ships: bool = False  # I run programs that come with their jobs, too
+    layers: Features = ()  # of the sandbox that jobs run in
 
 
 class Goodbye(WorkerMessage, frozen=True, tag=44):

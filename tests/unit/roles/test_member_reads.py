@@ -119,3 +119,14 @@ def test_a_worker_above_its_cpu_cap_is_shown_as_such(group: Group) -> None:
     assert shown("worker", worker(8)) == [True]
     group.say(8, wire.Heartbeat(()))
     assert shown("workers", b"") == [False, False]
+
+
+def test_a_worker_is_shown_with_the_layers_that_its_jobs_run_in(group: Group) -> None:
+    group.worker(7)
+    group.worker(8)
+    group.say(8, wire.Announce(("calc",), layers=("rlimits", "landlock")))
+    value = msgspec.msgpack.decode(group.say(CLIENT, query(1, "workers", b""))[-1].value)
+    assert [one["layers"] for one in value] == [[], ["rlimits", "landlock"]]
+    group.say(8, wire.Announce(("more",), layers=("rlimits",)))
+    value = msgspec.msgpack.decode(group.say(CLIENT, query(2, "worker", worker(8)))[-1].value)
+    assert value["layers"] == ["rlimits"]

@@ -61,7 +61,7 @@ SAMPLES: list[Message] = [
     m.Goodbye("drained", True),
     m.Ping(),
     m.Pong(),
-    m.Announce(("a", "b"), ("c",), False, True),
+    m.Announce(("a", "b"), ("c",), False, True, ("landlock",)),
     m.Welcome("g1", 3, ("compact",), 2, 400, ("h:1", "h:2")),
     m.NotLeader("10.0.0.1:5000", ("10.0.0.1:5000", "10.0.0.2:5000")),
     m.Accepted(JOB, 2, True, True),

@@ -198,6 +198,7 @@ class WorkerView(View, frozen=True, kw_only=True):
     slots: int
     held: tuple[str, ...]
     is_capped: bool = False  # its computer is above its CPU cap: it takes one job at a time
+    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in
 
     @classmethod
     def of(cls, view: views.RawWorkerView) -> Self:

@@ -12,7 +12,7 @@ The machine decides and is pure; everything else does what it says. Read in this
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
    `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,
    `warm_main`, `app`), `fitting` of results, and the processes themselves (`child_processes`,
-   `spawn`, `exits`, `fd_poller`, `guard_main`);
+   `spawn`, `exits`, `fd_poller`, `guard_main`), in the layers of the package `sandbox`;
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
    start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
    `caches`, `cache_index` and `cache_files` (caches in a directory of a legacy worker);
@@ -25,6 +25,7 @@ The machine decides and is pure; everything else does what it says. Read in this
 | the disk of the result table | the worker stops; nothing that was not synced was acknowledged |
 | a secret, or a program that is listed: not there | nack: no attempt, another worker may have it |
 | an input: missing, damaged, no room | nack: another worker may do better |
+| a layer of the sandbox | nack, as no attempt of the job |
 | an input: its name or digest is invalid | the job fails with the cause |
 | a stored input: corrupt | it is set aside and fetched again |
 | an output that the leader lacks | uploaded again, then the ack is repeated; if it is lost, nack |

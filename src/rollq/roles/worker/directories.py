@@ -27,6 +27,8 @@ log = logging.getLogger("rollq.worker")
 
 TMP: Final = ".tmp"
 JOB_TMP: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
+BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system's own are
+ENTRY_BYTES: Final = 256  # of a name and an inode, about: empty files count, too
 LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added now is later
 
 
@@ -102,6 +104,43 @@ class Directory:
         with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
             for name in names:
                 os.unlink(name, dir_fd=tmp.fd)
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """The paths of itself and of the directory for temporary files."""
+        return self.path, os.fsdecode(self.tmp_env.partition(b"=")[2])
+
+    def hand_over(self, user: int) -> None:
+        """Give it to another user, with the inputs in it; nothing has run in it yet. Raises
+        OSError."""
+        os.fchown(self.files.fd, user, user)
+        for one in self.files.walk():
+            os.chown(one.name, user, user, dir_fd=self.files.fd, follow_symlinks=False)
+        for name in ("", *self._aside):
+            path = os.path.join(self._tmp, name)
+            os.chown(path, user, user, dir_fd=self._tmp_parent.fd, follow_symlinks=False)
+        self._tmp_untouched = self._remember_tmp_empty()
+        if self._untouched is not None:
+            self._untouched = self.look()
+
+    def used_bytes(self, enough: int) -> int:
+        """What lies in it and in the directory for temporary files takes on the disk; the sum stops
+        when it is more than `enough`. May be called while a program runs in it, on any thread."""
+        total = 0
+        seen: set[int] = set()
+        for entry, fd in ((".", self.files.fd), (self._tmp, self._tmp_parent.fd)):
+            with contextlib.suppress(OSError):  # it is gone, or something else has its name
+                below = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+                with SafeDir.of(below) as files:
+                    for one in files.walk():
+                        if one.status.st_nlink > 1 and one.is_file:
+                            if one.status.st_ino in seen:
+                                continue
+                            seen.add(one.status.st_ino)
+                        total += ENTRY_BYTES + one.status.st_blocks * BLOCK_BYTES
+                        if total > enough:
+                            return total
+        return total
 
     def remember_empty(self) -> None:
         """It is empty now: see `is_untouched`."""
@@ -190,11 +229,16 @@ class Directories:
         parent: This worker's own, which is empty.
         by_job: As a legacy worker does: directories lie beside `parent`, named by their jobs, and
             are not used again. Other workers of the machine may do the same there.
+        reuse: Whether a directory that is clean again may be another job's. Not if jobs have users
+            of their own: rights that one gave on it would hold.
     """
 
-    def __init__(self, thread: Executor, parent: str, *, by_job: bool = False) -> None:
+    def __init__(
+        self, thread: Executor, parent: str, *, by_job: bool = False, reuse: bool = True
+    ) -> None:
         self._thread = thread
         self._by_job = by_job
+        self._reuses = reuse and not by_job
         self.path = parent
         self._parent = Parent.at(parent)
         self._shared = Parent.at(os.path.dirname(parent)) if by_job else self._parent
@@ -226,7 +270,7 @@ class Directories:
         left = Left(None, [])
         try:
             now = directory.look()
-            is_untouched = not inputs and not self._by_job and directory.is_untouched(now)
+            is_untouched = not inputs and self._reuses and directory.is_untouched(now)
             if is_untouched and directory.is_tmp_empty():
                 self._clean.append(directory)
                 return None
@@ -273,7 +317,7 @@ class Directories:
 
     def _clear(self, directory: Directory, files: list[str] | None) -> None:
         """Empty it, if only these files are in it; None: who knows what is there."""
-        if files is not None and not self._by_job:
+        if files is not None and self._reuses:
             try:
                 if not directory.is_tmp_empty():
                     raise OSError(errno.ENOTEMPTY, "temporary files are left")
@@ -287,18 +331,18 @@ class Directories:
         removal.add_done_callback(partial(_removed, directory))
 
 
-def make_empty(directory: str) -> str:
+def make_empty(directory: str, mode: int = 0o700) -> str:
     """Make a directory, without what an earlier life of this worker left in it, or beside it by
     the names of jobs; returns its absolute path."""
     path = os.path.abspath(directory)
     above, name = os.path.split(path)
     try:
-        os.makedirs(above, mode=0o700, exist_ok=True)
+        os.makedirs(above, mode=mode, exist_ok=True)
         with SafeDir(above) as parent:
             for left in _left_beside(path):
                 parent.remove(left)
             parent.remove(name)
-        os.mkdir(path, mode=0o700)
+        os.mkdir(path, mode=mode)
     except OSError as error:
         raise LocalError(
             ErrorCode.BAD_SETUP,

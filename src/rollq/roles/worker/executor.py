@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
@@ -39,6 +41,9 @@ from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
+from rollq.roles.worker.sandbox.launcher import NotLayeredError
+from rollq.roles.worker.sandbox.layers import Layer
+from rollq.roles.worker.sandbox.sandbox import Sandbox
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import (
@@ -109,7 +114,18 @@ class JobExecutor:
         self._feed = feed
         self._waiting_count = waiting_count
         self._vault = open_vault(setup.vault, setup.vault_env, os.environ)
-        self._children = ChildProcesses(clean_environ(os.environ, setup.pass_env))
+        environ = clean_environ(os.environ, setup.pass_env)
+        run = () if setup.exec_dir is None else (setup.exec_dir,)
+        self.sandbox = Sandbox(
+            setup.sandbox,
+            environ,
+            hidden=setup.hidden(),
+            closed=(setup.state_dir,),
+            run=run,
+            through=(setup.jobs_dir, *run, *((Path(sys.executable),) if setup.apps else ())),
+            name=os.path.basename(jobs_dir),
+        )
+        self._children = ChildProcesses(environ, self.sandbox)
         self._tasks: dict[str, Task] = {}
         self._running: dict[AttemptRef, Execution | None] = {}  # None: it is just being started
         self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
@@ -117,6 +133,7 @@ class JobExecutor:
         self._tell_due = False
         self._telling: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
+        self._measuring = ThreadPoolExecutor(1, "worker-room", leave_exits_to_others)
         self._poller: FdPoller | None = None
         self._programs: Programs | None = None
         self._sealed: SealedExecs | None = None
@@ -138,15 +155,21 @@ class JobExecutor:
                 f"there is no @task function in {', '.join(self._setup.apps)}",
                 "decorate functions with rollq.task, or give a directory of programs",
             )
-        jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir)
+        # A job's own user must be able to pass through.
+        mode = 0o700 if self._setup.sandbox.users is None else 0o711
+        jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir, mode)
         self._children.open()
+        self._check_calls()
         self._loop_calls = LoopCalls(loop, self, self._tasks)
         self._poller = FdPoller(loop)
         execs = ExecDir(self._setup.exec_dir)
         self._sealed = self._setup.open_execs()
-        directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs)
+        reuse = not self.sandbox.has(Layer.USER)
+        directories = Directories(self._thread, jobs_dir, by_job=self._setup.own_execs, reuse=reuse)
         self._programs = Programs(
             *(loop, self._poller, self._children, execs, directories),
+            sandbox=self.sandbox,
+            measuring=self._measuring,
             allow_shipped_execs=self._setup.allow_shipped_execs,
             own_execs=self._setup.own_execs,
             sealed=self._sealed,
@@ -156,9 +179,24 @@ class JobExecutor:
         self._uploads.open(directories)
         if any(not task.in_loop for task in self._tasks.values()):
             self._pool = WarmPool(
-                self._poller, self._children, self._setup.apps, self._setup.slots, folder=jobs_dir
+                *(self._poller, self._children, self._setup.apps, self._setup.slots),
+                directories=directories,
+                sandbox=self.sandbox,
+                measuring=self._measuring,
             )
             await self._pool.start()
+
+    def _check_calls(self) -> None:
+        """Functions that run in our own process have no layers: raises LocalError if they must."""
+        needed = self._setup.sandbox.needed()
+        names = sorted(name for name, task in self._tasks.items() if task.in_loop)
+        if needed and names:
+            raise LocalError(
+                ErrorCode.NO_SANDBOX,
+                f"{names[0]!r} is a coroutine function: it runs in the worker itself, and has none "
+                f"of the layers that are needed ({', '.join(needed)})",
+                "make it a plain function, or run a worker without such layers for it",
+            )
 
     async def look_for_programs(self) -> ProgramsFound:
         """What can be run here now. Reads the exec directory on a thread."""
@@ -193,6 +231,7 @@ class JobExecutor:
         if self._poller is not None:
             self._poller.close()
         self._thread.shutdown(wait=False)
+        self._measuring.shutdown(wait=False)
 
     def prepare(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
         """Bring the inputs of attempts."""
@@ -264,6 +303,8 @@ class JobExecutor:
         """Look at what runs: a few times a second."""
         if self._programs is not None:
             self._programs.sample()
+        if self._pool is not None:
+            self._pool.sample()
         for run in self._running.values():
             if isinstance(run, ProgramRun):
                 run.sample()
@@ -309,7 +350,7 @@ class JobExecutor:
         except RemoteError as error:
             on_end(refusal(str(error)))
         except StateError as error:
-            not_started = isinstance(error, NoProgramError | NoSecretError)
+            not_started = isinstance(error, NoProgramError | NoSecretError | NotLayeredError)
             self._not_begun(ref, str(error), not_started=not_started)
         except OSError as error:
             self._not_begun(ref, f"no room to run it: {error}")

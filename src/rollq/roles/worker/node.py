@@ -129,6 +129,11 @@ class WorkerNode:
         assert self._machine is not None, "not started"
         return self._machine
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Of the sandbox that jobs run in, once started."""
+        return self._executor.sandbox.layers
+
     async def start(self) -> None:
         """Recover, start the executor and look for the leader.
 
@@ -162,7 +167,7 @@ class WorkerNode:
             raise
         self._executor = executor
         ident = worker_id, setup.addresses, setup.patterns, setup.name, incarnation
-        more = setup.ahead, self._blobs.address, executor.calls
+        more = setup.ahead, self._blobs.address, executor.calls, executor.sandbox.layers
         who = WorkerSetup(*ident, setup.slots, FEATURES, *more)
         self._machine = WorkerMachine(who, SystemJitter(), stored)
         self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)

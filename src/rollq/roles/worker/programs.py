@@ -17,6 +17,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, Final
 
@@ -40,6 +41,9 @@ from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, pl
 from rollq.roles.worker.output_uploads import LargeOutputs
 from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
+from rollq.roles.worker.sandbox.launcher import NotLayeredError
+from rollq.roles.worker.sandbox.layers import size_text
+from rollq.roles.worker.sandbox.sandbox import Place, Sandbox
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.masking import Masker
 from rollq.security.vault import Vault
@@ -64,6 +68,8 @@ class Programs:
         execs: ExecDir,
         directories: Directories,
         *,
+        sandbox: Sandbox,
+        measuring: Executor,
         allow_shipped_execs: bool = False,
         own_execs: bool = False,
         sealed: SealedExecs | None = None,
@@ -74,6 +80,8 @@ class Programs:
         self.children = children
         self.execs = execs
         self.directories = directories
+        self.sandbox = sandbox
+        self.measuring = measuring  # a thread that looks how much is in directories
         self.allow_shipped_execs = allow_shipped_execs
         self.own_execs = own_execs
         self.sealed = sealed  # None: whatever has the name of a program may run
@@ -90,6 +98,7 @@ class Programs:
     def sample(self) -> None:
         """Look around: a few times a second."""
         self.own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.children.end_over_limits()
         self.children.sweep()
 
     def close(self) -> None:
@@ -134,7 +143,9 @@ class ProgramRun:
         self._started_s = 0.0
         self._seen_bytes = 0
         self._cancelled = False
+        self._is_over = False
         self._comes_with_job = False  # the program is one of its files
+        self._measure: Future[int] | None = None  # of its directory, under way
         self._maskers: tuple[Masker, ...] = ()  # of its streams, if it has secrets
 
     @property
@@ -189,6 +200,10 @@ class ProgramRun:
             for line in file:
                 if line.startswith("VmHWM:"):
                     self._seen_bytes = max(self._seen_bytes, int(line.split()[1]) * 1024)
+        limit_bytes = self._programs.sandbox.setup.disk_bytes
+        if limit_bytes and self._pid and self._measure is None:
+            self._measure = self._programs.measuring.submit(self._directory.used_bytes, limit_bytes)
+            self._measure.add_done_callback(self._measured)
 
     # --- the way in
 
@@ -271,15 +286,26 @@ class ProgramRun:
         if job.task_number >= 0:
             env.append(b"ROLLQ_TASK=%d" % job.task_number)
         directory_fd = self._directory.files.fd
-        sealed, program = self._programs.sealed, None
+        sealed, program, sandbox = self._programs.sealed, None, self._programs.sandbox
         self._started_s = time.perf_counter()
+        user = 0
         try:
             if sealed is not None:
                 program = sealed.get(job.exec_name, argv[0], directory_fd).program
+            user = sandbox.take_user()
+            if user:
+                self._directory.hand_over(user)
+                env.append(b"HOME=" + self._directory.tmp_env.partition(b"=")[2])
             self._pid = self._programs.children.spawn(
-                argv, env, directory_fd, (stdin, out_end, err_end), own, program=program
+                *(argv, env, directory_fd, (stdin, out_end, err_end), own),
+                program=program,
+                place=Place(self._directory.folders, user=user),
             )
+        except NotLayeredError:
+            sandbox.give_user(user)
+            raise
         except OSError as error:
+            sandbox.give_user(user)
             if error.errno == errno.E2BIG:
                 raise _bad("the arguments are too long for this system") from None
             why = why_not_started(argv[0], self._directory.files.fd, error)
@@ -321,6 +347,19 @@ class ProgramRun:
         self._notes.append(f"told to end, soft run limit of {limit_ms / 1000:g} s exceeded")
         self._programs.children.signal_group(self._pid, signal.SIGTERM)
 
+    def _measured(self, measure: Future[int]) -> None:
+        """On a thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._check_room, measure.result())
+
+    def _check_room(self, used_bytes: int) -> None:
+        self._measure = None
+        limit_bytes = self._programs.sandbox.setup.disk_bytes
+        if used_bytes > limit_bytes and not self._is_over:
+            limit, used = size_text(limit_bytes), size_text(used_bytes)
+            self._notes.append(f"killed, disk limit of {limit} exceeded: it wrote {used} or more")
+            self._programs.children.kill(self._pid)
+
     def _end_hard(self, limit_ms: int) -> None:
         self._notes.append(f"killed, run limit of {limit_ms / 1000:g} s exceeded")
         self._programs.children.kill(self._pid)
@@ -331,11 +370,15 @@ class ProgramRun:
         run_ms = int((time.perf_counter() - self._started_s) * 1000)
         for timer in self._timers:
             timer.cancel()
-        status, usage = self._programs.children.reap(self._pid)
+        self._is_over = True
+        reaped = self._programs.children.reap(self._pid)
         self._drain_pipes()
         if self._maskers:
             self._directory.clear_aside()
-        ending = self._ending(status, usage, run_ms)
+        ending = self._ending(reaped.status, reaped.usage, run_ms)
+        ending.notes.extend(reaped.causes)
+        if reaped.box is not None and ending.status == Status.FAILED and not ending.notes:
+            ending.notes.extend(reaped.box.why_failed(ending.stderr))
         left = self._programs.directories.give(self._directory, self._inputs, ending, self._terms())
         if left is None and not any(tail.is_spooled for tail in self._tails):
             self._on_end(ending)

@@ -48,6 +48,7 @@ class WorkerSetup:
     # Functions that run in the shell's loop, one after the other unless they wait: their calls
     # stand in line for one slot.
     calls: frozenset[str] = frozenset()
+    layers: tuple[str, ...] = ()  # of the sandbox that jobs run in
 
 
 class LinkState(enum.IntEnum):
@@ -274,9 +275,15 @@ class LeaderSession:
         if found is None or not self.returns_are_free or self.state is not OPEN:
             return
         if len(found.names) > PROGRAMS_MAX:
-            self._orders.send(wire.Announce(is_any=True, ships=found.ships))
+            self._orders.send(
+                wire.Announce(is_any=True, ships=found.ships, layers=self._setup.layers)
+            )
             return
         if len(before) > PROGRAMS_MAX:
             before = frozenset()
         added, removed = sorted(found.names - before), sorted(before - found.names)
-        self._orders.send(wire.Announce(tuple(added), tuple(removed), ships=found.ships))
+        self._orders.send(
+            wire.Announce(
+                tuple(added), tuple(removed), ships=found.ships, layers=self._setup.layers
+            )
+        )

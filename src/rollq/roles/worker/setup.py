@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from rollq.base.limits import (
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.roles.worker.sandbox.layers import SandboxSetup
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.exec_digests import ExecDigests
@@ -55,6 +56,14 @@ class NodeSetup:
     # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
     cache_dir: Path | None = None
     credentials: Credentials = NONE
+    sandbox: SandboxSetup = field(default_factory=SandboxSetup)  # what jobs cannot do
+
+    def hidden(self) -> list[Path]:
+        """What a job must not see, but for a directory of its own."""
+        secret = [self.vault] if self.vault is not None else []
+        if self.credentials.directory:
+            secret.append(Path(self.credentials.directory))
+        return [self.state_dir, self.jobs_dir, *secret]
 
     def open_execs(self) -> SealedExecs | None:
         """What keeps to the list of digests; None: there is no list.
@@ -120,6 +129,7 @@ class NodeSetup:
         ):
             if is_bad:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
+        self.sandbox.check(self.slots)
         for name in self.pass_env:
             if not is_pattern(name):
                 raise LocalError(

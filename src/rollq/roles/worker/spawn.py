@@ -84,12 +84,12 @@ class Spawner:
         Raises:
             OSError: why it could not be started.
         """
-        merged = _merged((*self._environ, *extra_env), own) if own else None
+        every = merged((*self._environ, *extra_env), own) if own else None
         if self._libc is None:
             assert program is None, "a system without memory that can be executed"
-            environ = merged or (*self._environ, *extra_env)
+            environ = every or (*self._environ, *extra_env)
             return _spawn_by_subprocess(argv, environ, cwd, stdio)
-        if merged is None:
+        if every is None:
             envp = self._envp
             place = len(self._environ)
             for entry in extra_env:
@@ -97,7 +97,7 @@ class Spawner:
                 place += 1
             envp[place] = None
         else:
-            envp = (ctypes.c_char_p * (len(merged) + 1))(*merged, None)
+            envp = (ctypes.c_char_p * (len(every) + 1))(*every, None)
         kept = program.fd if program is not None and program.is_read else -1
         actions = self._actions.get((cwd, stdio, kept)) or self._make_actions(cwd, stdio, kept)
         code = self._libc.posix_spawn(
@@ -136,8 +136,8 @@ def environ_bytes() -> list[bytes]:
     return [b"%b=%b" % pair for pair in os.environb.items()]
 
 
-def _merged(environ: Sequence[bytes], own: Mapping[str, str]) -> list[bytes]:
-    """Each name once: which of two counts is for every program to say."""
+def merged(environ: Sequence[bytes], own: Mapping[str, str]) -> list[bytes]:
+    """Both; `own` wins. Each name once: which of two counts is for every program to say."""
     names = {os.fsencode(name) for name in own}
     kept = [entry for entry in environ if entry.partition(b"=")[0] not in names]
     return [*kept, *(f"{name}={value}".encode() for name, value in own.items())]

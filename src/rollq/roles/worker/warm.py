@@ -6,6 +6,7 @@ A process that dies, or is ended at a limit or a cancel, fails the call it ran a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -13,23 +14,30 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
 from rollq.base.environ import fits
+from rollq.base.ids import NIL_ID
 from rollq.base.jobs import Status
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
 from rollq.roles.worker.capture import SpooledTail
 from rollq.roles.worker.child_processes import ChildProcesses
+from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.environment import INTERPRETER
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import END_BYTES, set_stream
 from rollq.roles.worker.outputs import Apart, Ending
+from rollq.roles.worker.sandbox.launcher import NotLayeredError
+from rollq.roles.worker.sandbox.layers import size_text
+from rollq.roles.worker.sandbox.paths import module_paths
+from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
 
 log = logging.getLogger("rollq.worker")
@@ -68,7 +76,11 @@ class WarmCall:
 
 class WarmPool:
     """As many processes as the worker has slots, started at once and kept. Large values that they
-    return are written to files without a name in `folder`."""
+    return are written to files without a name beside `directories`.
+
+    In a sandbox each has a directory of its own for temporary files, and a user, for as long as it
+    lives: calls of one process share them. Limits are those of the process.
+    """
 
     def __init__(
         self,
@@ -77,13 +89,18 @@ class WarmPool:
         modules: tuple[str, ...],
         size: int,
         *,
-        folder: str,
+        directories: Directories,
+        sandbox: Sandbox,
+        measuring: Executor,
     ) -> None:
         self.loop = poller.loop
         self.poller = poller
         self.children = children
         self.modules = modules
-        self.folder = folder
+        self.directories = directories
+        self.sandbox = sandbox
+        self.measuring = measuring
+        self.folder = directories.path
         self._environ = {
             name: value for name, value in os.environ.items() if fits(name, INTERPRETER)
         }
@@ -121,6 +138,11 @@ class WarmPool:
             return True
         return False
 
+    def sample(self) -> None:
+        """Look at what runs: a few times a second."""
+        for process in list(self._processes):
+            process.sample()
+
     def ready(self, process: WarmProcess) -> None:
         """A process has nothing to do."""
         if self._waiting:
@@ -154,17 +176,40 @@ class WarmPool:
         argv = [sys.executable, "-m", warm_main.__name__, *self.modules]
         with theirs:
             # What a function prints is the worker's own log, not a result.
-            process.pid = self.children.spawn(
-                [os.fsencode(arg) for arg in argv],
-                [],
-                os.fsencode(os.getcwd()),
-                (theirs.fileno(), 2, 2),
-                self._environ,
-            )
+            stdio = (theirs.fileno(), 2, 2)
+            try:
+                place, environ = self._place(process)
+                process.pid = self.children.spawn(
+                    [os.fsencode(arg) for arg in argv],
+                    [],
+                    os.fsencode(os.getcwd()),
+                    stdio,
+                    environ,
+                    place=place,
+                )
+            except (OSError, NotLayeredError):
+                process.leave()
+                ours.close()
+                raise
         self._processes[process] = None
         watch_exit(self.poller, process.pid, process.exited)
         ours.setblocking(False)
         await self.loop.create_unix_connection(lambda: process, sock=ours)
+
+    def _place(self, process: WarmProcess) -> tuple[Place, dict[str, str]]:
+        """A directory and a user of its own, if it is in a sandbox, and what it sees."""
+        if not self.sandbox.is_launching:
+            return NO_PLACE, self._environ
+        process.user = self.sandbox.take_user()
+        process.directory = directory = self.directories.take(NIL_ID)
+        if process.user:
+            directory.hand_over(process.user)
+        own, tmp = directory.folders
+        environ = self._environ | {"TMPDIR": tmp}
+        if process.user:
+            environ["HOME"] = tmp
+        reads = (*module_paths(), os.path.realpath(os.getcwd()))
+        return Place((own, tmp), reads, process.user), environ
 
 
 class WarmProcess(asyncio.Protocol):
@@ -172,6 +217,8 @@ class WarmProcess(asyncio.Protocol):
 
     def __init__(self, pool: WarmPool) -> None:
         self.pid = 0
+        self.user = 0  # of its own, until the sandbox has it
+        self.directory: Directory | None = None  # of its own, in a sandbox
         self.was_ready = False
         self.call: WarmCall | None = None
         self._pool = pool
@@ -179,6 +226,8 @@ class WarmProcess(asyncio.Protocol):
         self._buffer = bytearray()
         self._reply: Reply | None = None  # whose value is on its way
         self._value: SpooledTail | None = None
+        self._measure: Future[int] | None = None  # of its directory, under way
+        self._causes: list[str] = []  # why we ended it
 
     def run(self, call: WarmCall) -> None:
         """Hand it a call; it must be idle."""
@@ -194,6 +243,36 @@ class WarmProcess(asyncio.Protocol):
     def kill(self) -> None:
         """End it and all that it started."""
         self._pool.children.kill(self.pid)
+
+    def leave(self) -> None:
+        """It was not started: give back what it would have had."""
+        self._pool.sandbox.give_user(self.user)
+        self._discard()
+
+    def sample(self) -> None:
+        """Look how much it has written."""
+        limit_bytes = self._pool.sandbox.setup.disk_bytes
+        if limit_bytes and self.directory is not None and self._measure is None:
+            self._measure = self._pool.measuring.submit(self.directory.used_bytes, limit_bytes)
+            self._measure.add_done_callback(self._measured)
+
+    def _measured(self, measure: Future[int]) -> None:
+        """On a thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._pool.loop.call_soon_threadsafe(self._check_room, measure.result())
+
+    def _check_room(self, used_bytes: int) -> None:
+        self._measure = None
+        limit_bytes = self._pool.sandbox.setup.disk_bytes
+        if used_bytes > limit_bytes and self.directory is not None:
+            limit, used = size_text(limit_bytes), size_text(used_bytes)
+            self._causes.append(f"killed, disk limit of {limit} exceeded: it wrote {used} or more")
+            self.kill()
+
+    def _discard(self) -> None:
+        directory, self.directory = self.directory, None
+        if directory is not None:
+            self._pool.directories.discard(directory)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is ours to use."""
@@ -233,7 +312,14 @@ class WarmProcess(asyncio.Protocol):
     def _replied(self, reply: Reply, value: SpooledTail | None = None) -> None:
         self.was_ready = True
         call, self.call = self.call, None
-        self._pool.ready(self)
+        box = self._pool.children.box_of(self.pid)
+        causes: list[str] = []
+        if box is not None and reply.status == Status.FAILED:
+            causes = box.why_call_failed(reply.stderr)
+        if causes:
+            self.kill()  # what the call has left would be in the way of the next
+        else:
+            self._pool.ready(self)
         if call is not None:
             ending = Ending(
                 Status.FAILED if call.notes else reply.status,
@@ -245,7 +331,7 @@ class WarmProcess(asyncio.Protocol):
                 data=UNSET if reply.data is None else reply.data,
                 is_value=reply.is_value,
             )
-            ending.notes.extend(call.notes)
+            ending.notes.extend((*call.notes, *causes))
             if value is not None:
                 _add_value(ending, reply.large, value)
             call.on_end(ending)
@@ -254,7 +340,8 @@ class WarmProcess(asyncio.Protocol):
 
     def exited(self) -> None:
         """The process is gone: whatever it ran has failed."""
-        status, _ = self._pool.children.reap(self.pid)
+        reaped = self._pool.children.reap(self.pid)
+        self._discard()
         if self._transport is not None:
             self._transport.close()
         if self._value is not None:
@@ -263,13 +350,14 @@ class WarmProcess(asyncio.Protocol):
         call, self.call = self.call, None
         self._pool.died(self)
         if call is not None:
-            code = os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(reaped.status)
             ending = Ending(
                 Status.CANCELLED if call.cancelled else Status.FAILED,
                 exit_code=code if code >= 0 else SIGNAL_BASE - code,
                 signal=max(-code, 0),
             )
-            ending.notes.extend(call.notes or ["the process that ran the function is gone"])
+            causes = [*call.notes, *self._causes, *reaped.causes]
+            ending.notes.extend(causes or ["the process that ran the function is gone"])
             call.on_end(ending)
 
 

@@ -14,7 +14,8 @@ import msgspec
 
 from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
-from rollq.base.ids import WorkerId
+from rollq.base.ids import JobId, WorkerId
+from rollq.base.jobs import Status
 from rollq.base.limits import (
     ACTION_BYTES_MAX,
     ANSWER_BYTES_MAX,
@@ -26,6 +27,7 @@ from rollq.grid import access, pages, views
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.grid.state import GridState
+from rollq.history.tables import said_in
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.leader.caches import GroupCaches
@@ -152,11 +154,22 @@ class Sources(NamedTuple):
         """The same of a page of workers."""
         return [self._told(view) for view in pages.worker_page(self.state, after, limit)]
 
+    def explain(self, job_id: JobId) -> str:
+        """Why a job does not run; of one that failed, with the remark of its worker: a limit that
+        it met, the memory that it lacked."""
+        why = self.replica.dispatcher.explain(job_id)
+        record = self.state.jobs.get(job_id)
+        if record is None or record.end is None or record.end.status != Status.FAILED:
+            return why
+        note = said_in(record.end.result).note
+        return why if note is msgspec.UNSET or not note else f"{why}: {note}"
+
     def _told(self, view: views.RawWorkerView) -> views.RawWorkerView:
         session = self.sessions.worker(view.worker_id)
-        if session is None or not session.is_capped:
+        if session is None:
             return view
-        return msgspec.structs.replace(view, is_capped=True)
+        told = {"is_capped": session.is_capped, "layers": session.layers}
+        return msgspec.structs.replace(view, **told)
 
     @property
     def state(self) -> GridState:
@@ -313,9 +326,7 @@ VIEWS: Final[dict[str, ViewRow]] = {
     "dead": ViewRow(
         _place, Action.JOBS_READ, JOBS, lambda o, key, n: views.dead_page(o.state, key, n)
     ),
-    "explain": ViewRow(
-        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.replica.dispatcher.explain(key)
-    ),
+    "explain": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explain(key)),
     "queue": ViewRow(
         *(_text, Action.QUEUES_READ, ONE_QUEUE),
         lambda o, key, _: views.queue_view(o.state, fold(key)),

@@ -70,6 +70,7 @@ class WorkerSession:
     credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
     programs: ProgramSet = ANYTHING  # that it announced
     is_capped: bool = False  # its computer is above its CPU cap, by its last heartbeat
+    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in, by its announcement
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     takes_runs: bool = field(init=False)  # jobs come to it in runs
@@ -94,6 +95,7 @@ class WorkerSession:
         names = known.difference(message.removed).union(message.added)
         is_any = message.is_any or len(names) > PROGRAMS_MAX
         self.programs = ProgramSet(None if is_any else names, message.ships)
+        self.layers = message.layers
 
     def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
         """The attempt that an ack is of. A legacy worker names the job alone: it means the attempt

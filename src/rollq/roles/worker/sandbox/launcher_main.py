@@ -1,0 +1,401 @@
+"""The launcher: a small process that starts programs inside the layers of a sandbox.
+
+`posix_spawn` can give a program a group and a directory, and no more. So the worker starts this
+process once, and asks it for every program: it forks, the fork puts the layers around itself, and
+becomes the program. The program is a child of the worker all the same (CLONE_PARENT), so that it is
+waited for, measured and ended as any other.
+
+With a namespace for processes there are two more: a fork that makes the namespaces and is gone at
+once, and an init, which is process 1 of the new namespace. When the init ends, the kernel ends all
+that is in there. The program is not process 1 itself: that one is not ended by signals.
+
+A layer that cannot be put on ends the fork before the program is loaded, and the worker is told
+which one. Run by path with an isolated interpreter: imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import gc
+import marshal
+import os
+import resource
+import signal
+import socket
+import stat
+import struct
+import sys
+
+NEW_MOUNTS = 0x0002_0000
+NEW_IPC = 0x0800_0000
+NEW_USER = 0x1000_0000
+NEW_PIDS = 0x2000_0000
+NEW_NET = 0x4000_0000
+CLONE_PARENT = 0x8000
+CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "ppc64le": 120}
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CAPABILITY_VERSION_3 = 0x2008_0522
+CAPABILITIES_MAX = 64
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+COVER_OPTIONS = "size=64k,nr_inodes=256,mode=0755"
+
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
+LANDLOCK_PATH_BENEATH = 1
+FS_EXECUTE, FS_WRITE_FILE, FS_READ_FILE, FS_READ_DIR = 1, 2, 4, 8
+FS_TRUNCATE, FS_IOCTL_DEV = 1 << 14, 1 << 15
+FS_OF_FILES = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV
+FS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
+SCOPED = 3  # abstract sockets and signals
+
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+RESET_SIGNALS = (
+    *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT),
+    *(signal.SIGTERM, signal.SIGCHLD),
+)
+HEAD = struct.Struct("<I")
+FDS = 6  # of a request, at most
+FDS_MAX = 65_536
+PROBE = b""  # as the program: end when all layers are on
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class LayerError(Exception):
+    """A layer cannot be put on: its name and why."""
+
+    def __init__(self, layer: str, number: int, why: str = "") -> None:
+        super().__init__(layer)
+        self.layer = layer
+        self.number = number
+        self.why = why
+
+
+def main() -> None:
+    """Start what the worker asks for, until it hangs up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    gc.disable()
+    os.closerange(3, FDS_MAX)  # whatever the worker left open to its children
+    link = socket.socket(fileno=0)
+    while request := receive(link):
+        wanted, fds = request
+        flags = CLONE_PARENT | signal.SIGCHLD
+        if fork(flags) == 0:
+            start(link, wanted, fds)
+        for fd in fds:
+            os.close(fd)
+
+
+def receive(link: socket.socket) -> tuple[dict, list[int]] | None:  # type: ignore[type-arg]
+    """The next request, with stdin, stdout, stderr, the directory, the pipe for the answer, and the
+    program if it is open."""
+    head, fds, _, _ = socket.recv_fds(link, HEAD.size, FDS)
+    for fd in fds:
+        os.set_inheritable(fd, False)  # a program has its own three alone
+    while head and len(head) < HEAD.size:
+        head += link.recv(HEAD.size - len(head))
+    if not head:
+        return None
+    (length,) = HEAD.unpack(head)
+    body = b""
+    while len(body) < length:
+        more = link.recv(length - len(body))
+        if not more:
+            return None
+        body += more
+    return marshal.loads(body), fds
+
+
+def fork(flags: int) -> int:
+    """Like `os.fork`, but the new process is a child of our parent. We have one thread, and nothing
+    that would have to be told of a fork."""
+    number = CLONE_NUMBERS[os.uname().machine]
+    pid = libc.syscall(number, ctypes.c_ulong(flags), None, None, None, None)
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), "clone")
+    return int(pid)
+
+
+def start(link: socket.socket, wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
+    """In a fork: put the layers on and become the program. Does not return.
+
+    Lines go to the worker through the fifth of `fds`, which nothing keeps open once the program is
+    loaded: `h PID` for a helper that is gone soon, `i PID` for an init, `p PID` for the program,
+    `e LAYER ERRNO WHY` for what went wrong; layer `exec` is the program itself.
+    """
+    tell = fds[4]
+    try:
+        link.close()
+        if wanted["namespaces"]:
+            make_namespaces(wanted, tell)
+        if not wanted["namespaces"] & NEW_PIDS:
+            say(tell, b"p", os.getpid())
+        put_on(wanted, fds)
+        if wanted["argv"][0] == PROBE:
+            os._exit(0)
+        path = wanted["argv"][0]
+        if wanted["is_open"]:
+            path = b"/proc/self/fd/%d" % fds[5]
+            os.set_inheritable(fds[5], wanted["is_script"])  # its interpreter reads it there
+        try:
+            os.execve(path, wanted["argv"], as_environ(wanted["env"]))
+        except OSError as error:
+            refuse(tell, "exec", error.errno or 0, "")
+    except LayerError as error:
+        refuse(tell, error.layer, error.number, error.why)
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        line = 0 if trace is None else trace.tb_lineno
+        refuse(tell, "launcher", 0, f"{error!r} in line {line}")
+    finally:
+        os._exit(127)
+
+
+def as_environ(entries: list[bytes]) -> dict[bytes, bytes]:
+    """From NAME=value."""
+    return dict(entry.split(b"=", 1) for entry in entries)
+
+
+def say(tell: int, what: bytes, pid: int) -> None:
+    """Tell the worker of a process."""
+    os.write(tell, b"%b %d\n" % (what, pid))
+
+
+def refuse(tell: int, layer: str, number: int, why: str) -> None:
+    """Tell the worker why there is no program."""
+    with contextlib.suppress(OSError):
+        os.write(tell, f"e {layer} {number} {why}".replace("\n", " ").encode() + b"\n")
+
+
+def check(layer: str, code: int, why: str = "") -> int:
+    """Of a call of the C library."""
+    if code < 0:
+        raise LayerError(layer, ctypes.get_errno(), why)
+    return code
+
+
+# --- namespaces
+
+
+def make_namespaces(wanted: dict, tell: int) -> None:  # type: ignore[type-arg]
+    """Returns in a process that is in new namespaces: the fork that we are, or with a namespace of
+    processes the second process of that."""
+    flags = wanted["namespaces"]
+    user = os.geteuid(), os.getegid()
+    check("namespaces", libc.unshare(flags), "unshare")
+    if flags & NEW_USER:
+        # Its files belong to root while we may not be looked into, but we have to write them.
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        write_file("namespaces", "/proc/self/setgroups", b"deny")
+        write_file("namespaces", "/proc/self/uid_map", b"%d %d 1" % (user[0], user[0]))
+        write_file("namespaces", "/proc/self/gid_map", b"%d %d 1" % (user[1], user[1]))
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if flags & NEW_NET:
+        raise_loopback()
+    if flags & NEW_MOUNTS:
+        cover(wanted)
+    if not flags & NEW_PIDS:
+        return
+    # We are not in there ourselves, and so know the numbers that the worker knows.
+    say(tell, b"h", os.getpid())
+    init = fork(CLONE_PARENT | signal.SIGCHLD)
+    if init == 0:
+        be_init()
+    say(tell, b"i", init)
+    program = fork(CLONE_PARENT | signal.SIGCHLD)
+    if program:
+        say(tell, b"p", program)
+        os._exit(0)
+
+
+def be_init() -> None:
+    """Be process 1, until the worker ends us or is gone. Orphans bury themselves."""
+    os.setpgid(0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.closerange(0, FDS_MAX)
+    while True:
+        signal.pause()
+
+
+def raise_loopback() -> None:
+    """The only network that there is."""
+    # A program that needs none is not kept from running.
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        fcntl.ioctl(one, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+
+
+def cover(wanted: dict) -> None:  # type: ignore[type-arg]
+    """Hide what is not the job's, with empty folders over it, and put back what is."""
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in wanted["keep"]]
+    covered = []
+    for path in wanted["hide"]:
+        if os.path.isdir(path):
+            mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, COVER_OPTIONS)
+            covered.append(path)
+    for path, fd in kept:
+        os.makedirs(path, exist_ok=True)
+        mount(f"/proc/self/fd/{fd}", path, None, MS_BIND)
+        os.close(fd)
+    for path in covered:
+        # Below what is covered, flags of others are locked in a user namespace: name them all.
+        flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        mount(None, path, None, flags)
+    if wanted["shm_bytes"] and os.path.isdir("/dev/shm"):
+        options = f"size={wanted['shm_bytes']},mode=1777"
+        mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options)
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """Raises LayerError."""
+    code = libc.mount(
+        None if source is None else os.fsencode(source),
+        os.fsencode(target),
+        None if kind is None else kind.encode(),
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
+    check("mount-ns", code, f"mount on {target}")
+
+
+# --- layers of the program itself
+
+
+def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
+    """All layers, in an order in which no earlier one keeps a later one from being put on."""
+    os.setpgid(0, 0)
+    for path in wanted["procs"]:
+        write_file("cgroup", path, b"0")
+    if wanted["namespaces"] & NEW_PIDS and wanted["namespaces"] & NEW_MOUNTS:
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for place in range(3):
+        os.dup2(fds[place], place)
+    if wanted["cwd"] is None:
+        os.fchdir(fds[3])
+        if wanted["namespaces"] & NEW_MOUNTS and wanted["keep"]:
+            os.chdir(wanted["keep"][0])  # the same one, where its path leads now
+    else:
+        os.chdir(wanted["cwd"])
+    for kind, limit in wanted["rlimits"]:
+        lower(kind, limit)
+    rules = make_rules(wanted["landlock"]) if wanted["landlock"] else -1
+    if wanted["drop_capabilities"]:
+        drop_bounding_set()
+    if wanted["user"] is not None:
+        become(*wanted["user"])
+    if wanted["drop_capabilities"]:
+        drop_capabilities()
+    if wanted["no_new_privs"]:
+        check("no-new-privs", libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    if rules >= 0:
+        check("landlock", libc.syscall(LANDLOCK_RESTRICT, rules, 0))
+    for number in RESET_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def write_file(layer: str, path: str, content: bytes) -> None:
+    """Raises LayerError."""
+    try:
+        fd = os.open(path, os.O_WRONLY)
+        try:
+            os.write(fd, content)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise LayerError(layer, error.errno or 0, path) from None
+
+
+def lower(kind: int, limit: int) -> None:
+    """A limit of the system; one that is lower already stays."""
+    _, most = resource.getrlimit(kind)
+    # Of CPU time the first of the two is told by a signal, a second before the end.
+    hard = limit + 1 if kind == resource.RLIMIT_CPU else limit
+    if most != resource.RLIM_INFINITY:
+        limit, hard = min(limit, most), min(hard, most)
+    try:
+        resource.setrlimit(kind, (limit, hard))
+    except (OSError, ValueError) as error:
+        raise LayerError("rlimits", getattr(error, "errno", 0) or 0, str(error)) from None
+
+
+def become(user: int, group: int) -> None:
+    """Another user for good: each of the three numbers, the groups, and a look whether it holds."""
+    try:
+        os.setgroups([])
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    except OSError as error:
+        raise LayerError("user", error.errno or 0, f"user {user}") from None
+    is_so = os.getresuid() == (user,) * 3 and os.getresgid() == (group,) * 3 and not os.getgroups()
+    with contextlib.suppress(OSError):
+        os.setresuid(0, 0, 0)
+        is_so = False
+    if not is_so:
+        raise LayerError("user", 0, f"user {user} does not hold")
+
+
+def drop_bounding_set() -> None:
+    """Whatever is loaded from now on gains nothing, also by root."""
+    libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for number in range(CAPABILITIES_MAX):
+        if libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
+            break  # there are no more, or we may not: `no-new-privs` keeps these from being gained
+
+
+def drop_capabilities() -> None:
+    """Also what we have now."""
+    head = struct.pack("<Ii", CAPABILITY_VERSION_3, 0)
+    check("capabilities", libc.capset(head, bytes(24)))
+
+
+def make_rules(rules: dict) -> int:  # type: ignore[type-arg]
+    """Which files the program may see; returns the descriptor of a set of rules of Landlock."""
+    abi = rules["abi"]
+    handled = max(rights for first, rights in FS_BY_ABI.items() if first <= abi)
+    shape = struct.pack("<QQQ", handled, 0, SCOPED)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    fd = check("landlock", libc.syscall(LANDLOCK_CREATE, shape[:size], size, 0))
+    read = FS_READ_FILE | FS_READ_DIR
+    for paths, rights in (
+        (rules["write"], handled),
+        (rules["run"], read | FS_EXECUTE),
+        (rules["read"], read),
+        (rules["names"], FS_READ_DIR),
+    ):
+        for path in paths:
+            allow(fd, path, rights & handled)
+    return fd
+
+
+def allow(rules: int, path: str, rights: int) -> None:
+    """These rights on a path and all below; one that is not there needs none."""
+    try:
+        fd = os.open(path, os.O_PATH)
+    except OSError:
+        return
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        rights &= FS_OF_FILES
+    one = struct.pack("<Qi", rights, fd)
+    check("landlock", libc.syscall(LANDLOCK_ADD, rules, LANDLOCK_PATH_BENEATH, one, 0), path)
+    os.close(fd)
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

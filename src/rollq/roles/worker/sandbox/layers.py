@@ -1,0 +1,183 @@
+"""The layers of a sandbox by name, what a worker is told about them, and which of them it puts on.
+Pure: what the system allows is handed in.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rollq.base.errors import ErrorCode, LocalError
+
+
+class Layer(enum.StrEnum):
+    """What lies between a job and the rest of its computer."""
+
+    ENVIRONMENT = "environment"  # it does not see the worker's own
+    GROUP = "process-group"  # what it starts is found and ended with it
+    OUTPUT = "output"  # what it writes to stdout and stderr is bounded
+    NO_NEW_PRIVS = "no-new-privs"  # no program that it runs gives it rights
+    RLIMITS = "rlimits"  # no core files, and the limits that were given
+    USER = "user"  # a user of its own
+    CAPABILITIES = "capabilities"  # nothing of what root may
+    PIDS = "pid-ns"  # it sees its own processes alone
+    MOUNTS = "mount-ns"  # directories of other jobs and of the worker are not there
+    IPC = "ipc-ns"  # no shared memory with others
+    NETWORK = "net-ns"  # no network
+    LANDLOCK = "landlock"  # it reads and writes files that are named alone
+    CGROUP = "cgroup"  # memory, processes and CPU of all its processes together
+    DISK = "disk"  # its directory is measured
+
+
+class Mode(enum.StrEnum):
+    """How much of it is put on without being asked for."""
+
+    OFF = "off"
+    BASIC = "basic"
+    STRICT = "strict"
+
+
+ALWAYS: Final = (Layer.ENVIRONMENT, Layer.GROUP, Layer.OUTPUT)
+BASIC: Final = (*ALWAYS, Layer.NO_NEW_PRIVS, Layer.RLIMITS)
+STRICT: Final = (
+    *(*BASIC, Layer.CAPABILITIES, Layer.PIDS, Layer.MOUNTS, Layer.IPC, Layer.NETWORK),
+    *(Layer.LANDLOCK, Layer.CGROUP),
+)
+NAMES: Final = tuple(str(layer) for layer in Layer)
+# The worker has these on itself, and its children inherit them: they cost no launcher.
+INHERITED: Final = frozenset((*ALWAYS, Layer.NO_NEW_PRIVS, Layer.DISK))
+OPEN_FILES_MIN: Final = 16  # fewer, and hardly a program can be loaded
+MEMORY_BYTES_MIN: Final = 4 * 1024**2
+
+
+@dataclass(slots=True, frozen=True)
+class SandboxSetup:
+    """What a worker is told about layers. Limits are for each job; 0: none."""
+
+    mode: Mode = Mode.BASIC
+    required: tuple[str, ...] = ()  # layers without which no job is run
+    memory_bytes: int = 0
+    pids_max: int = 0
+    cpus: float = 0.0  # of one processor: 0.5, 2
+    cpu_s: int = 0  # of processor time
+    open_files: int = 0
+    disk_bytes: int = 0  # of its directory, and of any file
+    network: bool | None = None  # None: off in a strict sandbox
+    users: tuple[int, int] | None = None  # the first and the last of a range, for the slots
+    cgroups: bool = True  # whether to look for groups of the kernel
+    readable: tuple[Path, ...] = ()  # what jobs may read, beside what programs need
+    writable: tuple[Path, ...] = ()
+
+    def check(self, slots: int) -> None:
+        """Raises LocalError BAD_SETUP if something cannot be meant so."""
+        first, last = self.users or (1, 1)
+        unknown = [name for name in self.required if name not in NAMES]
+        for is_bad, what, hint in (
+            (bool(unknown), f"no layer is called {', '.join(unknown)}", f"use {' '.join(NAMES)}"),
+            (
+                0 < self.memory_bytes < MEMORY_BYTES_MIN,
+                f"a memory limit of {self.memory_bytes} bytes",
+                f"give jobs at least {size_text(MEMORY_BYTES_MIN)}",
+            ),
+            (
+                0 < self.open_files < OPEN_FILES_MIN,
+                f"{self.open_files} open files",
+                f"give jobs at least {OPEN_FILES_MIN}",
+            ),
+            (
+                min(self.memory_bytes, self.pids_max, self.cpus, self.cpu_s, self.disk_bytes) < 0,
+                "a limit below 0",
+                "0 is no limit",
+            ),
+            (
+                not 0 < first <= last,
+                f"job users {first}-{last}",
+                "give a range of user ids that nobody else has: FIRST-LAST",
+            ),
+            (
+                self.users is not None and last - first + 1 < slots,
+                f"{last - first + 1} job users for {slots} slots",
+                "give at least one user a slot",
+            ),
+            (
+                self.mode is Mode.OFF and bool(self.asked() or self.required),
+                "a sandbox that is off, with layers that are asked for",
+                "use --sandbox basic",
+            ),
+        ):
+            if is_bad:
+                raise LocalError(ErrorCode.BAD_SETUP, what, hint)
+
+    def asked(self) -> list[Layer]:
+        """Layers that options ask for."""
+        limits = self.memory_bytes or self.pids_max or self.cpu_s or self.open_files
+        found = {
+            Layer.RLIMITS: bool(limits or self.disk_bytes),
+            Layer.USER: self.users is not None,
+            Layer.NETWORK: self.network is False,
+            Layer.CGROUP: bool(self.memory_bytes or self.pids_max or self.cpus),
+            Layer.DISK: bool(self.disk_bytes),
+            Layer.LANDLOCK: bool(self.readable or self.writable),
+        }
+        return [layer for layer, is_asked in found.items() if is_asked]
+
+    def wanted(self) -> list[Layer]:
+        """Layers to put on where the system allows it, in the order of `Layer`."""
+        by_mode = {Mode.OFF: ALWAYS, Mode.BASIC: BASIC, Mode.STRICT: STRICT}[self.mode]
+        wanted = {*by_mode, *self.asked(), *map(Layer, self.required)}
+        if self.network:
+            wanted.discard(Layer.NETWORK)
+        return [layer for layer in Layer if layer in wanted]
+
+    def needed(self) -> list[Layer]:
+        """Layers without which no job is run: those that are required, and those that nothing else
+        can stand in for."""
+        needed = set(map(Layer, self.required))
+        if self.users is not None:
+            needed.add(Layer.USER)
+        if self.network is False:
+            needed.add(Layer.NETWORK)
+        if self.cpus:
+            needed.add(Layer.CGROUP)
+        if self.readable or self.writable:
+            needed.add(Layer.LANDLOCK)
+        return [layer for layer in Layer if layer in needed]
+
+
+def choose(setup: SandboxSetup, refusals: dict[Layer, str]) -> tuple[Layer, ...]:
+    """The layers that every job gets.
+
+    Args:
+        setup: What was asked for.
+        refusals: What the system does not allow, and why.
+
+    Raises:
+        LocalError: NO_SANDBOX; a layer that is needed cannot be had.
+    """
+    for layer in setup.needed():
+        if layer in refusals:
+            raise LocalError(
+                ErrorCode.NO_SANDBOX,
+                f"the layer {layer} cannot be had here: {refusals[layer]}",
+                "run the worker where it can, or do not ask for it",
+            )
+    return tuple(layer for layer in setup.wanted() if layer not in refusals)
+
+
+def needs_launcher(layers: Container[Layer], setup: SandboxSetup) -> bool:
+    """Whether programs are started by the launcher: only it can put all of these on."""
+    limits = setup.memory_bytes or setup.cpu_s or setup.open_files
+    limits = limits or setup.disk_bytes or setup.pids_max
+    by_it = [layer for layer in Layer if layer not in INHERITED and layer is not Layer.RLIMITS]
+    return bool(limits) or any(layer in layers for layer in by_it)
+
+
+def size_text(count: int) -> str:
+    """So many bytes, as people write them."""
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,84 @@
+"""Which files a job may see, and which not: lists of paths for Landlock and for mounts."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rollq.base.errors import ErrorCode, LocalError
+
+# What programs need to be loaded and to run at all. What is not there does no harm.
+RUN: Final = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"),
+    *("/run/systemd/resolve", "/run/resolvconf", "/run/current-system", "/snap"),
+)
+READ: Final = ("/proc", "/sys", "/dev/urandom", "/dev/random")
+WRITE: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")
+SHARED_MEMORY: Final = "/dev/shm"  # a place of its own, with a namespace of mounts
+ENTRIES_MAX: Final = 10_000  # of a folder whose entries are named one by one
+
+
+class Sight(NamedTuple):
+    """What may be done with files, by path; what is below a path counts with it."""
+
+    run: list[str]  # read and execute
+    read: list[str]
+    names: list[str]  # folders whose names may be seen, and no more
+
+
+def sight_of(run: Iterable[str], read: Iterable[str], hidden: Sequence[str]) -> Sight:
+    """Without what is hidden: of a folder that leads there, the other entries are named. It may be
+    listed all the same: whoever looks for one of them does."""
+    names: list[str] = []
+    return Sight(
+        _without([*RUN, *interpreter_paths(), *run], hidden, names),
+        _without([*READ, *read], hidden, names),
+        names,
+    )
+
+
+def interpreter_paths() -> list[str]:
+    """Where our Python is, for scripts that it runs."""
+    return list(dict.fromkeys(map(os.path.realpath, (sys.prefix, sys.base_prefix))))
+
+
+def module_paths() -> list[str]:
+    """Where our Python finds modules: those of applications, too."""
+    return list(dict.fromkeys(os.path.realpath(path or os.getcwd()) for path in sys.path))
+
+
+def is_below(path: str, above: str) -> bool:
+    """Whether a path is another, or leads to something in it. Both are absolute."""
+    return Path(path).is_relative_to(above)
+
+
+def check_passable(paths: Iterable[str]) -> None:
+    """Raises LocalError if users of jobs cannot reach one of these, all of which are absolute."""
+    for path in paths:
+        for folder in (Path(path), *Path(path).parents):
+            if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
+                raise LocalError(
+                    ErrorCode.NO_SANDBOX,
+                    f"users of jobs cannot reach {path}: {folder} is closed to others",
+                    f"chmod o+x {folder}, or use another directory",
+                )
+
+
+def _without(paths: Iterable[str], hidden: Sequence[str], names: list[str]) -> list[str]:
+    """These paths, or what is in them; a folder that was looked into is added to `names`."""
+    found: dict[str, None] = {}
+    waiting = list(paths)
+    while waiting:
+        path = waiting.pop(0)
+        if any(is_below(path, one) for one in hidden):
+            continue
+        if not any(is_below(one, path) for one in hidden):
+            found[path] = None
+        elif os.path.isdir(path) and not os.path.islink(path):
+            names.append(path)
+            waiting += [os.path.join(path, name) for name in sorted(os.listdir(path))[:ENTRIES_MAX]]
+    return list(found)

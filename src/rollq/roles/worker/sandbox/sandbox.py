@@ -1,0 +1,475 @@
+"""The sandbox of a worker: what the system allows, and programs started in their layers.
+
+What is cheap and breaks no program (no new privileges, no core files) the worker puts on itself, so
+that its children inherit it and are started as quickly as without. Everything else needs the
+launcher. A layer that is on is on for every job: one that cannot get it is not run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.worker.sandbox import watch
+from rollq.roles.worker.sandbox.box import Box
+from rollq.roles.worker.sandbox.cgroups import Limits, NoGroupsError, WorkerGroup, look_for_places
+from rollq.roles.worker.sandbox.launcher import Launcher, NotLayeredError
+from rollq.roles.worker.sandbox.launcher_main import (
+    CLONE_NUMBERS,
+    LANDLOCK_CREATE,
+    NEW_IPC,
+    NEW_MOUNTS,
+    NEW_NET,
+    NEW_PIDS,
+    NEW_USER,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    PROBE,
+)
+from rollq.roles.worker.sandbox.layers import (
+    INHERITED,
+    Layer,
+    Mode,
+    SandboxSetup,
+    choose,
+    needs_launcher,
+    size_text,
+)
+from rollq.roles.worker.sandbox.paths import (
+    SHARED_MEMORY,
+    WRITE,
+    Sight,
+    check_passable,
+    is_below,
+    sight_of,
+)
+from rollq.roles.worker.spawn import Cwd, ProgramFd
+
+log = logging.getLogger("rollq.worker")
+
+NAMESPACES: Final = {
+    Layer.PIDS: NEW_PIDS,
+    Layer.MOUNTS: NEW_MOUNTS,
+    Layer.IPC: NEW_IPC,
+    Layer.NETWORK: NEW_NET,
+}
+LANDLOCK_VERSION: Final = 1  # asks for the version, and makes nothing
+SHM_BYTES: Final = 64 * 1024**2  # of shared memory, if no limit of memory was given
+NOTHING: Final[dict[str, Any]] = {
+    "argv": [PROBE],
+    "env": [],
+    "namespaces": 0,
+    "hide": [],
+    "keep": [],
+    "shm_bytes": 0,
+    "procs": [],
+    "rlimits": [],
+    "landlock": None,
+    "user": None,
+    "drop_capabilities": False,
+    "no_new_privs": False,
+}
+
+
+class Place(NamedTuple):
+    """What belongs to one program.
+
+    Attributes:
+        folders: Its own, which it may write to; it starts in the first, unless told otherwise.
+        reads: What it may read and run beside programs.
+        user: Its own, from `Sandbox.take_user`.
+    """
+
+    folders: Sequence[str] = ()
+    reads: Sequence[str] = ()
+    user: int = 0
+
+
+NO_PLACE: Final = Place()
+
+
+class Sandbox:
+    """Layers of one worker's jobs. `open` first; `close` when no job runs any more.
+
+    Args:
+        setup: What was asked for.
+        environ: What the launcher may show to jobs, as NAME=value.
+        hidden: Folders that no job may see but for its own in there: the worker's state, and the
+            directories of all jobs.
+        closed: Folders that users of jobs may not enter.
+        run: Folders of programs.
+        through: What users of jobs must be able to reach.
+        name: The worker's, for groups of the kernel.
+
+    Attributes:
+        layers: Those that every job gets.
+        groups: Folders of the worker's groups of the kernel.
+    """
+
+    def __init__(
+        self,
+        setup: SandboxSetup,
+        environ: Sequence[bytes],
+        *,
+        hidden: Iterable[Path],
+        closed: Iterable[Path],
+        run: Iterable[Path],
+        through: Iterable[Path],
+        name: str,
+    ) -> None:
+        self.setup = setup
+        self.layers: tuple[Layer, ...] = ()
+        self._environ = environ
+        self._hidden = [os.path.realpath(path) for path in hidden]
+        self._closed = [os.path.realpath(path) for path in closed]
+        self._run = [os.path.realpath(path) for path in run]
+        self._through = [os.path.realpath(path) for path in through]
+        self._name = name
+        self._launcher: Launcher | None = None
+        self._group: WorkerGroup | None = None
+        self._limits = Limits(setup.memory_bytes, setup.pids_max, setup.cpus)
+        self._namespaces = 0
+        self._abi = 0
+        self._sights: dict[tuple[str, ...], Sight] = {}  # what jobs may read, by what was added
+        self._boxes: dict[int, Box] = {}  # by the pid of the program
+        self._closing: list[Box] = []  # whose programs are buried
+        first, last = setup.users or (1, 0)
+        self._users = list(range(first, last + 1))  # that no job has now
+
+    @property
+    def is_launching(self) -> bool:
+        """Whether programs are started by `launch`."""
+        return self._launcher is not None
+
+    @property
+    def pids(self) -> list[int]:
+        """Processes of ours that are no programs."""
+        inits = [box.init_pid for box in (*self._boxes.values(), *self._closing)]
+        return inits if self._launcher is None else [*inits, self._launcher.pid]
+
+    @property
+    def groups(self) -> list[str]:
+        """For whoever cleans up after us."""
+        return [] if self._group is None else [str(one) for one in self._group.folders.values()]
+
+    def has(self, layer: Layer) -> bool:
+        """Whether every job gets it."""
+        return layer in self.layers
+
+    # --- what the system allows
+
+    def open(self) -> None:
+        """Find out what can be had, and put on what children inherit.
+
+        Raises:
+            LocalError: NO_SANDBOX; a layer that is needed cannot be had.
+        """
+        wanted = self.setup.wanted()
+        refusals: dict[Layer, str] = {}
+        if sys.platform != "linux":
+            refusals = dict.fromkeys(INHERITED ^ set(Layer), "only Linux has it")
+        elif any(layer not in INHERITED and layer is not Layer.RLIMITS for layer in wanted) or (
+            needs_launcher(wanted, self.setup)
+        ):
+            refusals = self._probe(wanted)
+        try:
+            self.layers = choose(self.setup, refusals)
+            if self.has(Layer.USER):
+                check_passable(self._through)
+                for path in self._closed:
+                    os.chmod(path, 0o700)
+            if sys.platform == "linux":
+                self._finish(refusals)
+        except LocalError:
+            self.close()
+            raise
+        told = "; ".join(f"no {layer}: {why}" for layer, why in refusals.items())
+        log.info("layers of jobs: %s%s", ", ".join(self.layers), f"; {told}" if told else "")
+
+    def _finish(self, refusals: dict[Layer, str]) -> None:
+        """Put on what is inherited, and see that all the rest goes together."""
+        if self.has(Layer.NO_NEW_PRIVS):
+            libc = ctypes.CDLL(None)
+            libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # /proc shows our environment to root alone
+        if self.has(Layer.RLIMITS):
+            _, most = resource.getrlimit(resource.RLIMIT_CORE)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+        if not self.has(Layer.CGROUP) and self._group is not None:
+            self._group.close()
+            self._group = None
+        if not needs_launcher(self.layers, self.setup):
+            self._close_launcher()
+            return
+        try:
+            self._try(self._wanted([], []))
+        except NotLayeredError as error:
+            raise LocalError(
+                ErrorCode.NO_SANDBOX,
+                f"layers do not go together here: {error.message}",
+                f"these do not work here at all: {refusals}" if refusals else "ask for fewer",
+            ) from None
+
+    def _probe(self, wanted: list[Layer]) -> dict[Layer, str]:
+        """What is wanted and cannot be had, and why."""
+        if os.uname().machine not in CLONE_NUMBERS:
+            return dict.fromkeys(INHERITED ^ set(Layer), "not on this kind of processor")
+        self._launcher = Launcher(self._environ)
+        refusals: dict[Layer, str] = {}
+        if Layer.USER in wanted:
+            self._note(refusals, Layer.USER, {"user": (self._users or [1])[:1] * 2})
+        if Layer.CAPABILITIES in wanted:
+            self._note(refusals, Layer.CAPABILITIES, {"drop_capabilities": True})
+        if Layer.LANDLOCK in wanted:
+            self._abi = _landlock_abi()
+            if self._abi < 1:
+                refusals[Layer.LANDLOCK] = "this kernel has no Landlock"
+            else:
+                wanted_rules = {"landlock": self._rules([], []), "no_new_privs": True}
+                self._note(refusals, Layer.LANDLOCK, wanted_rules)
+        if Layer.CGROUP in wanted:
+            self._probe_group(refusals)
+        self._probe_namespaces([one for one in NAMESPACES if one in wanted], refusals)
+        return refusals
+
+    def _probe_group(self, refusals: dict[Layer, str]) -> None:
+        if not self.setup.cgroups:
+            refusals[Layer.CGROUP] = "switched off"
+            return
+        try:
+            self._group = WorkerGroup(look_for_places(), self._name)
+            self._group.open(self._limits)
+            group = self._group.make(self._limits)
+            self._note(refusals, Layer.CGROUP, {"procs": group.procs})
+            group.remove()
+        except NoGroupsError as error:
+            refusals[Layer.CGROUP] = str(error)
+        except OSError as error:
+            refusals[Layer.CGROUP] = error.strerror or str(error)
+
+    def _probe_namespaces(self, wanted: list[Layer], refusals: dict[Layer, str]) -> None:
+        """As many as can be had, as root or else in a user namespace; not that and a user of its
+        own: it would be none of that namespace."""
+        if not wanted:
+            return
+        ways = [NEW_USER] if os.geteuid() else [0] if self._users else [0, NEW_USER]
+        for way in ways:
+            flags, refused = way, {}
+            for layer in wanted:
+                self._namespaces = flags | NAMESPACES[layer]
+                why = self._why_not(self._wanted([], [], only=True))
+                if why:
+                    refused[layer] = why
+                else:
+                    flags = self._namespaces
+            self._namespaces = flags if len(refused) < len(wanted) else 0
+            if not refused:
+                return
+        refusals.update(refused)
+
+    def _note(self, refusals: dict[Layer, str], layer: Layer, wanted: dict[str, Any]) -> None:
+        why = self._why_not(NOTHING | wanted)
+        if why:
+            refusals[layer] = why
+
+    def _why_not(self, wanted: dict[str, Any]) -> str:
+        try:
+            self._try(wanted)
+        except (NotLayeredError, OSError) as error:
+            return error.message if isinstance(error, NotLayeredError) else str(error)
+        return ""
+
+    def _try(self, wanted: dict[str, Any]) -> None:
+        """Start a process that ends as soon as its layers are on."""
+        assert self._launcher is not None, "it is there while we look"
+        with open(os.devnull, "r+b") as null:
+            launched = self._launcher.launch(wanted, b"/", (null.fileno(),) * 3)
+        box = Box(launched.pid, self.setup, launched.init_pid)
+        os.waitpid(launched.pid, 0)
+        box.kill()
+        box.is_gone(wait=True)
+
+    # --- programs
+
+    def launch(
+        self,
+        argv: Sequence[bytes],
+        environ: Sequence[bytes],
+        cwd: Cwd,
+        stdio: tuple[int, int, int],
+        *,
+        place: Place,
+        program: ProgramFd | None = None,
+    ) -> int:
+        """Start a program in its layers; returns its pid.
+
+        Args:
+            argv: The program, by path, and its arguments.
+            environ: All that it sees, as NAME=value.
+            cwd: Where it starts.
+            stdio: Its stdin, stdout and stderr.
+            place: What belongs to it.
+            program: What is started if it is not what has the path now.
+
+        Raises:
+            NotLayeredError: a layer cannot be put on; it was not started.
+            OSError: why it cannot be started.
+        """
+        assert self._launcher is not None, "opened, and it is needed"
+        group = None
+        wanted = self._wanted(place.folders, place.reads)
+        wanted |= {"argv": list(argv), "env": list(environ)}
+        if self._group is not None:
+            try:
+                group = self._group.make(self._limits)
+            except OSError as error:
+                why = f"no group of the kernel can be made: {error.strerror}"
+                raise NotLayeredError(ErrorCode.NO_SANDBOX, why) from None
+            wanted["procs"] = group.procs
+        if place.user:
+            wanted["user"] = (place.user, place.user)
+        try:
+            launched = self._launcher.launch(wanted, cwd, stdio, program)
+        except (NotLayeredError, OSError):
+            if group is not None:
+                group.remove()
+            raise
+        box = Box(launched.pid, self.setup, launched.init_pid, group, place.user)
+        self._boxes[launched.pid] = box
+        return launched.pid
+
+    def box_of(self, pid: int) -> Box | None:
+        """The layers of a program; None: it has only what it inherited."""
+        return self._boxes.get(pid)
+
+    def buried(self, pid: int) -> None:
+        """A program was waited for: its layers go when all is gone that was in them."""
+        box = self._boxes.pop(pid, None)
+        if box is not None:
+            self._closing.append(box)
+            self.settle()
+
+    def settle(self, *, wait: bool = False) -> None:
+        """Clean up after programs that are buried, as far as nothing is left of them."""
+        left = []
+        for box in self._closing:
+            if not box.is_gone(wait=wait):
+                left.append(box)
+            elif box.user:
+                self._users.append(box.user)
+        self._closing = left
+
+    def take_user(self) -> int:
+        """A user that no job has now; 0 if jobs have none of their own.
+
+        Raises:
+            NotLayeredError: the jobs that had one before are not quite gone.
+        """
+        if not self.has(Layer.USER):
+            return 0
+        if not self._users:
+            self.settle(wait=True)
+        if not self._users:
+            raise NotLayeredError(ErrorCode.NO_SANDBOX, "no user of its own is free for the job")
+        return self._users.pop(0)
+
+    def give_user(self, user: int) -> None:
+        """A job that was not started after all does not need its user."""
+        if user:
+            self._users.append(user)
+
+    def over_limits(self) -> list[int]:
+        """Programs that use more than they may, by looking; where the kernel counts, none. Their
+        boxes know why. A few times a second."""
+        setup = self.setup
+        boxes = [box for box in self._boxes.values() if box.group is None and not box.causes]
+        if not boxes or not (setup.memory_bytes or setup.pids_max):
+            return []
+        processes = watch.all_processes()
+        for box in boxes:
+            pids = watch.family_of((box.pid, box.init_pid), processes)
+            count = len(pids) - bool(box.init_pid)
+            if 0 < setup.pids_max < count:
+                limit = f"limit of {setup.pids_max} processes"
+                box.causes.append(f"killed, {limit} exceeded: it had {count}")
+            elif setup.memory_bytes and (used := watch.memory_of(pids)) > setup.memory_bytes:
+                limit = f"memory limit of {size_text(setup.memory_bytes)}"
+                box.causes.append(f"killed, {limit} exceeded: it used {size_text(used)}")
+        return [box.pid for box in boxes if box.causes]
+
+    def close(self) -> None:
+        """End the launcher, and remove the groups; safe to call twice."""
+        self.settle(wait=True)
+        self._close_launcher()
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+    def _close_launcher(self) -> None:
+        if self._launcher is not None:
+            self._launcher.close()
+            self._launcher = None
+
+    # --- what the launcher is told
+
+    def _wanted(
+        self, folders: Sequence[str], reads: Sequence[str], *, only: bool = False
+    ) -> dict[str, Any]:
+        """All but program, group and user. `only`: namespaces alone."""
+        wanted = dict(NOTHING)
+        wanted["namespaces"] = self._namespaces
+        if self._namespaces & NEW_MOUNTS:
+            wanted["hide"] = self._hidden
+            kept = [*folders, *(path for path in (*self._run, *reads) if self._is_hidden(path))]
+            wanted["keep"] = [path for path in kept if self._is_hidden(path)]
+            wanted["shm_bytes"] = self.setup.memory_bytes or SHM_BYTES
+        if only:
+            return wanted
+        if self._abi and self.has(Layer.LANDLOCK):
+            wanted["landlock"] = self._rules(folders, reads)
+        wanted["drop_capabilities"] = self.has(Layer.CAPABILITIES)
+        wanted["no_new_privs"] = self.setup.mode is not Mode.OFF
+        wanted["rlimits"] = self._rlimits() if self.has(Layer.RLIMITS) else []
+        return wanted
+
+    def _is_hidden(self, path: str) -> bool:
+        return any(is_below(path, one) for one in self._hidden)
+
+    def _rules(self, folders: Sequence[str], reads: Sequence[str]) -> dict[str, Any]:
+        setup = self.setup
+        write = [*map(str, setup.writable), *folders]
+        if self._namespaces & NEW_MOUNTS:
+            write.append(SHARED_MEMORY)
+        key = tuple(reads)
+        if key not in self._sights:  # two: of programs and of functions
+            readable = map(os.path.realpath, setup.readable)
+            self._sights[key] = sight_of((*self._run, *reads), readable, self._hidden)
+        rules = self._sights[key]._asdict()
+        return rules | {"abi": self._abi, "write": [*WRITE, *write]}
+
+    def _rlimits(self) -> list[tuple[int, int]]:
+        setup = self.setup
+        limits = {
+            resource.RLIMIT_CPU: setup.cpu_s,
+            resource.RLIMIT_NOFILE: setup.open_files,
+            resource.RLIMIT_FSIZE: setup.disk_bytes,
+        }
+        if not self.has(Layer.CGROUP):
+            # Not of address space: programs reserve more of that than they ever use.
+            limits[resource.RLIMIT_DATA] = setup.memory_bytes
+            if self.has(Layer.USER) or self._namespaces & NEW_USER:
+                limits[resource.RLIMIT_NPROC] = setup.pids_max  # counted by user
+        given = [(kind, limit) for kind, limit in limits.items() if limit]
+        return [(resource.RLIMIT_CORE, 0), *given]
+
+
+def _landlock_abi() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    return int(libc.syscall(LANDLOCK_CREATE, None, 0, LANDLOCK_VERSION))

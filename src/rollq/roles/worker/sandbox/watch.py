@@ -1,0 +1,63 @@
+"""Memory and processes of a job, counted by looking: for where the kernel does not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class Process(NamedTuple):
+    """One process that /proc shows."""
+
+    pid: int
+    parent: int
+    group: int
+
+
+def family_of(roots: Iterable[int], processes: Iterable[Process]) -> list[int]:
+    """These processes, their descendants, and what is in their process groups. Pure."""
+    below: dict[int, list[int]] = defaultdict(list)
+    grouped: dict[int, list[int]] = defaultdict(list)
+    known: dict[int, None] = {}
+    for one in processes:
+        known[one.pid] = None
+        below[one.parent].append(one.pid)
+        grouped[one.group].append(one.pid)
+    found = {pid: None for pid in roots if pid in known}
+    waiting = list(found)
+    while waiting:
+        pid = waiting.pop()
+        for other in (*below[pid], *grouped[pid]):
+            if other not in found:
+                found[other] = None
+                waiting.append(other)
+    return list(found)
+
+
+def all_processes() -> list[Process]:
+    """What /proc shows now."""
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdecimal():
+                with contextlib.suppress(OSError, IndexError, ValueError):
+                    with open(f"/proc/{name}/stat", "rb") as file:
+                        fields = file.read().rpartition(b")")[2].split()
+                    found.append(Process(int(name), int(fields[1]), int(fields[2])))
+    return found
+
+
+def memory_of(pids: Iterable[int]) -> int:
+    """The bytes that these processes use of memory, without what is shared with files."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            with open(f"/proc/{pid}/statm", "rb") as file:
+                _, resident, shared = file.read().split()[:3]
+            total += (int(resident) - int(shared)) * PAGE_BYTES
+    return total

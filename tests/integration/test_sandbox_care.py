@@ -1,0 +1,242 @@
+"""Layers that cannot be had: the worker does not start, or gives jobs back. And what is left of
+a sandbox when its worker is gone: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.jobs import Status
+from rollq.roles.worker.child_processes import ChildProcesses
+from rollq.roles.worker.sandbox.cgroups import NoGroupsError, look_for_places
+from rollq.roles.worker.sandbox.layers import Layer, Mode, SandboxSetup
+from rollq.roles.worker.sandbox.sandbox import Place, Sandbox
+from tests.integration.patience import DEADLINE_S
+from tests.integration.workers import eventually, is_alive, running, write_program
+
+STRICT = SandboxSetup(Mode.STRICT)
+
+
+def sandbox_in(directory: Path, setup: SandboxSetup) -> Sandbox:
+    """One whose jobs have the folder `jobs`, and do not see `state`."""
+    state, jobs = directory / "state", directory / "jobs"
+    for folder in (state, jobs / "1"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return Sandbox(
+        setup,
+        [b"PATH=/usr/bin:/bin"],
+        hidden=(state, jobs),
+        closed=(state,),
+        run=(),
+        through=(),
+        name=f"test-{directory.name}",
+    )
+
+
+def groups_can_be_made() -> bool:
+    """Whether this process may make groups of the kernel."""
+    try:
+        return os.access(look_for_places().folders["memory"], os.W_OK)
+    except NoGroupsError:
+        return False
+
+
+def test_a_worker_does_not_start_without_a_layer_that_is_required(tmp_path: Path) -> None:
+    setup = SandboxSetup(required=("cgroup",), cgroups=False)
+
+    async def story() -> None:
+        async with running(tmp_path, sandbox=setup):
+            raise AssertionError("it started")
+
+    with pytest.raises(LocalError) as caught:
+        asyncio.run(story())
+    assert caught.value.code is ErrorCode.NO_SANDBOX
+    assert "cgroup cannot be had here: switched off" in str(caught.value)
+
+
+def test_a_coroutine_function_is_refused_where_layers_are_needed(tmp_path: Path) -> None:
+    setup = SandboxSetup(required=("no-new-privs",))
+
+    async def story() -> None:
+        apps = ("tests.integration.sample_app",)
+        async with running(tmp_path, apps=apps, sandbox=setup):
+            raise AssertionError("it started")
+
+    with pytest.raises(LocalError) as caught:
+        asyncio.run(story())
+    assert "is a coroutine function" in str(caught.value)
+
+
+def test_a_job_is_given_back_unstarted_if_a_layer_fails(tmp_path: Path) -> None:
+    """The launcher is gone, and with it all layers; the next job has a new one."""
+    write_program(tmp_path, "work", "echo done\n")
+    write_program(tmp_path, "again", "echo done\n")
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1, sandbox=STRICT) as (node, member):
+            member.assign(1, "work")
+            ack, _ = await member.outcome(1)
+            assert ack.status == Status.OK
+            launcher = min(_launchers(), key=lambda one: one.create_time())
+            launcher.kill()
+            launcher.wait()
+            member.assign(2, "again")
+            nack = await member.until(lambda: member.nacks.get((2).to_bytes(16, "big")))
+            assert nack.not_started
+            assert "launcher" in nack.detail
+            member.assign(3, "again")
+            ack, result = await member.outcome(3)
+            assert (ack.status, result.stdout) == (Status.OK, "done\n")
+            assert node.layers
+
+    asyncio.run(story())
+
+
+def _launchers() -> list[psutil.Process]:
+    """The launcher of this process and inits, which are forks of it."""
+    found = []
+    for one in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if any("launcher_main" in word for word in one.cmdline()):
+                found.append(one)
+    return found
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="rollq-sandbox-"))
+    yield made
+    shutil.rmtree(made)
+
+
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
+from rollq.roles.worker.sandbox.sandbox import Place
+from rollq.roles.worker.child_processes import ChildProcesses
+from tests.integration.test_sandbox_care import STRICT, sandbox_in
+directory = Path(sys.argv[1])
+sandbox = sandbox_in(directory, STRICT)
+children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
+children.open()
+jobs = str(directory / "jobs" / "1")
+script = b"env -i setsid sleep 600 & sleep 600"  # one that wipes its mark, and leaves its group
+pid = children.spawn([b"/bin/sh", b"-c", script], (), os.open(jobs, os.O_RDONLY), (0, 2, 2),
+    place=Place((jobs,)))
+print(pid, *sandbox.pids, "groups", *sandbox.groups, flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_outlives_a_worker_that_is_killed(directory: Path) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(directory)], stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    words = worker.stdout.readline().split()
+    at = words.index("groups")
+    pids, groups = [int(word) for word in words[:at]], words[at + 1 :]
+    family = [*pids, *(one.pid for pid in pids for one in _descendants(pid))]
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+
+    async def story() -> None:
+        for pid in family:
+            await eventually(partial(_is_gone, pid))
+        await eventually(lambda: not any(os.path.exists(group) for group in groups))
+
+    asyncio.run(story())
+    if groups_can_be_made():
+        assert groups
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether it has ended. Other tests made us the one who buries orphans."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return not is_alive(pid)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    """All that it has started, once there is something."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    try:
+        process = psutil.Process(pid)
+        is_shell = process.name() == "sh"
+        while is_shell and len(process.children(recursive=True)) < 2:
+            assert time.monotonic() < deadline_s, "the program did not start its own"
+            time.sleep(0.01)
+        return list(process.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def test_what_an_earlier_life_left_is_removed_at_the_start(directory: Path) -> None:
+    if not groups_can_be_made():
+        pytest.skip("this process may not make groups of the kernel")
+    first = sandbox_in(directory, STRICT)
+    first.open()
+    left = [Path(group) / "7" for group in first.groups]
+    for folder in left:
+        folder.mkdir()
+    second = sandbox_in(directory, STRICT)
+    second.open()
+    assert not any(folder.exists() for folder in left)
+    second.close()
+    assert not any(os.path.exists(group.parent) for group in left)
+    first.close()
+
+
+def test_a_limit_of_cpu_time_is_named(directory: Path) -> None:
+    sandbox = sandbox_in(directory, SandboxSetup(cpu_s=1))
+    children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
+    children.open()
+    try:
+        argv = [b"/bin/sh", b"-c", b"while :; do :; done"]
+        pid = children.spawn(argv, (), b"/", (0, 2, 2), place=Place())
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        reaped = children.reap(pid)
+        assert os.WTERMSIG(reaped.status) == signal.SIGXCPU
+        assert reaped.causes == ["killed, limit of 1 s of CPU time exceeded"]
+        assert sandbox.has(Layer.RLIMITS)
+    finally:
+        children.close()
+
+
+def test_descriptors_of_the_worker_stay_with_it(directory: Path) -> None:
+    """A program has its three, and its directory is none of them."""
+    sandbox = sandbox_in(directory, STRICT)
+    children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
+    children.open()
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    jobs = directory / "jobs" / "1"
+    fd = os.open(jobs, os.O_RDONLY)
+    try:
+        script = b"cd /proc/self/fd && echo [0-9]*"
+        argv = [b"/bin/sh", b"-c", script]
+        pid = children.spawn(argv, (), fd, (0, writing, 2), place=Place((str(jobs),)))
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        children.reap(pid)
+        told = os.read(reading, 1_000).split()
+        assert set(told) <= {b"0", b"1", b"2", b"3"}  # the last is the shell's, of the listing
+    finally:
+        for one in (fd, reading, writing):
+            os.close(one)
+        children.close()
