@@ -196,6 +196,7 @@ async def serve(
     copies_niceness: int | None = None,
     credentials: str = "",
     tls: str = "off",
+    auth: str = "off",
     **limits: int,
 ) -> int:
     """Serve until told to stop; says when it serves, and why it cannot."""
@@ -210,6 +211,7 @@ async def serve(
         copies_niceness=copies_niceness,
         credentials=as_credentials(credentials),
         tls=Mode(tls),
+        auth=Mode(auth),
     )
     node = MemberNode(setup, "127.0.0.1", port, Path(state), LinkLimits(**limits))
     try:
