@@ -90,3 +90,24 @@ def test_without_a_way_to_a_member_nothing_is_served(tmp_path: Path) -> None:
         store.close()
 
     run(story())
+
+
+def test_other_machines_are_served_only_with_a_certificate_or_if_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(neighbours, "own_host", lambda _members: "0.0.0.0")
+
+    async def story() -> None:
+        store = store_of(tmp_path)
+        for unsafe in (False, True):
+            serving = Neighbours(unsafe_no_auth=unsafe)
+            address = await serving.serve(store, (NOBODY,))
+            assert bool(address) == unsafe
+            await serving.stop()
+        store.close()
+
+    with caplog.at_level("WARNING", "rollq.worker"):
+        run(story())
+    refused, warned = (record.getMessage() for record in caplog.records)
+    assert "without TLS" in refused
+    assert "--unsafe-no-auth" in warned

@@ -30,7 +30,7 @@ HEADS = [module for module in modules("src") if module.is_package]
 FILES = frozenset(
     module.path for folder in ("src", "tests", "bench") for module in modules(folder)
 ) | {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.py")}
-NAMES_OF_USERS = {"mytasks.py", "render.py"}  # files of examples
+NAMES_OF_USERS = {"mytasks.py", "render.py", "rollq.toml"}  # files of examples
 PACKAGES = {head.name.removeprefix("rollq.") for head in HEADS} - {
     "spark"
 }  # spark.sql.… is Spark's
@@ -194,9 +194,9 @@ def inside(head: Module) -> list[str]:
 
 def may_be_named(word: str) -> bool:
     """Whether a quoted word of a page is no file or module of ours, or one that is there."""
+    if word in NAMES_OF_USERS:
+        return True
     if word.endswith(".py"):
-        if word in NAMES_OF_USERS:
-            return True
         return any(file == word or file.endswith(f"/{word}") for file in FILES)
     if DOTTED.fullmatch(word) and word not in {action.value for action in Action}:
         first, *rest = word.split(".")

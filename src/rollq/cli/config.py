@@ -1,15 +1,18 @@
 """Defaults from a TOML file. A key at the top is a default of every command that has such an
-option; a table is named by a command: `[worker]`, `[dlq.list]`. Arguments and environment win."""
+option; a table is named by a command: `[worker]`, `[dlq.list]`. Arguments and environment win.
+`credentials` is relative to the file, so that both can be moved together."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+
+BESIDE: Final = "credentials"
 
 
 def load_config(ctx: typer.Context, named: Path | None) -> None:
@@ -62,11 +65,11 @@ def _defaults(
         for key, value in common.items():
             if key in params:
                 used[key] = None
-                made[name][params[key].name] = _value(params[key], value)
+                made[name][params[key].name] = _value(params[key], value, path)
         for key, value in own.items():
             if key not in params:
                 raise _bad(path, f"[{name}] has no option named {key!r}")
-            made[name][params[key].name] = _value(params[key], value)
+            made[name][params[key].name] = _value(params[key], value, path)
     for name in tables:
         if name not in below:
             raise _bad(path, f"there is no command named {name!r}")
@@ -82,8 +85,10 @@ def _params(command: Any) -> dict[str, Any]:
     return names
 
 
-def _value(param: Any, value: Any) -> Any:
+def _value(param: Any, value: Any, path: Path) -> Any:
     """A list where an option takes one text is what the command line joins with commas."""
+    if param.name == BESIDE and isinstance(value, str):
+        return str(path.parent / value)
     if isinstance(value, list) and not param.multiple and param.nargs == 1:
         return ",".join(map(str, value))
     return value

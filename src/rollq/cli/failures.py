@@ -25,6 +25,8 @@ _USAGE: Final = (
     ErrorCode.BAD_SETUP,
     ErrorCode.BAD_OPTIONS,
     ErrorCode.BAD_CREDENTIALS,
+    ErrorCode.BAD_CERTIFICATE,
+    ErrorCode.UNPROTECTED,
 )
 _UNREACHABLE: Final = (
     ErrorCode.UNREACHABLE,

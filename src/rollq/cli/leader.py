@@ -10,7 +10,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
-from rollq.cli.options import Json
+from rollq.cli.options import Json, UnsafeNoAuth
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def leader(
     columns: Columns = True,
     tls: Tls = None,
     auth: Auth = None,
+    unsafe_no_auth: UnsafeNoAuth = False,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -200,6 +201,7 @@ def leader(
         tls=tls,
         auth=auth,
     )
+    setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
     set_up_logs(log_level.value, as_json=as_json)
     run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
 
@@ -272,6 +274,29 @@ def _setup(
     )
 
 
+def _protected(setup: MemberSetup, host: str, *, unsafe_no_auth: bool) -> MemberSetup:
+    """Refuse to serve other machines without protection, unless that is what was asked for."""
+    from dataclasses import replace
+
+    from rollq.net.addresses import is_loopback
+
+    lacking = [
+        option
+        for option, mode in (("--tls", setup.tls), ("--auth", setup.auth))
+        if mode is not Mode.REQUIRE
+    ]
+    if is_loopback(host) or not lacking:
+        return setup
+    if not unsafe_no_auth:
+        raise LocalError(
+            ErrorCode.UNPROTECTED,
+            f"other machines would reach this member on {host or 'all addresses'} without "
+            f"{' and '.join(f'{option} require' for option in lacking)}",
+            "give --credentials made by `rollq init`, listen on 127.0.0.1, or say --unsafe-no-auth",
+        )
+    return replace(setup, is_unprotected=True)
+
+
 def _blobs(url: str, bytes_max: str, age: str) -> BlobsSetup:
     from rollq.cli.amounts import AGES_S, SIZES, amount
     from rollq.roles.member.setup import BlobsSetup
@@ -309,11 +334,16 @@ async def _serve(
     setup: MemberSetup, host: str, port: int, state_dir: Path, *, as_json: bool
 ) -> None:
     import asyncio
+    import logging
 
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import on_signals
     from rollq.roles.member.node import MemberNode
 
+    if setup.is_unprotected:
+        logging.getLogger("rollq.member").warning(
+            "anybody who reaches %s:%d may do everything: --unsafe-no-auth", host, port
+        )
     node = MemberNode(setup, host, port, state_dir)
     await node.start()
     member = node.driver.raft.member_id

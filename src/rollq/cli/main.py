@@ -27,6 +27,7 @@ from rollq.cli import (
     fetch,
     hints,
     history,
+    init,
     job,
     joblogs,
     jobs,
@@ -119,7 +120,7 @@ def rollq(
 
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
-    *(client, clientx, demo3, demo, doctor, sql, report),
+    *(client, clientx, demo3, demo, doctor, sql, report, init),
 ):
     module.register(app)
 GROUPS = [

@@ -53,6 +53,14 @@ CredentialsDir = Annotated[
         show_default=False,
     ),
 ]
+UnsafeNoAuth = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe-no-auth",
+        envvar="ROLLQ_UNSAFE_NO_AUTH",
+        help="Serve other machines without TLS or logins: anyone who reaches the port is trusted.",
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
 JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]

@@ -13,7 +13,7 @@ from rollq.cli import sandboxing
 from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.credentials import given_credentials
 from rollq.cli.leader import Level, LogLevel
-from rollq.cli.options import Json
+from rollq.cli.options import Json, UnsafeNoAuth
 from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
@@ -220,6 +220,7 @@ def worker(
     cgroups: sandboxing.Cgroups = True,
     allow_read: sandboxing.AllowRead = None,
     allow_write: sandboxing.AllowWrite = None,
+    unsafe_no_auth: UnsafeNoAuth = False,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -278,6 +279,7 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
         cache_dir=cache_dir,
         credentials=given_credentials(),
         sandbox=sandboxing.sandbox_setup(asked),
+        unsafe_no_auth=asked["unsafe_no_auth"],
     )
 
 

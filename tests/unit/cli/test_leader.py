@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from rollq.cli import leader, logs
 from rollq.cli.main import app
 from rollq.history.retention import DAY_MS, Retention
 from rollq.roles.member.setup import MemberSetup
+from rollq.security.authority import Authority
+from rollq.security.identity import CertificateRole
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[MemberSetup]:
+    """Setups of members that would run."""
+    setups: list[MemberSetup] = []
+
+    async def serve(setup: MemberSetup, *_: Any, **_more: Any) -> None:
+        setups.append(setup)
+
+    monkeypatch.setattr(leader, "_serve", serve)
+    monkeypatch.setattr(logs, "set_up_logs", lambda *_, **_more: None)  # it would stay
+    return setups
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["leader", "5000", *words], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -22,14 +43,61 @@ from rollq.roles.member.setup import MemberSetup
     ],
 )
 def test_history_is_bounded_unless_it_is_told_otherwise(
-    words: tuple[str, ...], kept: Retention, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], kept: Retention, seen: list[MemberSetup]
 ) -> None:
-    seen: list[MemberSetup] = []
-
-    async def serve(setup: MemberSetup, *_: Any, **_more: Any) -> None:
-        seen.append(setup)
-
-    monkeypatch.setattr(leader, "_serve", serve)
-    monkeypatch.setattr(logs, "set_up_logs", lambda *_, **_more: None)  # it would stay
-    CliRunner().invoke(app, ["leader", "5000", *words], catch_exceptions=False)
+    run(*words)
     assert [setup.retention for setup in seen] == [kept]
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> str:
+    now = datetime.now(UTC)
+    authority = Authority.make(tmp_path / "ca", "c", now)
+    authority.issue(tmp_path / "m", CertificateRole.MEMBER, "m", now)
+    return str(tmp_path / "m")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
+@pytest.mark.parametrize(
+    ("modes", "lacking"),
+    [
+        ((), ("--tls", "--auth")),
+        (("--tls", "require", "--auth", "allow"), ("--auth",)),
+        (("--tls", "allow", "--auth", "require"), ("--tls",)),
+        (("--tls", "off"), ("--tls", "--auth")),
+    ],
+)
+def test_other_machines_are_not_served_unprotected(
+    host: str,
+    modes: tuple[str, ...],
+    lacking: tuple[str, ...],
+    credentials: str,
+    seen: list[MemberSetup],
+) -> None:
+    words = ["--host", host, *modes, *(["--credentials", credentials] if modes else [])]
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "[unprotected]" in refused.stderr
+    assert "--unsafe-no-auth" in refused.stderr
+    named = {option for option in ("--tls", "--auth") if f"{option} require" in refused.stderr}
+    assert named == set(lacking)
+    assert seen == []
+    assert run(*words, "--unsafe-no-auth").exit_code == 0
+    assert [setup.is_unprotected for setup in seen] == [True]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_this_machine_alone_is_served_with_nothing_to_set_up(
+    host: str, seen: list[MemberSetup]
+) -> None:
+    run("--host", host)
+    run("--host", host, "--unsafe-no-auth")
+    assert [setup.is_unprotected for setup in seen] == [False, False]
+
+
+def test_a_member_with_a_certificate_is_protected_by_default(
+    credentials: str, seen: list[MemberSetup]
+) -> None:
+    assert run("--host", "0.0.0.0", "--credentials", credentials).exit_code == 0
+    (setup,) = seen
+    assert (setup.tls, setup.auth, setup.is_unprotected) == ("require", "require", False)

@@ -108,6 +108,6 @@ def test_what_would_be_a_mistake_changes_nothing(words: tuple[str, ...]) -> None
 
 
 def test_what_is_not_there_is_said() -> None:
-    assert "rollq tls init" in run("issue", "w", "--role", "worker", code=1).stderr
-    assert "neither" in run("show", ".", code=1).stderr
-    assert "PEM" in run("show", __file__, code=1).stderr
+    assert "rollq tls init" in run("issue", "w", "--role", "worker", code=2).stderr
+    assert "neither" in run("show", ".", code=2).stderr
+    assert "PEM" in run("show", __file__, code=2).stderr

@@ -59,6 +59,7 @@ class WorkerBlobs:
         bytes_max: How large the store may be, apart from what is in use.
         age_ms: How long an unused blob is kept.
         credentials: For links to members and to other workers.
+        unsafe_no_auth: Serve workers of other machines also without a certificate.
     """
 
     def __init__(
@@ -69,13 +70,14 @@ class WorkerBlobs:
         age_ms: int,
         *,
         credentials: Credentials = NONE,
+        unsafe_no_auth: bool = False,
     ) -> None:
         self._folder = state_dir / FOLDER
         self._bytes_max = bytes_max
         self._age_ms = age_ms
         self._members = tuple(addresses)
         self._client = BlobClient(addresses, who=WORKER, credentials=credentials)
-        self._neighbours = Neighbours(credentials)
+        self._neighbours = Neighbours(credentials, unsafe_no_auth=unsafe_no_auth)
         self.address = ""  # where other workers may fetch from here
         # Fetches under way; each is here as long as a caller of `bring` waits for it.
         self._coming: dict[Digest, _Coming] = {}

@@ -15,8 +15,9 @@ from typing import Final
 
 from rollq.base.access import LinkRole
 from rollq.base.digests import Digest
-from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.jobs import BlobRef
+from rollq.net.addresses import is_loopback
 from rollq.net.dialer import split_address
 from rollq.net.link import Link
 from rollq.net.listener import Listener
@@ -41,10 +42,16 @@ SHUNNED_MAX: Final = 256
 
 
 class Neighbours:
-    """A server for other workers, and clients of theirs. `stop` may be called twice."""
+    """A server for other workers, and clients of theirs. `stop` may be called twice.
 
-    def __init__(self, credentials: Credentials = NONE) -> None:
+    Args:
+        credentials: For links to them; a worker with a certificate serves only such as have one.
+        unsafe_no_auth: Serve other machines also without one.
+    """
+
+    def __init__(self, credentials: Credentials = NONE, *, unsafe_no_auth: bool = False) -> None:
         self._credentials = credentials
+        self._unsafe_no_auth = unsafe_no_auth
         self._clients: dict[str, tuple[BlobClient, int]] = {}  # and how many use it
         self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
         self._server: BlobServer | None = None
@@ -66,11 +73,28 @@ class Neighbours:
         self._door = Door({LinkRole.BLOBS: self._server})
         try:
             host = await loop.run_in_executor(None, own_host, members)
+            self._must_be_protected(host)
             port = await self._listener.start(host, 0)
         except (OSError, RollqError) as error:
             log.warning("cannot serve blobs to other workers: %s", error)
             return ""
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _must_be_protected(self, host: str) -> None:
+        """Whoever knows a digest could fetch its bytes: other machines are served over TLS alone,
+        unless that is what was asked for.
+
+        Raises:
+            LocalError: UNPROTECTED.
+        """
+        if self._credentials.certificate is None and not is_loopback(host):
+            if not self._unsafe_no_auth:
+                raise LocalError(
+                    ErrorCode.UNPROTECTED,
+                    f"other machines would reach {host} without TLS",
+                    "members serve them instead; give --credentials, or say --unsafe-no-auth",
+                )
+            log.warning("anybody who reaches %s may read blobs: --unsafe-no-auth", host)
 
     async def fetch(
         self,

@@ -105,6 +105,7 @@ class WorkerNode:
             setup.blob_bytes_max,
             setup.blob_age_ms,
             credentials=setup.credentials,
+            unsafe_no_auth=setup.unsafe_no_auth,
         )
         self._caches = WorkerCaches(setup, self._blobs, self._send)
         self._uploads = PendingUploads(self._blobs, self._feed)

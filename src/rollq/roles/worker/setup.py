@@ -56,6 +56,7 @@ class NodeSetup:
     # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
     cache_dir: Path | None = None
     credentials: Credentials = NONE
+    unsafe_no_auth: bool = False  # serve blobs to workers of other machines although unprotected
     sandbox: SandboxSetup = field(default_factory=SandboxSetup)  # what jobs cannot do
 
     def hidden(self) -> list[Path]:
