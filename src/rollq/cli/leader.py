@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -130,6 +131,14 @@ Auth = Annotated[
         show_default="require with --tls require, else off",
     ),
 ]
+LegacyAccount = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS=ACCOUNT",
+        help="Account of legacy peers from an address or network; may be given more than once.",
+        show_default="none: they are refused where --auth is require",
+    ),
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
 ]
@@ -172,6 +181,7 @@ def leader(
     tls: Tls = None,
     auth: Auth = None,
     unsafe_no_auth: UnsafeNoAuth = False,
+    legacy_account: LegacyAccount = None,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -200,6 +210,7 @@ def leader(
         columns=columns,
         tls=tls,
         auth=auth,
+        legacy_accounts=legacy_account or (),
     )
     setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
     set_up_logs(log_level.value, as_json=as_json)
@@ -221,12 +232,14 @@ def _setup(
     columns: bool,
     tls: Mode | None,
     auth: Mode | None,
+    legacy_accounts: Sequence[str] = (),
 ) -> MemberSetup:
     from rollq.cli.credentials import given_credentials
     from rollq.history.retention import DAY_MS, Retention
     from rollq.net.dialer import split_address
     from rollq.raft.node import RaftOptions
     from rollq.roles.member.setup import MemberSetup
+    from rollq.security.legacy_accounts import LegacyAccounts
     from rollq.security.mode import tls_of_listener
 
     named = tuple(part.strip() for part in peers.split(",") if part.strip())
@@ -271,6 +284,7 @@ def _setup(
         credentials=credentials,
         tls=tls,
         auth=auth,
+        legacy=LegacyAccounts(legacy_accounts),
     )
 
 

@@ -169,7 +169,13 @@ class Door:
             arrived = self._arriving.get(link, NOBODY)
             if isinstance(arrived, LoginMachine):
                 raise LoginFailedError("", "a hello before the proof")
-            identity = identify(self._logins, principal.role, arrived, link.certificate)
+            identity = identify(
+                self._logins,
+                principal.role,
+                arrived,
+                link.certificate,
+                legacy_address="" if _offers(hello) else link.address,
+            )
             principal = principal._replace(**identity._asdict())
         return _Entry(principal, service, MAY_SAY[principal.role], hello, _hears_errors(hello))
 
@@ -206,6 +212,11 @@ class Door:
         line = self._failed.line(host, text, int(link.loop.time() * 1000))
         if line:
             log.warning("%s", line)
+
+
+def _offers(hello: Message) -> bool:
+    """Whether the peer offers features: one of the legacy protocol does not."""
+    return not isinstance(hello, HelloClient | HelloWorker) or bool(hello.features)
 
 
 def _hears_errors(hello: Message) -> bool:

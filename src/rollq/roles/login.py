@@ -16,6 +16,7 @@ from rollq.base.access_checks import ANONYMOUS
 from rollq.base.access_rules import Account, TokenHash
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.security.identity import CertificateIdentity, CertificateRole
+from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
 from rollq.security.mode import Mode
 from rollq.security.signing import LoginSigned, is_signed
 from rollq.security.tokens import find_token, parse_token
@@ -29,6 +30,7 @@ from rollq.wire.login_messages import (
     LoginProof,
 )
 
+LEGACY: Final = "legacy"  # by its address: a peer of the legacy protocol
 CERTIFICATE: Final = "certificate"  # how an identity was proved, if not by a login
 NO_DIGEST: Final = b""  # of what is no token: that of no secret
 NO_TOKENS: Final = (TokenHash("", bytes(32)),)  # compared with where there is no account
@@ -84,6 +86,7 @@ class LoginSetup:
         tls: Whether links speak TLS; where they must, members have certificates.
         is_current: Whether all accounts that were agreed on are known here. A member that has just
             started, or hears of no leader, may lack some.
+        legacy: The accounts of peers that cannot log in.
     """
 
     mode: Mode
@@ -93,6 +96,7 @@ class LoginSetup:
     draw_nonce: Callable[[], bytes]
     tls: Mode = Mode.OFF
     is_current: Callable[[], bool] = lambda: True
+    legacy: LegacyAccounts = NOBODY_LEGACY
 
 
 class LoginMachine:
@@ -175,6 +179,8 @@ def identify(
     role: LinkRole,
     logged_in: Identity,
     certificate: CertificateIdentity | None,
+    *,
+    legacy_address: str = "",
 ) -> Identity:
     """Who a link is when its hello comes: by its login, else by its certificate.
 
@@ -184,6 +190,7 @@ def identify(
             asked for where they are heard.
         logged_in: What its login has shown; NOBODY, if there was none.
         certificate: What TLS has shown.
+        legacy_address: Where a peer connected from that offers no features: it cannot log in.
 
     Raises:
         LoginFailedError: the account is disabled.
@@ -205,6 +212,11 @@ def identify(
         return _certified(certificate, setup.accounts())
     if role is LinkRole.MEMBER:
         return NOBODY
+    if legacy_address:
+        name = setup.legacy.account_of(legacy_address)
+        account = setup.accounts().get(name) if name else None
+        if account is not None and not account.is_disabled:
+            return Identity(name, LEGACY)
     if setup.mode is Mode.REQUIRE:
         raise RemoteError(
             ErrorCode.LOGIN_REQUIRED,

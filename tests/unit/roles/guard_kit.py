@@ -19,6 +19,7 @@ from rollq.roles.member.guard.guard import AccountGuard
 from rollq.roles.member.guard.targets import Targets
 from rollq.roles.member.leader.addressing import Addressing
 from rollq.security.identity import CertificateIdentity
+from rollq.security.legacy_accounts import LegacyAccounts
 from rollq.security.mode import Mode
 from rollq.security.tokens import parse_token
 from rollq.wire.compact import Message
@@ -124,7 +125,7 @@ class World:
             return refused.answers[0]
         raise AssertionError(f"taken: {taken}")
 
-    def door(self, room: Room, mode: Mode = Mode.REQUIRE) -> Door:
+    def door(self, room: Room, mode: Mode = Mode.REQUIRE, legacy: tuple[str, ...] = ()) -> Door:
         """A door to a room for all roles."""
         logins = LoginSetup(
             mode,
@@ -132,6 +133,7 @@ class World:
             accounts=lambda: self.table.accounts,
             now_ms=lambda: self.now_ms,
             draw_nonce=lambda: bytes(32),
+            legacy=LegacyAccounts(legacy),
         )
         return Door(dict.fromkeys(LinkRole, room), logins, self.guard)
 

@@ -198,3 +198,34 @@ def test_every_role_is_judged() -> None:
     unjudged = {role for role in LinkRole if guard_module.is_trusted(nobody._replace(role=role))}
     assert unjudged == {LinkRole.MEMBER}
     assert world.error(nobody, HELLO).code == ErrorCode.ACCESS_DENIED
+
+
+@pytest.mark.parametrize(
+    ("legacy", "account"),
+    [
+        ((), ""),
+        (("10.0.0.2=ann",), ""),
+        (("10.0.0.1=ann",), "ann"),
+        (("10.0.0.0/8=bob", "10.0.0.0/24=ann"), "ann"),
+        (("10.0.0.1=nobody",), ""),
+    ],
+)
+def test_a_legacy_peer_has_the_account_of_its_address(
+    legacy: tuple[str, ...], account: str
+) -> None:
+    """If one is set; it is judged as any other then."""
+    world, room, line = World(), Room(), Line()
+    door = world.door(room, legacy=legacy)
+    line.says(door, m.HelloClient("ann/1"), SUBMIT, FORGED)
+    assert room.heard == ([m.HelloClient("ann/1"), SUBMIT] if account else [])
+    assert [one.account for one in room.principals] == ([account] if account else [])
+    # Whoever offers features can log in, and must.
+    modern = Line()
+    modern.says(door, HELLO)
+    assert modern.sent[0].code == ErrorCode.LOGIN_REQUIRED
+
+
+def test_a_legacy_account_that_is_disabled_lets_nobody_in() -> None:
+    world, room, line = World(Account("old", ("client",), is_disabled=True)), Room(), Line()
+    line.says(world.door(room, legacy=("10.0.0.1=old",)), m.HelloClient("old/1"))
+    assert room.heard == []

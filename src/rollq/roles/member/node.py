@@ -150,6 +150,7 @@ class MemberNode:
                 draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
                 tls=self.setup.tls,
                 is_current=partial(_is_current, driver),
+                legacy=self.setup.legacy,
             ),
             None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )

@@ -18,6 +18,7 @@ from rollq.base.limits import (
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
 from rollq.security.mode import Mode
 
 COPIES_NICENESS = 19  # it takes only idle time
@@ -59,5 +60,6 @@ class MemberSetup:
     credentials: Credentials = NONE
     tls: Mode = Mode.OFF
     auth: Mode = Mode.OFF  # whether links must prove who speaks on them
+    legacy: LegacyAccounts = NOBODY_LEGACY  # of peers that cannot, by their addresses
     # Others reach it, and `tls` or `auth` is less than `require`: the operator wanted it so.
     is_unprotected: bool = False
