@@ -136,6 +136,10 @@ class Story:
                 | {"up_at": at(FIRST_MS - 60_000), "down_at": at(self.last_ms + 60_000)}
                 for worker, name in WORKERS.items()
             ],
+            "silver_audit": [
+                {"group": GROUP, "at": at(FIRST_MS), "type": "refused", "asked_by": "eve"}
+                | {"action": "jobs.read", "resource": "client:bob", "count": 2}
+            ],
             "gold_hourly": [self.hour(start) for start in hours],
             "gold_dead": [
                 {

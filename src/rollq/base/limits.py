@@ -190,7 +190,9 @@ TOKEN_ID_BYTES_MAX: Final = 64
 KEYS_PER_ACCOUNT_MAX: Final = 16
 PUBLIC_KEY_BYTES: Final = 32  # Ed25519
 ACCESS_PAGE_ROWS_MAX: Final = 64  # accounts or roles in one answer: the largest still fit
-REFUSALS_PER_NOTE_MAX: Final = 64  # different ones in one entry of the log
+# Refusals of a leader go to the history joined: so many different ones at once, and this often.
+REFUSALS_PER_NOTE_MAX: Final = 64
+REFUSALS_NOTE_MS: Final = 5_000
 # Decisions of a door: accounts, times the queues, programs and clients that they work with.
 DECISIONS_KEPT_MAX: Final = 65_536
 # Blobs that accounts have given to a leader and no job names yet; older ones are asked for again.

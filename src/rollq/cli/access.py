@@ -35,10 +35,10 @@ Roles = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="Name of a role; repeatable.")
 ]
 Action = Annotated[
-    str, typer.Argument(metavar="[ACTION]", help="Pattern of actions, as in jobs.submit or jobs.*.")
+    str, typer.Argument(metavar="ACTION", help="Pattern of actions, as in jobs.submit or jobs.*.")
 ]
 Resource = Annotated[
-    str, typer.Argument(metavar="[RESOURCE]", help="KIND:PATTERN, as in queue:render.*; or *.")
+    str, typer.Argument(metavar="RESOURCE", help="KIND:PATTERN, as in queue:render.*; or *.")
 ]
 
 
@@ -298,7 +298,7 @@ def check(
     action: Annotated[str, typer.Argument(metavar="ACTION", help="What it wants to do.")],
     resources: Annotated[
         list[str],
-        typer.Argument(metavar="RESOURCE…", help="KIND:NAME of everything that is concerned."),
+        typer.Argument(metavar="RESOURCE", help="KIND:NAME of everything that is concerned."),
     ],
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -16,7 +16,7 @@ from pyarrow import json as pa_json
 
 from rollq.base.ids import GUID_TEXT_BYTES, NIL_ID, guid_to_text, guids_to_text
 from rollq.base.staged import KEY_END
-from rollq.grid.events import Event
+from rollq.grid.events import AccessFact, Event
 from rollq.history.columns import Column
 from rollq.history.packed import PackedIndex
 from rollq.history.schema import request_text
@@ -144,6 +144,8 @@ class _Facts:
             return self._spread(stamps).cast(kind)
         if name == "jobId":
             return self._job_ids()
+        if name in AccessFact.__struct_fields__:
+            return self._access(name, kind)
         field = _EVENT_FIELDS[name]
         make = _MAKERS.get(name) or (_texts if column.type == "string" else _numbers)
         in_run = _IN_RUNS.get(name)
@@ -154,6 +156,14 @@ class _Facts:
         if values and values.count(values[0]) == len(values):  # most say nothing in most columns
             return pa.repeat(make(values[:1], kind)[0], self._rows)
         return self._spread(make(values, kind))
+
+    def _access(self, name: str, kind: Any) -> Any:
+        """What events say of who asked; most say nothing."""
+        facts = [event.access for event in self._events]
+        if facts.count(None) == len(facts):
+            return pa.nulls(self._rows, kind)
+        said = ["" if one is None else getattr(one, name) for one in facts]
+        return self._spread(_texts(said, kind))
 
     def _spread(self, values: Any) -> Any:
         """From a value an event to a value a row."""

@@ -23,7 +23,7 @@ from rollq.history.segments import COLUMNS_FOLDER, COLUMNS_SUFFIX, columns_name,
 from rollq.store.disk import Disk
 
 TEMPORARY: Final = ".tmp"
-VERSION: Final = 2
+VERSION: Final = 3
 END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 TAIL_BYTES: Final = 8
 FOOTER_BYTES_MAX: Final = 1024 * 1024

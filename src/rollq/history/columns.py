@@ -52,4 +52,9 @@ EVENTS: Final = (
     Column("_ordinal", "int", "ordinal"),
     Column("_ts", "timestamp", "ts"),
     Column("request", "string", "request"),
+    Column("asked_by", "string", "by"),
+    Column("account", "string", "account"),
+    Column("action", "string", "action"),
+    Column("resource", "string", "resource"),
+    Column("address", "string", "address"),
 )

@@ -56,6 +56,11 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
     heldBytes: int = 0  # noqa: N815
     jobKey: str = ""  # noqa: N815
     request: str = ""  # of a new job or array: what it was asked to run, as JSON
+    by: str = ""  # of what somebody asked for: their account, or their client id
+    account: str = ""  # the account or role that was changed
+    action: str = ""  # that was refused, or done
+    resource: str = ""  # that it was refused or done on
+    address: str = ""  # from where it was asked for
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -167,6 +172,7 @@ def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
         event.held_bytes,
         event.job_key,
         request_text(event.request),
+        *(() if event.access is None else msgspec.structs.astuple(event.access)),
     )
 
 

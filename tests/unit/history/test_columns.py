@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rollq.base.requests import kept_of
-from rollq.grid.events import Event, Run, each_of
+from rollq.grid.events import AccessFact, Event, Run, each_of
 from rollq.history.columns import EVENTS
 from rollq.history.packed import PackedIndex, pack
 from rollq.history.schema import HistoryRow, to_lines
@@ -16,6 +16,8 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from rollq.history.arrow import from_lines, from_packed, from_stream
+
+EVE = AccessFact("eve", action="jobs.read", resource="client:bob", address="h")
 
 
 def test_every_field_of_a_row_has_one_column_and_its_type_fits() -> None:
@@ -86,9 +88,19 @@ def test_what_a_job_was_asked_to_run_is_in_its_row_without_values_of_variables()
     assert asked[1:] == [{"payload_bytes": 5}, {"args": []}, None]
 
 
+def test_who_asked_for_what_is_in_its_row() -> None:
+    events = [Event("refused", count=2, access=EVE), Event("cancel", access=AccessFact("olga"))]
+    lines = b"".join(line + b"\n" for line in to_lines(7, 1, events))
+    first, second = from_lines(lines, EVENTS, "g").to_pylist()
+    named = ("asked_by", "account", "action", "resource", "address")
+    assert [first[name] for name in named] == ["eve", None, "jobs.read", "client:bob", "h"]
+    assert [second[name] for name in named] == ["olga", None, None, None, None]
+
+
 def test_columns_of_a_member_that_does_not_know_requests_have_none() -> None:
     lines = b"\n".join(to_lines(7, 1, [Event("enqueue", b"\x01" * 16)])) + b"\n"
-    older = from_lines(lines, EVENTS[:-1], "g")
+    names = [column.name for column in EVENTS]
+    older = from_lines(lines, EVENTS[: names.index("request")], "g")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, older.schema) as stream:
         stream.write_table(older)
@@ -111,6 +123,8 @@ def test_columns_of_packed_events_are_those_of_their_lines() -> None:
         [pack(3, 1, list(each_of(RUNS))), pack(4, 2, [Event("queue_pause", queue="q")])],
         [pack(3, 1, [Event("ack", fence=5, run=Run(IDS[:16], run_ms=(7,)))])],
         [pack(3, 1, [])],
+        [pack(3, 1, [Event("refused", count=2, access=EVE), *RUNS])],
+        [pack(3, 1, [Event("cancel", access=EVE, run=Run(IDS))])],
     ]
     for indexes in cases:
         packed, by_lines = _both(indexes)

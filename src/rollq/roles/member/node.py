@@ -132,6 +132,7 @@ class MemberNode:
         self._sessions = SessionLinks(driver, self._wake)
         shell = driver.leader_state.shell
         shell.has_room, shell.blobs = self._sessions.has_room, blobs.knowledge
+        shell.account_of = self._sessions.account_of
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
         self._door = Door(
@@ -200,7 +201,12 @@ class MemberNode:
         )
 
     def _refused(self, principal: Principal, action: str, resource: str) -> None:
-        """Somebody asked for what they may not do."""
+        """Somebody asked for what they may not do. The history of the group has what its leader
+        refuses; what others refuse is in their logs alone."""
+        if self.driver.leading:
+            who = principal.account or principal.name
+            self.driver.leader_state.refusals.add(who, action, resource, principal.address)
+            self._wake()
         kind = f"{principal.account} {action} {resource}"
         text = f"{principal.address}: {principal.account!a} may not do {action} on {resource!a}"
         line = self._refusals.line(kind, text, int(self._loop.time() * 1000))

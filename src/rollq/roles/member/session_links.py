@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rollq.base.access import Principal
+from rollq.base.access_checks import ANONYMOUS
 from rollq.base.limits import OWED_AHEAD_BYTES_MAX
 from rollq.net.link import Link
 from rollq.roles.member.driver import Driver
@@ -27,6 +28,7 @@ class SessionLinks:
         self._last_number = 0  # a number is never used twice
         self._numbers: dict[Link, int] = {}
         self._links: dict[int, Link] = {}  # the inverse of `_numbers`
+        self._accounts: dict[int, str] = {}  # of those whose links have proved one
         self._paused = False
         self._long: dict[int, Link] = {}  # those of which too much waits: they are paused
 
@@ -37,6 +39,8 @@ class SessionLinks:
             self._last_number = number = self._last_number + 1
             self._numbers[link] = number
             self._links[number] = link
+            if principal.account not in ("", ANONYMOUS):
+                self._accounts[number] = principal.account
         take = self._driver.session_message
         for message in messages:
             if isinstance(message, ToMemberMessage):
@@ -55,6 +59,7 @@ class SessionLinks:
         """A session is over."""
         number = self._numbers.pop(link)
         del self._links[number]
+        self._accounts.pop(number, None)
         self._long.pop(number, None)
         self._driver.session_closed(number)
         self._wake()
@@ -62,6 +67,10 @@ class SessionLinks:
     def get(self, number: int) -> Link | None:
         """The link of a session, while it lasts."""
         return self._links.get(number)
+
+    def account_of(self, number: int) -> str:
+        """The account that the link of a session has proved; empty: none."""
+        return self._accounts.get(number, "")
 
     def has_room(self, number: int) -> bool:
         """Whether a session has read most of what it was sent."""

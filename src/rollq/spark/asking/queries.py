@@ -22,6 +22,7 @@ TABLES: Final = {
     "silver_attempts": "attempts",
     "silver_arrays": "arrays",
     "silver_workers": "workers",
+    "silver_audit": "audit",
     "gold_hourly": "hourly",
     "gold_dead": "dead",
     "gold_depth": "depth",

@@ -17,6 +17,7 @@ from rollq.spark.pipeline.bronze import Reading, Written
 from rollq.spark.pipeline.catalog import (
     ARRAYS,
     ATTEMPTS,
+    AUDIT,
     BRONZE,
     BUSY,
     COUNTS,
@@ -121,7 +122,11 @@ class PipelineBatch:
             self._make_arrays()
         self._make_moves()
         work = [self._make_attempts, self._make_jobs, self._make_steps]
-        self._together([*work, *([self._make_sessions] if self._profile.has_workers else [])])
+        if self._profile.has_workers:
+            work.append(self._make_sessions)
+        if self._profile.has_acts:
+            work.append(self._make_audit)
+        self._together(work)
 
     def _make_arrays(self) -> None:
         """Arrays before jobs, because tasks ask for them."""
@@ -134,6 +139,11 @@ class PipelineBatch:
     def _make_sessions(self) -> None:
         self._view("open_workers", WORKERS, self._open(WORKERS))
         self._add(WORKERS, crowds.sessions(SPARK), "down_at IS NULL")
+
+    def _make_audit(self) -> None:
+        acts = self._single(self._spark.sql(crowds.acts(SPARK)))
+        new = self._store.write(acts, AUDIT, self._stamp)
+        self._tables[AUDIT.name] = [*self._before.files(AUDIT.name), *new]
 
     def _make_moves(self) -> None:
         touched = self._touched_jobs()

@@ -69,6 +69,7 @@ class Hour(msgspec.Struct, frozen=True):
     last_ms: int
     has_arrays: bool
     has_workers: bool
+    has_acts: bool  # that somebody asked for
 
 
 class Written(msgspec.Struct):
@@ -225,12 +226,16 @@ def hours_of(events: DataFrame) -> list[Hour]:
             *("_group", f"{ms} - {ms} % {HOUR_MS} AS hour_ms", "_index", f"{ms} AS ms"),
             "array_id IS NOT NULL AS of_array",
             f"type IN ('{WORKER_OPENED}', '{WORKER_CLOSED}') AS of_worker",
+            "asked_by IS NOT NULL AS is_act",
         )
         .groupBy("_group", "hour_ms")
         .agg(
             *map(
                 expr,
-                ("max(_index)", "min(ms)", "max(ms)", "bool_or(of_array)", "bool_or(of_worker)"),
+                (
+                    *("max(_index)", "min(ms)", "max(ms)"),
+                    *("bool_or(of_array)", "bool_or(of_worker)", "bool_or(is_act)"),
+                ),
             )
         )
     )
@@ -246,12 +251,16 @@ def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
         "ms": ms,
         "array": pc.is_valid(table["array_id"]),
         "worker": of_workers,
+        "act": pc.is_valid(table["asked_by"]),
     }
     found = (
         pa.table(columns)
         .group_by("hour")
         .aggregate(
-            [("index", "max"), ("ms", "min"), ("ms", "max"), ("array", "any"), ("worker", "any")]
+            [
+                *(("index", "max"), ("ms", "min"), ("ms", "max")),
+                *(("array", "any"), ("worker", "any"), ("act", "any")),
+            ]
         )
     )
     return [
@@ -259,7 +268,10 @@ def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
         for row in zip(
             *(
                 found[name].to_pylist()
-                for name in ("hour", "index_max", "ms_min", "ms_max", "array_any", "worker_any")
+                for name in (
+                    *("hour", "index_max", "ms_min", "ms_max"),
+                    *("array_any", "worker_any", "act_any"),
+                )
             ),
             strict=True,
         )

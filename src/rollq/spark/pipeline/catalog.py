@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 
 class TableColumn(NamedTuple):
@@ -54,6 +54,11 @@ def _columns(text: str, *newer: TableColumn) -> tuple[TableColumn, ...]:
 
 # What a job or array was asked to run, as JSON.
 REQUEST: Final = TableColumn("request", "string", since=3)
+# Who asked for what.
+ASKED: Final = tuple(
+    TableColumn(name, "string", since=4)
+    for name in ("asked_by", "account", "action", "resource", "address")
+)
 
 BRONZE: Final = Table(
     "bronze_events",
@@ -65,6 +70,7 @@ BRONZE: Final = Table(
         "cache_id string, blob_bytes bigint, fetched_bytes bigint, held_bytes bigint,"
         "_group string, _index bigint, _ordinal int, _ts timestamp",
         REQUEST,
+        *ASKED,
     ),
     by="_ts",
 )
@@ -109,6 +115,16 @@ WORKERS: Final = Table(
         "group string, worker_id string, name string, slots bigint, up_at timestamp,"
         "down_at timestamp, last_index bigint, last_ordinal int"
     ),
+)
+AUDIT: Final = Table(
+    "silver_audit",
+    _columns(
+        "group string, at timestamp, type string, asked_by string, account string, action string,"
+        "resource string, address string, count bigint, detail string, queue string,"
+        "client_id string, job_id string, array_id string, cache_id string, _index bigint,"
+        "_ordinal int"
+    ),
+    by="at",
 )
 HOURLY: Final = Table(
     "gold_hourly",
@@ -177,7 +193,7 @@ COUNTS: Final = Table(
 TABLES: Final = {
     table.name: table
     for table in (
-        *(BRONZE, JOBS, ATTEMPTS, ARRAYS, WORKERS, HOURLY, DEAD, DEPTH, UTILISATION, EXECS),
+        *(BRONZE, JOBS, ATTEMPTS, ARRAYS, WORKERS, AUDIT, HOURLY, DEAD, DEPTH, UTILISATION, EXECS),
         *(STEPS, LEVELS, COUNTS, BUSY),
     )
 }

@@ -1,4 +1,4 @@
-"""Arrays, sessions of workers, and the steps of queues, as SQL.
+"""Arrays, sessions of workers, acts of operators, and the steps of queues, as SQL.
 
 All of them are few beside the jobs: what is open is read and written again in every batch.
 """
@@ -109,6 +109,16 @@ def sessions(d: SqlDialect) -> str:
         SELECT grp AS {d.group}, worker_id, name, slots, ts AS up_at, down_at, i AS last_index,
             o AS last_ordinal
         FROM spans WHERE is_up
+    """
+
+
+def acts(d: SqlDialect) -> str:
+    """What somebody asked for, and what they were refused. Reads `news`."""
+    return f"""
+        SELECT _group AS {d.group}, _ts AS at, type, asked_by, account, action, resource, address,
+            {d.count}, detail, queue, client_id, job_id, array_id, cache_id,
+            _index, _ordinal
+        FROM news WHERE asked_by IS NOT NULL
     """
 
 

@@ -22,6 +22,7 @@ class Profile:
     ran: Mapping[str, tuple[int, int]]
     has_arrays: bool = False
     has_workers: bool = False
+    has_acts: bool = False
 
     @property
     def first_ms(self) -> int:
@@ -87,7 +88,7 @@ def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
     marks = dict(before)
     firsts: dict[str, int] = {}
     found: set[tuple[str, int]] = set()
-    has_arrays = has_workers = False
+    has_arrays = has_workers = has_acts = False
     for hour in hours:
         group = hour.group
         mark = marks.get(group) or Mark(0, hour.first_ms, hour.last_ms)
@@ -100,11 +101,20 @@ def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
         found.add((group, hour.hour_ms))
         has_arrays |= hour.has_arrays
         has_workers |= hour.has_workers
+        has_acts |= hour.has_acts
     passed = {}
     for group, first_ms in firsts.items():
         since = min(first_ms, before[group].last_ms) if group in before else first_ms
         passed[group] = (_hour(since), _hour(marks[group].last_ms))
-    return Profile(marks, sorted(found), passed, passed, has_arrays, has_workers)
+    return Profile(
+        marks,
+        sorted(found),
+        passed,
+        passed,
+        has_arrays=has_arrays,
+        has_workers=has_workers,
+        has_acts=has_acts,
+    )
 
 
 def _hour(ms: int) -> int:

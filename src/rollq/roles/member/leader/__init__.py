@@ -9,7 +9,7 @@ alike.
 
 Beside the families: `sessions` and `session_log`; `addressing` (subjects and queues); `large` and
 `keeping` (payloads that become blobs first); `cache_relay` (caches of legacy peers);
-`output_watches` (output of running jobs); `replies`, `effect_messages` and `runs` (what is sent);
-`shell` (what the leader asks of the process around it). Clock and chance are handed in; nothing
-here reads a socket or a file.
+`output_watches` (output of running jobs); `refusals` (for the history); `replies`,
+`effect_messages` and `runs` (what is sent); `shell` (what the leader asks of the process around
+it). Clock and chance are handed in; nothing here reads a socket or a file.
 """

@@ -17,14 +17,14 @@ from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
 from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import GUID_BYTES, ClientId, MemberId
+from rollq.base.ids import GUID_BYTES, MemberId, guid_to_text
 from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.names import checked_tree
 from rollq.grid import access_commands, commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.leader.caches import GroupCaches
-from rollq.roles.member.leader.origins import Origin
+from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession
@@ -53,6 +53,7 @@ from rollq.wire.rules import (
 # The types of arguments: as those of messages (`wire.fields`).
 ID: Final = Bytes(GUID_BYTES, GUID_BYTES)
 IDS_MAX: Final = limits.IDS_PER_MESSAGE_MAX
+WORKERS_NAMED_MAX: Final = 12  # of those that are dismissed, in the history: what a resource holds
 Ids: TypeAlias = Annotated[tuple[bytes, ...], Many(IDS_MAX, ID)]
 RedriveItems: TypeAlias = Annotated[
     tuple[commands.RedriveItem, ...], Many(IDS_MAX, Struct(commands.RedriveItem))
@@ -197,7 +198,7 @@ class AdminRequests:
 
     def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
         """Give the group a cache, whose files it holds."""
-        command = _put_cache(wanted, session.client_id)
+        command = _put_cache(wanted, session.by)
         self._shell.check_held(
             tuple(entry.blob for entry in command.entries), limits.CACHE_ENTRIES_MAX
         )
@@ -207,7 +208,7 @@ class AdminRequests:
         self, session: ClientSession, message: Admin, wanted: RemoveCacheArguments
     ) -> None:
         """Take a cache from the group."""
-        command = commands.RemoveCache(wanted.cache_id, session.client_id)
+        command = commands.RemoveCache(wanted.cache_id, session.by)
         self._change_cache(session, message, command)
 
     def _change_cache(
@@ -218,7 +219,9 @@ class AdminRequests:
 
     def dismiss(self, session: ClientSession, message: Admin, wanted: DismissArguments) -> None:
         """Tell workers to end."""
-        told = self._workers.dismiss(wanted.worker_ids, session.client_id)
+        told = self._workers.dismiss(wanted.worker_ids, session.by)
+        names = ",".join(map(guid_to_text, wanted.worker_ids[:WORKERS_NAMED_MAX]))
+        self._note(session, message, f"worker:{names}")
         self._replies.accept(session.number, message.request_id, told)
 
     def add_member(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
@@ -234,13 +237,33 @@ class AdminRequests:
         self._change_members(session, message, MemberChange(ChangeKind.REMOVE, member))
 
     def transfer(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
-        """Hand leadership to a member."""
-        self._raft().transfer_leadership(self._known(wanted.member_id).id)
-        self._replies.accept(session.number, message.request_id)
+        """Hand leadership to a member, once the history says so: who hands it over proposes nothing
+        any more."""
+        member_id = self._known(wanted.member_id).id
+
+        def hand_over(origin: Origin, command: Any, outcome: Any, applied: Any) -> None:
+            try:
+                self._raft().transfer_leadership(member_id)
+            except StateError as error:
+                self._replies.refuse(origin.session, message, error)
+            else:
+                self._replies.accept(origin.session, origin.request_id)
+
+        origin = Origin(hand_over, session.number, message.request_id)
+        self._note(session, message, f"member:{member_id}", origin)
 
     def _change_members(self, session: ClientSession, message: Admin, change: MemberChange) -> None:
         self._raft().propose_config(ConfigChange((change,)))
+        self._note(session, message, f"member:{change.member.id}")
         self._replies.accept(session.number, message.request_id)
+
+    def _note(
+        self, session: ClientSession, message: Admin, resource: str, origin: Origin = SILENT
+    ) -> None:
+        """Put an act that is no command of the grid into the history."""
+        verb = message.action
+        command = access_commands.NoteAct(verb, VERBS[verb].action.value, resource, session.by)
+        self._proposals.add(command, origin)
 
     def _known(self, member_id: MemberId) -> Member:
         member = find(self._raft().config, member_id)
@@ -270,13 +293,13 @@ class Verb(NamedTuple):
     also: tuple[Resource, ...] = ()
 
 
-def _command(make: Callable[[Any, ClientId], commands.Command]) -> Handler:
-    """The handler of a verb that is one command, made of its arguments and the client id."""
+def _command(make: Callable[[Any, str], commands.Command]) -> Handler:
+    """The handler of a verb that is one command, made of its arguments and of who asks."""
 
     def handle(
         requests: AdminRequests, session: ClientSession, message: Admin, arguments: Any
     ) -> None:
-        requests.propose(session, message, make(arguments, session.client_id))
+        requests.propose(session, message, make(arguments, session.by))
 
     return handle
 

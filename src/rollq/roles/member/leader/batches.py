@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from rollq.base.ids import ClientId
 from rollq.base.jobs import JobOptions
 from rollq.base.limits import (
     BATCH_JOBS_MAX,
@@ -53,7 +52,7 @@ class BatchRequests:
     def handle(self, session: ClientSession, message: BatchMessage) -> None:
         """Stage jobs, commit or drop a batch."""
         self._proposals.check_room()
-        command = batch_command(message, session.client_id, self._addressing.resolve)
+        command = batch_command(message, session, self._addressing.resolve)
         if isinstance(command, commands.StageJobs):
             for group in command.groups:
                 for blobs in group.blobs:
@@ -62,16 +61,17 @@ class BatchRequests:
 
 
 def batch_command(
-    message: BatchMessage, client_id: ClientId, address: Address
+    message: BatchMessage, session: ClientSession, address: Address
 ) -> commands.StageJobs | commands.CommitBatch | commands.DropBatches:
     """The command that a message asks for. Bounds of what is in it are the grid's to check."""
+    client_id = session.client_id
     if message.client_id:
         client_id = bounded("client id", message.client_id, CLIENT_ID_BYTES_MAX)
     if isinstance(message, CommitBatch):
         return commands.CommitBatch(client_id, message.batch_key, message.parts)
     if isinstance(message, DropBatch):
         name = commands.BatchName(client_id, message.batch_key)
-        return commands.DropBatches((name,), client_id)
+        return commands.DropBatches((name,), session.by)
     groups = tuple(_addressed(group, address) for group in message.groups)
     names = (client_id, message.batch_key, message.part, message.number)
     return commands.StageJobs(*names, groups, BATCH_JOBS_MAX)

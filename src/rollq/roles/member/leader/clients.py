@@ -76,6 +76,7 @@ class Clients:
             knows_blobs=COMPACT in features,
             hears_errors=ACCEPTED in features or COMPACT in features,
             takes_runs=RUNS in agree(features),
+            account=self._shell.account_of(number),
         )
         self._sessions.add_client(session)
         self._log.joined(session)

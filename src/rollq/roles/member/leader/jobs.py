@@ -99,7 +99,7 @@ class JobRequests:
 
     def cancel(self, session: ClientSession, message: messages.Cancel) -> None:
         """End jobs."""
-        command = commands.CancelJobs(message.job_ids, session.client_id)
+        command = commands.CancelJobs(message.job_ids, session.by)
         self._proposals.ask(command, Origin(self._settle, session.number, message.request_id))
 
     def confirm(self, session: ClientSession, message: messages.Confirm) -> None:

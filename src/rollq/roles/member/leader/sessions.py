@@ -52,6 +52,12 @@ class ClientSession:
     knows_blobs: bool = True  # it fetches files of results
     hears_errors: bool = True
     takes_runs: bool = False  # jobs come to it in runs
+    account: str = ""  # that its link has proved; empty: none
+
+    @property
+    def by(self) -> str:
+        """Who asks, as the history names them."""
+        return self.account or self.client_id
 
 
 @dataclass(slots=True)

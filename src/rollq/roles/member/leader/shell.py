@@ -1,6 +1,6 @@
-"""What only the shell around the driver knows, and the leader asks: how far sessions have read, and
-which files the members hold. The answers are immediate. The simulator has neither sockets nor
-files, so the defaults say yes to everything."""
+"""What only the shell around the driver knows, and the leader asks: how far sessions have read,
+which accounts they are, and which files the members hold. The answers are immediate. The simulator
+has neither sockets nor files, so the defaults say yes to everything."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ class Shell:
     Attributes:
         has_room: Whether a session has read most of what it was sent.
         blobs: Which files the group holds.
+        account_of: Which account the link of a session has proved; empty: none.
     """
 
-    __slots__ = ("blobs", "has_room")
+    __slots__ = ("account_of", "blobs", "has_room")
 
     def __init__(self) -> None:
         self.has_room: Callable[[int], bool] = lambda _: True
         self.blobs: BlobKnowledge = AllHeld()
+        self.account_of: Callable[[int], str] = lambda _: ""
 
     def check_held(self, blobs: tuple[BlobRef, ...], count_max: int = BLOBS_PER_JOB_MAX) -> None:
         """What a command refers to must survive the loss of any minority before it is proposed.

@@ -34,6 +34,7 @@ from rollq.roles.member.leader.origins import SILENT
 from rollq.roles.member.leader.output_watches import OutputWatches
 from rollq.roles.member.leader.proposals import ProposalBatch, Proposals, size_bytes_of
 from rollq.roles.member.leader.reads import Reads
+from rollq.roles.member.leader.refusals import Refusals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.session_log import SessionLog
 from rollq.roles.member.leader.sessions import Sessions
@@ -59,6 +60,7 @@ class LeaderState:
         gateway: Takes the messages of sessions.
         reads: Queries that wait for their index.
         addressing: Which queue a subject means.
+        refusals: Who was refused what, to be noted in the history.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class LeaderState:
             jitter=jitter,
         )
         self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
-        self.unpacker = BatchUnpacker()
+        self.unpacker, self.refusals = BatchUnpacker(), Refusals()
         self.reads = Reads(replica, replies, caches, reports, sessions=sessions, raft=raft)
         self.gateway = Gateway(
             sessions,
@@ -150,6 +152,7 @@ class LeaderState:
         self.watches.clear()
         self.proposals.clear()
         self.unpacker = BatchUnpacker()
+        self.refusals.clear()
         self._relay.clear()
         self.caches.clear()
         self.keeping.clear()
@@ -182,6 +185,7 @@ class LeaderState:
         self._relay.expire(now_ms)
         self.caches.due()
         proposals.add_own(self.unpacker.due(state))
+        proposals.add_own(self.refusals.due(now_ms))
         if now_ms >= self._look_at_ms:  # what was proposed at the last look is applied by now
             self._look_at_ms = now_ms + LOOK_MS
             time_ms = self._time.now_ms()
