@@ -17,14 +17,16 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import uvloop
 
-from rollq.base.errors import RollqError
+from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.net.link import LinkLimits
 from rollq.net.ports import free_ports
 from rollq.raft.node import RaftOptions
+from rollq.roles.login import LoginMachine
+from rollq.roles.member.keyring import KeyRing
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import BlobsSetup, MemberSetup
 from rollq.security.files import as_credentials
@@ -84,6 +86,10 @@ class MemberProcess:
             assert self._news.wait_for(lambda: found() or self._ended(), DEADLINE_S), self._story()
             assert found(), self._story()
             return found()
+
+    def change(self, **settings: Any) -> None:
+        """With what it is started the next time."""
+        self._settings |= settings
 
     def send(self, number: int) -> None:
         """A signal."""
@@ -197,9 +203,12 @@ async def serve(
     credentials: str = "",
     tls: str = "off",
     auth: str = "off",
+    knows_keys: bool = True,
     **limits: int,
 ) -> int:
     """Serve until told to stop; says when it serves, and why it cannot."""
+    if not knows_keys:
+        forget_keys()
     options = RaftOptions(fixed_leader=not peers)
     setup = MemberSetup(
         f"127.0.0.1:{port}",
@@ -233,6 +242,26 @@ async def serve(
         return 1
     print("stopped", flush=True)
     return 0
+
+
+def forget_keys() -> None:
+    """Be a member of a version that knows neither logins nor cluster keys."""
+
+    def refuse(_: LoginMachine, message: object) -> NoReturn:
+        raise RemoteError(ErrorCode.BAD_HANDSHAKE, f"{type(message).__name__} is no hello")
+
+    unknown: dict[str, Any] = {
+        "features": property(lambda _: ()),
+        "share_for": lambda *_: b"",
+        "born": lambda *_: None,
+        "mind": lambda *_: None,
+        "call": lambda *_: b"",
+        "is_answer": lambda *_: False,
+        "take": lambda *_: False,
+    }
+    for name, value in unknown.items():
+        setattr(KeyRing, name, value)
+    LoginMachine.hear = refuse  # type: ignore[assignment, method-assign]
 
 
 if __name__ == "__main__":

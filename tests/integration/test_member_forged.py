@@ -17,6 +17,7 @@ from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
+from rollq.wire.login_messages import Login
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import Members
 from tests.integration.talk import Talker, accepted, find_leader, hang_up_all
@@ -36,15 +37,22 @@ def overhear(address: str) -> wire.LeaderHello:
         us = f"127.0.0.1:{server.getsockname()[1]}"
         talker = Talker(address)
         talker.say(wire.LeaderHello(7, us, NIL_ID, 1 << NONCE_BITS, 0))
-        called, _ = server.accept()
-        with called:
-            called.settimeout(DEADLINE_S)
-            ours = Connection(Side.ACCEPTER, "default")
-            heard: list[Message] = []
-            while not heard:
-                heard = ours.receive_data(called.recv(65_536))
+        heard = first_word(server)
+        assert isinstance(heard, Login)  # it would prove the key, if we had it: we hang up
+        heard = first_word(server)
         talker.close()
-    assert isinstance(heard[0], wire.LeaderHello)
+    assert isinstance(heard, wire.LeaderHello)
+    return heard
+
+
+def first_word(server: socket.socket) -> Message:
+    called, _ = server.accept()
+    with called:
+        called.settimeout(DEADLINE_S)
+        ours = Connection(Side.ACCEPTER, "default")
+        heard: list[Message] = []
+        while not heard:
+            heard = ours.receive_data(called.recv(65_536))
     return heard[0]
 
 

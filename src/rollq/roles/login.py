@@ -15,12 +15,14 @@ from rollq.base.access import LinkRole
 from rollq.base.access_checks import ANONYMOUS
 from rollq.base.access_rules import Account, TokenHash
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.security.cluster_key import LoginSide, LoginTerms, is_proof, key_id_of, prove
 from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
 from rollq.security.mode import Mode
 from rollq.security.signing import LoginSigned, is_signed
 from rollq.security.tokens import find_token, parse_token
 from rollq.wire.login_messages import (
+    CLUSTER,
     KEY,
     NONCE_BYTES,
     TOKEN,
@@ -87,6 +89,8 @@ class LoginSetup:
         is_current: Whether all accounts that were agreed on are known here. A member that has just
             started, or hears of no leader, may lack some.
         legacy: The accounts of peers that cannot log in.
+        address: By which members dial this one.
+        cluster_keys: Gives the keys that members may prove.
     """
 
     mode: Mode
@@ -97,17 +101,20 @@ class LoginSetup:
     tls: Mode = Mode.OFF
     is_current: Callable[[], bool] = lambda: True
     legacy: LegacyAccounts = NOBODY_LEGACY
+    address: str = ""
+    cluster_keys: Callable[[], tuple[bytes, ...]] = tuple
 
 
 class LoginMachine:
     """The login of one link: at most one, and nothing of it is taken twice."""
 
-    __slots__ = ("_asked", "_nonce", "_setup")
+    __slots__ = ("_asked", "_cluster_key", "_nonce", "_setup")
 
     def __init__(self, setup: LoginSetup) -> None:
         self._setup = setup
         self._asked: Login | None = None  # the first message
         self._nonce = b""  # of the challenge that waits for its proof; empty: none does
+        self._cluster_key = b""  # that is to be proved, if it is a member that logs in
 
     def hear(self, message: LoginMessage) -> LoginChallenge | Identity:
         """A message of the dialer came: what to answer, or who it is.
@@ -123,8 +130,12 @@ class LoginMachine:
             if message.method == KEY and len(message.nonce) == NONCE_BYTES:
                 self._nonce = self._setup.draw_nonce()
                 return LoginChallenge(self._nonce, group=self._setup.group)
+            if message.method == CLUSTER and len(message.nonce) == NONCE_BYTES:
+                return self._challenge_member(message)
             raise LoginFailedError(message.account, f"cannot log in by {message.method!a}")
         if isinstance(message, LoginProof) and self._asked is not None and self._nonce:
+            if self._cluster_key:
+                return self._judge_member(self._asked, message.proof)
             nonce, self._nonce = self._nonce, b""
             return self._judge_key(self._asked, nonce, message.proof)
         account = "" if self._asked is None else self._asked.account
@@ -168,6 +179,32 @@ class LoginMachine:
             ErrorCode.NOT_READY, "this member does not know all accounts yet", "try again"
         )
 
+    def _challenge_member(self, login: Login) -> LoginChallenge:
+        keys = self._setup.cluster_keys()
+        if not keys:
+            raise RemoteError(
+                ErrorCode.LOGIN_FAILED,
+                "this member holds no cluster key yet",
+                "it is told the key when it is a member, or give it cluster.key",
+            )
+        named = [key for key in keys if key_id_of(key).hex() == login.account]
+        if not named:
+            raise LoginFailedError(login.account, "a cluster key that is not ours")
+        self._cluster_key = named[0]
+        self._nonce = self._setup.draw_nonce()
+        proof = prove(self._cluster_key, LoginSide.ACCEPTER, self._terms(login))
+        return LoginChallenge(self._nonce, proof, self._setup.group)
+
+    def _judge_member(self, login: Login, proof: bytes) -> Identity:
+        key, terms = self._cluster_key, self._terms(login)
+        self._nonce = self._cluster_key = b""
+        if not is_proof(proof, key, LoginSide.DIALER, terms):
+            raise LoginFailedError(login.account, "no proof of the cluster key")
+        return Identity(method=CLUSTER)
+
+    def _terms(self, login: Login) -> LoginTerms:
+        return LoginTerms(self._setup.group, self._setup.address, login.nonce, self._nonce)
+
     def _admit(self, account: Account, method: str) -> Identity:
         if account.is_disabled:
             raise LoginFailedError(account.name, "the account is disabled")
@@ -204,6 +241,8 @@ def identify(
             f"the certificate of a member is asked for, and this is {whose}",
             "issue one with `rollq tls issue NAME --role member`",
         )
+    if logged_in.method == CLUSTER and role is not LinkRole.MEMBER:
+        raise LoginFailedError("", f"a {role} link by the key of members")
     if logged_in.method:
         return logged_in
     if setup.mode is Mode.OFF:

@@ -1,10 +1,11 @@
 """The key that the members of a cluster share, and how both ends of a link prove that they have it.
 Pure.
 
-A proof is an HMAC-SHA256 over the nonces of both sides, the name of the group, and the side that
-proves. A nonce of one's own in it makes an old proof worthless; the side makes worthless a proof
-that is sent back to whoever made it. Every digest here begins with what it is for, so that none can
-stand in for another.
+A proof is an HMAC-SHA256 over the nonces of both sides, the name of the group, the address that was
+dialled, and the side that proves. A nonce of one's own in it makes an old proof worthless; the side
+makes worthless a proof that is sent back to whoever made it; the address makes worthless elsewhere
+what a member says to somebody whom it dialled and who is no member. Every digest here begins with
+what it is for, so that none can stand in for another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import enum
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 KEY_BYTES: Final = 32
 SHARE_BYTES: Final = 32
@@ -33,34 +34,43 @@ class LoginSide(enum.Enum):
     ACCEPTER = b"A"
 
 
-def prove(
-    key: bytes, side: LoginSide, group: str, *, dialer_nonce: bytes, accepter_nonce: bytes
-) -> bytes:
+class LoginTerms(NamedTuple):
+    """What a proof is of, besides the key and the side.
+
+    Attributes:
+        group: The name of the group.
+        address: That was dialled: the one that the accepter is known by.
+        dialer_nonce: NONCE_BYTES, drawn for this link.
+        accepter_nonce: The same of the other side.
+    """
+
+    group: str
+    address: str
+    dialer_nonce: bytes
+    accepter_nonce: bytes
+
+
+def prove(key: bytes, side: LoginSide, terms: LoginTerms) -> bytes:
     """What one side of a login by `cluster` sends.
 
     Raises:
         ValueError: A nonce has not NONCE_BYTES: the parts of the digest would run together.
     """
-    if len(dialer_nonce) != NONCE_BYTES or len(accepter_nonce) != NONCE_BYTES:
+    nonces = (terms.dialer_nonce, terms.accepter_nonce)
+    if any(len(nonce) != NONCE_BYTES for nonce in nonces):
         raise ValueError(f"a nonce has {NONCE_BYTES} bytes")
-    said = (PROOF_OF, side.value, dialer_nonce, accepter_nonce, group.encode())
-    return hmac.digest(key, b"\0".join(said), "sha256")
+    texts = (text.encode() for text in (terms.group, terms.address))
+    parts = (*nonces, *(len(text).to_bytes(4, "big") + text for text in texts))
+    return hmac.digest(key, PROOF_OF + side.value + b"".join(parts), "sha256")
 
 
-def is_proof(
-    proof: bytes,
-    key: bytes,
-    side: LoginSide,
-    group: str,
-    *,
-    dialer_nonce: bytes,
-    accepter_nonce: bytes,
-) -> bool:
-    """Whether a side has proved that it has the key; takes the same time whatever is wrong."""
-    if len(dialer_nonce) != NONCE_BYTES or len(accepter_nonce) != NONCE_BYTES:
-        return False
-    right = prove(key, side, group, dialer_nonce=dialer_nonce, accepter_nonce=accepter_nonce)
-    return hmac.compare_digest(proof, right)
+def is_proof(proof: bytes, key: bytes, side: LoginSide, terms: LoginTerms) -> bool:
+    """Whether a side has proved that it has the key; takes the same time whatever is wrong.
+
+    Raises:
+        ValueError: As `prove`.
+    """
+    return hmac.compare_digest(proof, prove(key, side, terms))
 
 
 def key_id_of(key: bytes) -> bytes:

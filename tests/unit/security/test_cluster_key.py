@@ -7,6 +7,7 @@ import pytest
 from rollq.security.cluster_key import (
     KEY_BYTES,
     LoginSide,
+    LoginTerms,
     call_nonce,
     is_proof,
     key_id_of,
@@ -20,26 +21,17 @@ OURS, THEIRS = b"o" * 32, b"t" * 32
 SHARES = {3: b"c" * 32, 1: b"a" * 32, 2: b"b" * 32}
 
 
+TERMS = LoginTerms("g", "a:1", OURS, THEIRS)
+
+
 def proof_of(
-    side: LoginSide = LoginSide.DIALER,
-    *,
-    key: bytes = KEY,
-    group: str = "g",
-    dialer_nonce: bytes = OURS,
-    accepter_nonce: bytes = THEIRS,
+    side: LoginSide = LoginSide.DIALER, key: bytes = KEY, terms: LoginTerms = TERMS
 ) -> bytes:
-    return prove(key, side, group, dialer_nonce=dialer_nonce, accepter_nonce=accepter_nonce)
+    return prove(key, side, terms)
 
 
-def is_taken(proof: bytes, dialer_nonce: bytes = OURS, accepter_nonce: bytes = THEIRS) -> bool:
-    return is_proof(
-        proof,
-        KEY,
-        LoginSide.DIALER,
-        "g",
-        dialer_nonce=dialer_nonce,
-        accepter_nonce=accepter_nonce,
-    )
+def is_taken(proof: bytes) -> bool:
+    return is_proof(proof, KEY, LoginSide.DIALER, TERMS)
 
 
 def test_a_proof_of_the_key_is_taken() -> None:
@@ -51,10 +43,12 @@ def test_a_proof_of_the_key_is_taken() -> None:
     [
         proof_of(LoginSide.ACCEPTER),  # sent back to whoever made it
         proof_of(key=b"x" * KEY_BYTES),
-        proof_of(group="h"),
-        proof_of(dialer_nonce=b"z" * 32),
-        proof_of(accepter_nonce=b"z" * 32),  # of an earlier link
-        proof_of(dialer_nonce=THEIRS, accepter_nonce=OURS),
+        proof_of(terms=TERMS._replace(group="h")),
+        proof_of(terms=TERMS._replace(address="b:1")),  # passed on by whoever was dialled there
+        proof_of(terms=TERMS._replace(group="ga", address=":1")),
+        proof_of(terms=TERMS._replace(dialer_nonce=b"z" * 32)),
+        proof_of(terms=TERMS._replace(accepter_nonce=b"z" * 32)),  # of an earlier link
+        proof_of(terms=TERMS._replace(dialer_nonce=THEIRS, accepter_nonce=OURS)),
         proof_of()[:-1],
         proof_of() + b"\0",
         b"",
@@ -66,9 +60,8 @@ def test_any_other_proof_is_not(proof: bytes) -> None:
 
 def test_nonces_that_are_too_short_or_long_prove_nothing() -> None:
     for ours, theirs in ((b"", THEIRS), (OURS, b""), (OURS + b"t", THEIRS[1:])):
-        assert not is_taken(proof_of(), ours, theirs)
         with pytest.raises(ValueError, match="32 bytes"):
-            proof_of(dialer_nonce=ours, accepter_nonce=theirs)
+            proof_of(terms=TERMS._replace(dialer_nonce=ours, accepter_nonce=theirs))
 
 
 def test_the_key_of_a_birth_is_of_all_shares_and_the_cluster_in_any_order() -> None:

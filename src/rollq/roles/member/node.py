@@ -41,6 +41,7 @@ from rollq.roles.member.outputs import (
     Complete,
     KeepBlobs,
     Mishap,
+    ProvePeer,
     ToPeer,
     ToSession,
     Warn,
@@ -92,7 +93,9 @@ class MemberNode:
             credentials=setup.credentials,
             tls=setup.tls,
         )
-        self._peers = PeerLinks(setup.group, self._hello, setup.credentials, setup.tls)
+        self._peers = PeerLinks(
+            setup.group, self._hello, lambda: self.driver.roll.keys, setup.credentials, setup.tls
+        )
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
         self._early = EarlyLinks()  # until then
@@ -152,6 +155,8 @@ class MemberNode:
                 tls=self.setup.tls,
                 is_current=partial(_is_current, driver),
                 legacy=self.setup.legacy,
+                address=self.setup.address,
+                cluster_keys=lambda: driver.roll.keys.held,
             ),
             None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )
@@ -360,6 +365,8 @@ class MemberNode:
                 getattr(log, output.level)("%s", output.text)
             elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
+            elif isinstance(output, ProvePeer):
+                self._peers.prove(output.address)
             elif isinstance(output, Mishap):
                 log.error("%s: a handler failed", output.where, exc_info=output.error)
         for link in links:

@@ -8,42 +8,60 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from rollq.base.access import Principal
-from rollq.base.errors import RollqError
+from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.ids import NIL_ID
 from rollq.base.limits import PEER_REDIAL_MS, PEER_UNACKED_MS_MAX
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link, LinkLimits
 from rollq.raft.types import RaftMessage
+from rollq.roles.member.cluster_login import ClusterLogin
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.keyring import KeyRing
+from rollq.roles.member.peers import UNPROVEN
 from rollq.roles.service import end_tasks
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.mode import Mode
 from rollq.wire.compact import Message
+from rollq.wire.login_messages import CLUSTER, NONCE_BYTES
 from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
 LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
+UNPROVEN_HINT: Final = "all members have the same cluster.key, or none has one"
 
 log = logging.getLogger("rollq.member.peers")
 
 
 class PeerLinks:
-    """Links by address. The first word on each is the hello that `hello` makes."""
+    """Links by address. Each proves the cluster key, if there is one; the first word after that is
+    the hello that `hello` makes.
+
+    Somebody who does not know our key yet is spoken to all the same, unless the key is from a file:
+    it may be one whom we are about to tell the key. What it says to us is another question.
+    """
 
     def __init__(
         self,
         group: str,
         hello: Callable[[str], LeaderHello],
+        keys: Callable[[], KeyRing],
         credentials: Credentials = NONE,
         tls: Mode = Mode.OFF,
     ) -> None:
         self._group = group
         self._hello = hello
-        self._credentials = credentials
+        self._keys = keys
+        # Accounts are for other links than those of members.
+        self._credentials = replace(credentials, token=None, account_key=None)
         self._tls = tls
         self._links: dict[str, Link] = {}
+        self._proven: dict[Link, None] = {}  # those of `_links` that have proved our key
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
         self._posted: dict[Link, None] = {}
@@ -55,9 +73,8 @@ class PeerLinks:
         if link is not None and link.is_open:
             link.post_all((message,))
             self._posted[link] = None
-        elif address not in self._dialling and not self._stopped:
-            loop = asyncio.get_running_loop()
-            self._dialling[address] = loop.create_task(self._dial(address))
+        else:
+            self._begin_dial(address)
 
     def flush(self) -> None:
         """Write what was sent since the last time."""
@@ -65,10 +82,17 @@ class PeerLinks:
         for link in posted:
             link.flush()
 
+    def prove(self, address: str) -> None:
+        """Put a link that proves our key into the place of one that does not, once it is open."""
+        link = self._links.get(address)
+        if link is not None and link not in self._proven:
+            self._begin_dial(address)
+
     def cut(self, address: str, reason: str) -> None:
         """Close the connection to a member; what is on its way is dropped."""
         link = self._links.pop(address, None)
         if link is not None:
+            self._proven.pop(link, None)
             link.abort(reason)
 
     async def stop(self, reason: str) -> None:
@@ -79,33 +103,78 @@ class PeerLinks:
         for link in links.values():
             link.close(reason)
 
+    def _begin_dial(self, address: str) -> None:
+        if address not in self._dialling and not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._dialling[address] = loop.create_task(self._dial(address))
+
     async def _dial(self, address: str) -> None:
         try:
-            link = await dial(
-                address,
-                self._group,
-                self._heard,
-                self._closed,
-                LIMITS,
-                credentials=self._credentials,
-                tls=self._tls,
-            )
+            link, is_proven = await self._open(address)
             link.send(self._hello(address))
+            before = self._links.get(address)
             self._links[address] = link
+            if is_proven:
+                self._proven[link] = None
+            if before is not None:
+                self._proven.pop(before, None)
+                before.close("another link takes its place")
         except RollqError as error:
             log.debug("%s", error)
             await asyncio.sleep(PEER_REDIAL_MS / 1000)
         finally:
             del self._dialling[address]
 
+    async def _open(self, address: str) -> tuple[Link, bool]:
+        """A new link, and whether it has proved a key of ours: what the other side proves is that
+        it will take our proof."""
+        keys = self._keys()
+        for key in keys.held:
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            try:
+                login = ClusterLogin(key, self._group, address, nonce)
+                return await self._connect(address, login), True
+            except RemoteError as error:  # it pretends to have it
+                self._tell(str(error))
+                raise
+            except StateError as error:  # it holds another key, or none
+                log.debug("%s", error)
+            except DialError as error:
+                if error.code is not ErrorCode.DISCONNECTED:  # perhaps it knows no logins
+                    raise
+                log.debug("%s", error)
+        if keys.is_explicit:
+            self._tell(f"{address} does not know our cluster key")
+            raise DialError(
+                ErrorCode.LOGIN_FAILED,
+                f"{address} takes none of the keys in cluster.key",
+                "give all members the same cluster.key",
+            )
+        return await self._connect(address, None), False
+
+    async def _connect(self, address: str, login: ClusterLogin | None) -> Link:
+        return await dial(
+            address,
+            self._group,
+            self._heard,
+            self._closed,
+            LIMITS,
+            credentials=self._credentials,
+            tls=self._tls,
+            login=login,
+        )
+
     def _heard(self, link: Link, messages: list[Message]) -> None:
         """Members answer on their own links; on this one they say why they hang up."""
         for message in messages:
-            if isinstance(message, Error):
+            if isinstance(message, Error) and message.code == ErrorCode.LOGIN_REQUIRED:
+                log.debug("%s: %s", link.address, message.message)  # said in the log there
+            elif isinstance(message, Error):
                 hint = f" ({message.hint})" if message.hint else ""
                 self._tell(f"{link.address} does not take us: {message.message}{hint}")
 
     def _closed(self, link: Link, reason: str) -> None:
+        self._proven.pop(link, None)
         for address, known in list(self._links.items()):
             if known is link:
                 del self._links[address]
@@ -116,6 +185,13 @@ class PeerLinks:
         line = self._told.line(text, text, int(asyncio.get_running_loop().time() * 1000))
         if line:
             log.warning("%s", line)
+
+
+class _Caller(NamedTuple):
+    """Who speaks on a link, as its last hello said."""
+
+    hello: LeaderHello
+    is_proven: bool
 
 
 class IncomingPeers:
@@ -129,32 +205,43 @@ class IncomingPeers:
     def __init__(self, driver: Driver, wake: Callable[[], None]) -> None:
         self._driver = driver
         self._wake = wake
-        self._hellos: dict[Link, LeaderHello] = {}  # the last on each link
+        self._callers: dict[Link, _Caller] = {}
         self._told = Repeats()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
         """Hand messages to the driver; a member that it refuses is cut off."""
+        is_proven = principal.method == CLUSTER
         for message in messages:
             if isinstance(message, LeaderHello):
-                self._hellos[link] = message
-            hello = self._hellos[link]
+                self._callers[link] = _Caller(message, is_proven)
+            hello = self._callers[link].hello
             if isinstance(message, RaftMessage) and not self._is_of(hello, message):
                 link.close("not a member of this cluster, or not the member it claims to be")
                 break
             assert isinstance(message, PeerMessage | RaftMessage), "the door lets in nothing else"
-            reason = self._driver.peer_message(hello.address, message, hello.boot, is_proven=True)
+            reason = self._driver.peer_message(
+                hello.address, message, hello.boot, is_proven=is_proven
+            )
             if reason:
                 self._tell(f"member at {hello.address} is refused: {reason}")
+                if reason == UNPROVEN:
+                    link.send(Error(NIL_ID, int(ErrorCode.LOGIN_REQUIRED), reason, UNPROVEN_HINT))
                 link.close(reason)
                 break
         self._wake()
 
     def closed(self, link: Link, reason: str) -> None:
-        """A member is gone when the last link that named its address is."""
-        hello = self._hellos.pop(link)
-        self._tell(f"member at {hello.address} is gone: {reason}")
-        if all(other.address != hello.address for other in self._hellos.values()):
-            self._driver.peer_lost(hello.address)
+        """A member is gone when the last link that named its address is. Where members prove who
+        they are, links that do not are nobody's."""
+        caller = self._callers.pop(link)
+        needs_proof = self._driver.roll.keys.is_guarded
+        if needs_proof and not caller.is_proven:
+            return
+        address = caller.hello.address
+        others = [one for one in self._callers.values() if one.is_proven or not needs_proof]
+        if all(other.hello.address != address for other in others):
+            self._tell(f"member at {address} is gone: {reason}")
+            self._driver.peer_lost(address)
         self._wake()
 
     def _is_of(self, hello: LeaderHello, message: RaftMessage) -> bool:

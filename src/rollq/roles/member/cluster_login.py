@@ -1,0 +1,42 @@
+"""How a member logs in at another: the dialer's part of a login by `cluster`. Pure."""
+
+from __future__ import annotations
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.security.cluster_key import LoginSide, LoginTerms, is_proof, key_id_of, prove
+from rollq.wire.login_messages import CLUSTER, NONCE_BYTES, Login, LoginChallenge, LoginProof
+
+
+class ClusterLogin:
+    """A login of one link. The other side proves the key first: nobody else is told a proof.
+
+    Args:
+        key: Of the cluster.
+        group: Of the link.
+        address: That is dialled.
+        nonce: NONCE_BYTES that nobody can guess.
+    """
+
+    is_challenged = True
+
+    def __init__(self, key: bytes, group: str, address: str, nonce: bytes) -> None:
+        self.first = Login(CLUSTER, key_id_of(key).hex(), nonce=nonce)
+        self._key = key
+        self._group = group
+        self._address = address
+
+    def prove(self, challenge: LoginChallenge) -> LoginProof:
+        """The answer to a challenge.
+
+        Raises:
+            RemoteError: LOGIN_FAILED: the other side has not proved the key.
+        """
+        terms = LoginTerms(self._group, self._address, self.first.nonce, challenge.nonce)
+        is_whole = len(challenge.nonce) == NONCE_BYTES
+        if not is_whole or not is_proof(challenge.proof, self._key, LoginSide.ACCEPTER, terms):
+            raise RemoteError(
+                ErrorCode.LOGIN_FAILED,
+                f"whoever answers at {self._address} does not prove the cluster key",
+                "members are dialled by their --address: check it, and who listens there",
+            )
+        return LoginProof(prove(self._key, LoginSide.DIALER, terms))
