@@ -40,6 +40,8 @@ PROGRAMS = {
     "fork": FORKS,
     "one-large-file": "exec head -c 64M /dev/zero > large",
     "fill": "for i in 1 2 3 4 5 6 7 8 9; do head -c 8M /dev/zero > $i; done; sleep 60",
+    "key": 'stat -c %a "$KEY"; wc -c < "$KEY"',
+    "terminal": "exec < /dev/tty",
     "hold": "echo hidden > mine; sleep 60",
     "who": "id -u; id -G; grep NoNewPrivs /proc/self/status; ulimit -c",
     "work": 'cat in/a; echo new > out; echo x > "$TMPDIR/t"; echo y >> in/a; '
@@ -79,13 +81,18 @@ def sandboxed(request: pytest.FixtureRequest) -> Iterator[Sandboxed]:
     directory.chmod(0o755)
     for name, text in PROGRAMS.items():
         write_program(directory, name, text + "\n")
+    vault = directory / "vault"
+    vault.mkdir()
+    for name in ("given", "other"):
+        (vault / name).write_text(f"{SECRET}, {name}")
+        (vault / name).chmod(0o600)
     apps = () if setup.users is not None else APPS
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("WORKER_SECRET", SECRET)
             if not apps:  # others have registered functions in this process
                 patch.setattr(app, "TASKS", {})
-            grid = SmallGrid(directory, *apps, sandbox=setup)
+            grid = SmallGrid(directory, *apps, sandbox=setup, vault=vault)
             with grid, BlockingClient(grid.address) as client:
                 yield Sandboxed(directory, grid.address, client, setup)
         for name in os.listdir(directory / "jobs"):  # a worker's, by its id
@@ -139,6 +146,20 @@ def test_the_state_directory_is_not_read(sandboxed: Sandboxed) -> None:
         assert ending.startswith("failed"), name
         assert SECRET not in stdout
         assert "No such file" in stderr or "Permission denied" in stderr
+
+
+def test_secrets_are_given_and_no_others_are_read(sandboxed: Sandboxed) -> None:
+    job = sandboxed.client.submit("key", secrets={"KEY": "file:given"})
+    assert job.result(DEADLINE_S).raise_for_status().stdout.split() == ["600", "26"]
+    for name in sandboxed.both("read"):
+        ending, stdout, _ = sandboxed.run(name, str(sandboxed.directory / "vault" / "other"))
+        assert ending.startswith("failed"), name
+        assert SECRET not in stdout
+
+
+def test_a_job_has_no_terminal(sandboxed: Sandboxed) -> None:
+    ending, _, _ = sandboxed.run("terminal")
+    assert ending.startswith("failed")
 
 
 def test_the_directory_of_another_job_is_not_read(sandboxed: Sandboxed) -> None:

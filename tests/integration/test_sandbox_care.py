@@ -23,28 +23,19 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
 from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.sandbox.cgroups import NoGroupsError, look_for_places
-from rollq.roles.worker.sandbox.layers import Layer, Mode, SandboxSetup
-from rollq.roles.worker.sandbox.sandbox import Place, Sandbox
+from rollq.roles.worker.sandbox.layers import Layer, SandboxSetup
+from rollq.roles.worker.sandbox.sandbox import Place
+from rollq.security.exec_digests import digest_line
 from tests.integration.patience import DEADLINE_S
+from tests.integration.sandbox_worker import (
+    ENVIRON,
+    MODULE,
+    OTHER_USER,
+    ROOT,
+    STRICT,
+    sandbox_in,
+)
 from tests.integration.workers import eventually, is_alive, running, write_program
-
-STRICT = SandboxSetup(Mode.STRICT)
-
-
-def sandbox_in(directory: Path, setup: SandboxSetup) -> Sandbox:
-    """One whose jobs have the folder `jobs`, and do not see `state`."""
-    state, jobs = directory / "state", directory / "jobs"
-    for folder in (state, jobs / "1"):
-        folder.mkdir(parents=True, exist_ok=True)
-    return Sandbox(
-        setup,
-        [b"PATH=/usr/bin:/bin"],
-        hidden=(state, jobs),
-        closed=(state,),
-        run=(),
-        through=(),
-        name=f"test-{directory.name}",
-    )
 
 
 def groups_can_be_made() -> bool:
@@ -106,6 +97,24 @@ def test_a_job_is_given_back_unstarted_if_a_layer_fails(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_programs_that_are_listed_run_from_memory_in_layers(tmp_path: Path) -> None:
+    shutil.copy("/bin/echo", tmp_path / "echo")
+    write_program(tmp_path, "script", "echo script $1\n")
+    shutil.move(tmp_path / "echo", tmp_path / "exec" / "echo")
+    lines = [digest_line(tmp_path / "exec" / name, name) for name in ("echo", "script")]
+    (tmp_path / "list").write_text("\n".join(lines) + "\n")
+
+    async def story() -> None:
+        listed = tmp_path / "list"
+        async with running(tmp_path, sandbox=STRICT, exec_digests=listed) as (_, member):
+            member.assign(1, "echo", "binary")
+            member.assign(2, "script", "text")
+            assert (await member.outcome(1))[1].stdout == "binary\n"
+            assert (await member.outcome(2))[1].stdout == "script text\n"
+
+    asyncio.run(story())
+
+
 def _launchers() -> list[psutil.Process]:
     """The launcher of this process and inits, which are forks of it."""
     found = []
@@ -123,29 +132,12 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-WORKER = """
-import os, sys, time
-from pathlib import Path
-from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
-from rollq.roles.worker.sandbox.sandbox import Place
-from rollq.roles.worker.child_processes import ChildProcesses
-from tests.integration.test_sandbox_care import STRICT, sandbox_in
-directory = Path(sys.argv[1])
-sandbox = sandbox_in(directory, STRICT)
-children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
-children.open()
-jobs = str(directory / "jobs" / "1")
-script = b"env -i setsid sleep 600 & sleep 600"  # one that wipes its mark, and leaves its group
-pid = children.spawn([b"/bin/sh", b"-c", script], (), os.open(jobs, os.O_RDONLY), (0, 2, 2),
-    place=Place((jobs,)))
-print(pid, *sandbox.pids, "groups", *sandbox.groups, flush=True)
-time.sleep(600)
-"""
-
-
 def test_nothing_outlives_a_worker_that_is_killed(directory: Path) -> None:
     worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(directory)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", MODULE, "wait", str(directory)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert worker.stdout is not None
     words = worker.stdout.readline().split()
@@ -203,9 +195,32 @@ def test_what_an_earlier_life_left_is_removed_at_the_start(directory: Path) -> N
     first.close()
 
 
+def test_a_worker_that_is_not_root_has_layers_too(directory: Path) -> None:
+    """By a user namespace. Where tests do not run as root, the others show the same."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    done = subprocess.run(
+        [sys.executable, "-m", MODULE, "other", str(directory)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    first, *lines = done.stdout.splitlines()
+    if "pid-ns" not in first:
+        pytest.skip(f"user namespaces are not allowed here: {done.stderr}")
+    assert {"landlock", "mount-ns", "net-ns", "ipc-ns"} <= set(first.split())
+    assert "only for the worker" not in done.stdout
+    ends = [line for line in lines if line.startswith("ended")]
+    assert ends == ["ended 1", "ended 1", "ended 0", "ended 2"]
+    assert str(OTHER_USER) in lines
+    assert any("Cannot fork" in line for line in lines)
+
+
 def test_a_limit_of_cpu_time_is_named(directory: Path) -> None:
     sandbox = sandbox_in(directory, SandboxSetup(cpu_s=1))
-    children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
+    children = ChildProcesses(ENVIRON, sandbox)
     children.open()
     try:
         argv = [b"/bin/sh", b"-c", b"while :; do :; done"]
@@ -222,7 +237,7 @@ def test_a_limit_of_cpu_time_is_named(directory: Path) -> None:
 def test_descriptors_of_the_worker_stay_with_it(directory: Path) -> None:
     """A program has its three, and its directory is none of them."""
     sandbox = sandbox_in(directory, STRICT)
-    children = ChildProcesses([b"PATH=/usr/bin:/bin"], sandbox)
+    children = ChildProcesses(ENVIRON, sandbox)
     children.open()
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)

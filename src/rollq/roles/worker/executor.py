@@ -31,7 +31,7 @@ from rollq.roles.worker.calls import (
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.directories import Directories, make_empty
-from rollq.roles.worker.environment import clean_environ, env_of
+from rollq.roles.worker.environment import INTERPRETER, clean_environ, env_of
 from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
@@ -118,7 +118,7 @@ class JobExecutor:
         run = () if setup.exec_dir is None else (setup.exec_dir,)
         self.sandbox = Sandbox(
             setup.sandbox,
-            environ,
+            clean_environ(os.environ, INTERPRETER),
             hidden=setup.hidden(),
             closed=(setup.state_dir,),
             run=run,

@@ -43,7 +43,7 @@ from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
 from rollq.roles.worker.sandbox.layers import size_text
-from rollq.roles.worker.sandbox.sandbox import Place, Sandbox
+from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.masking import Masker
 from rollq.security.vault import Vault
@@ -296,10 +296,13 @@ class ProgramRun:
             if user:
                 self._directory.hand_over(user)
                 env.append(b"HOME=" + self._directory.tmp_env.partition(b"=")[2])
+            own_place = NO_PLACE
+            if sandbox.is_launching:
+                own_place = Place(self._directory.folders, user=user)
             self._pid = self._programs.children.spawn(
                 *(argv, env, directory_fd, (stdin, out_end, err_end), own),
                 program=program,
-                place=Place(self._directory.folders, user=user),
+                place=own_place,
             )
         except NotLayeredError:
             sandbox.give_user(user)

@@ -278,7 +278,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
     """All layers, in an order in which no earlier one keeps a later one from being put on."""
-    os.setpgid(0, 0)
+    os.setsid()  # a group, and away from the worker's terminal, into which it could type
     for path in wanted["procs"]:
         write_file("cgroup", path, b"0")
     if wanted["namespaces"] & NEW_PIDS and wanted["namespaces"] & NEW_MOUNTS:
