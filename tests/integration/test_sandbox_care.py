@@ -25,6 +25,7 @@ from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.sandbox.cgroups import NoGroupsError, look_for_places
 from rollq.roles.worker.sandbox.layers import Layer, SandboxSetup
 from rollq.roles.worker.sandbox.sandbox import Place
+from rollq.roles.worker.sandbox.watch import memory_of
 from rollq.security.exec_digests import digest_line
 from tests.integration.patience import DEADLINE_S
 from tests.integration.sandbox_worker import (
@@ -255,3 +256,25 @@ def test_descriptors_of_the_worker_stay_with_it(directory: Path) -> None:
         for one in (fd, reading, writing):
             os.close(one)
         children.close()
+
+
+def test_memory_that_is_shared_since_a_fork_counts_once() -> None:
+    held = bytearray(os.urandom(1024) * 32 * 1024)  # 32 MiB
+    reading, writing = os.pipe()
+    pids = []
+    for _ in range(4):
+        pid = os.fork()
+        if pid == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os._exit(0)
+        pids.append(pid)
+    try:
+        cheap, exact = memory_of(pids, sys.maxsize), memory_of(pids, 0)
+        assert cheap > 4 * len(held)
+        assert exact < cheap / 2
+    finally:
+        os.close(writing)
+        os.close(reading)
+        for pid in pids:
+            os.waitpid(pid, 0)

@@ -399,9 +399,11 @@ class Sandbox:
             if 0 < setup.pids_max < count:
                 limit = f"limit of {setup.pids_max} processes"
                 box.causes.append(f"killed, {limit} exceeded: it had {count}")
-            elif setup.memory_bytes and (used := watch.memory_of(pids)) > setup.memory_bytes:
+            elif setup.memory_bytes:
+                used = watch.memory_of(pids, setup.memory_bytes)
                 limit = f"memory limit of {size_text(setup.memory_bytes)}"
-                box.causes.append(f"killed, {limit} exceeded: it used {size_text(used)}")
+                if used > setup.memory_bytes:
+                    box.causes.append(f"killed, {limit} exceeded: it used {size_text(used)}")
         return [box.pid for box in boxes if box.causes]
 
     def close(self) -> None:

@@ -52,12 +52,31 @@ def all_processes() -> list[Process]:
     return found
 
 
-def memory_of(pids: Iterable[int]) -> int:
-    """The bytes that these processes use of memory, without what is shared with files."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            with open(f"/proc/{pid}/statm", "rb") as file:
-                _, resident, shared = file.read().split()[:3]
-            total += (int(resident) - int(shared)) * PAGE_BYTES
-    return total
+def memory_of(pids: list[int], enough: int) -> int:
+    """The bytes that these processes use of memory. What they share since a fork is counted once,
+    which takes longer to find out: only where it could be more than `enough`."""
+    total = sum(map(_resident_bytes, pids))
+    return total if total <= enough else sum(map(_own_share_bytes, pids))
+
+
+def _resident_bytes(pid: int) -> int:
+    """Without what is shared with files."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            _, resident, shared = file.read().split()[:3]
+        return (int(resident) - int(shared)) * PAGE_BYTES
+    return 0
+
+
+def _own_share_bytes(pid: int) -> int:
+    """Of what is shared by several, its part."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss_Anon:"):
+                    return int(line.split()[1]) * 1024
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        pass
+    return _resident_bytes(pid)
