@@ -38,6 +38,22 @@ def given_directory() -> str:
     return "" if given is None else str(given.absolute())
 
 
+def own_expiry() -> str:
+    """A warning that the certificate of this command is to be renewed; empty: there is none."""
+    import time
+
+    from rollq.security.authority import read_pem
+    from rollq.security.certificates import facts_of
+    from rollq.security.expiry import expiry_warning
+
+    credentials = given_credentials()
+    if credentials.certificate is None:
+        return ""
+    facts = facts_of(read_pem(Path(credentials.certificate[0])))
+    whose = f"{facts.identity.uri if facts.identity else 'this command'} ({credentials.directory})"
+    return expiry_warning(whose, facts.not_after_ms, int(time.time() * 1_000))
+
+
 def with_credentials(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with the option `--credentials`, if it talks to a group."""
     signature = inspect.signature(command, eval_str=True)

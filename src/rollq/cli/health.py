@@ -10,7 +10,7 @@ from typing import Final
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.cli.amounts import counted
-from rollq.cli.credentials import given_credentials
+from rollq.cli.credentials import given_credentials, own_expiry
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
@@ -20,6 +20,7 @@ from rollq.net.dialer import dial, is_served
 from rollq.roles.client.session import as_addresses
 from rollq.roles.member.readers.columns import is_worth
 from rollq.roles.member.status import ClusterView
+from rollq.security.expiry import RENEW
 from rollq.store.check import NOTE, PROBLEM, Finding
 from rollq.store.disk import Disk
 
@@ -106,6 +107,8 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
         )
     ]
     findings += await _members(cluster)
+    if told := own_expiry():
+        findings.append(Finding(PROBLEM, told, RENEW))
     findings += _jobs(counts, queues, workers)
     findings += unserved_findings(unserved) if workers else []
     findings += layer_findings(workers)

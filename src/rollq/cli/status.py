@@ -36,7 +36,10 @@ def status(
 
     Failed: the program ran and reported an error. Dead: no attempt completed.
     """
-    from rollq.cli.output import write_json
+    import sys
+
+    from rollq.cli.credentials import own_expiry
+    from rollq.cli.output import alarming, remark, write_json
     from rollq.cli.service import run
 
     document = run(_look(servers, timeout))
@@ -46,6 +49,8 @@ def status(
         _show_layers(document["workers"])
     else:
         _show(document)
+    if told := own_expiry():
+        remark(alarming(f"warning: {told}", sys.stderr))
 
 
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Contexts(NamedTuple):
     dials: ssl.SSLContext
     listens: ssl.SSLContext | None  # None: there is no certificate to show
     identity: CertificateIdentity | None  # ours
+    ends_ms: int = 0  # until when our certificate is valid; 0: we have none
 
 
 class TlsFiles:
@@ -124,13 +125,15 @@ def make_contexts(credentials: Credentials) -> Contexts:
     dials.check_hostname = False  # identity is the SAN URI, which `judge` looks at
     listens: ssl.SSLContext | None = None
     identity = None
+    ends_ms = 0
     try:
         if credentials.certificate is not None:
             listens = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             listens.verify_mode = ssl.CERT_OPTIONAL  # a client may log in instead
             listens.num_tickets = 0  # nobody resumes: links last
             certificate, key = credentials.certificate
-            identity = facts_of(Path(certificate).read_bytes()).identity
+            facts = facts_of(Path(certificate).read_bytes())
+            identity, ends_ms = facts.identity, facts.not_after_ms
             read_secret(Path(key))  # ssl looks at no mode
         for context in (dials, listens):
             if context is not None:
@@ -145,7 +148,7 @@ def make_contexts(credentials: Credentials) -> Contexts:
             f"{credentials.directory}: {text}",
             "check ca.pem, cert.pem and key.pem, or copy them anew from `rollq tls issue`",
         ) from None
-    return Contexts(dials, listens, identity)
+    return Contexts(dials, listens, identity, ends_ms)
 
 
 def identity_in(certificate: Mapping[str, Any] | None) -> CertificateIdentity | None:

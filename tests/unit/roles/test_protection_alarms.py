@@ -6,6 +6,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import REPORT_TICKS
+from rollq.roles.member.driver import Driver
 from rollq.roles.member.reports import Alarm
 from rollq.roles.member.status import ClusterView
 from rollq.security.expiry import DAY_MS
@@ -27,16 +28,20 @@ def elected() -> Group:
     return group
 
 
+def lasts(driver: Driver, until_ms: int) -> None:
+    driver.reports.certificate_ends_ms = lambda: until_ms
+
+
 def test_a_certificate_of_any_member_is_an_alarm_until_it_is_renewed() -> None:
     group = elected()
     leader, follower = group.leader, group.members[group.follower()]
     now_ms = group.clock.wall_ms()
     for driver in group.members.values():
-        driver.reports.certificate_ends_ms = now_ms + 400 * DAY_MS
+        lasts(driver, now_ms + 400 * DAY_MS)
     group.run(2 * REPORT_TICKS)
     assert alarms(group) == []
     for driver, days in ((leader, 5), (follower, 20)):
-        driver.reports.certificate_ends_ms = now_ms + days * DAY_MS + DAY_MS // 2
+        lasts(driver, now_ms + days * DAY_MS + DAY_MS // 2)
     group.run(2 * REPORT_TICKS)
     told = {one.member_id: (one.code, one.text) for one in alarms(group)}
     assert told == {
@@ -51,7 +56,7 @@ def test_a_certificate_of_any_member_is_an_alarm_until_it_is_renewed() -> None:
     }
     assert len(group.warned) == 2  # once each, although time goes on
     for driver in (leader, follower):
-        driver.reports.certificate_ends_ms = now_ms + 400 * DAY_MS
+        lasts(driver, now_ms + 400 * DAY_MS)
     group.run(2 * REPORT_TICKS)
     assert alarms(group) == []
 

@@ -57,6 +57,7 @@ from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.roles.service import SystemJitter
 from rollq.security.mode import Mode
+from rollq.security.tls import tls_files
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
 from rollq.wire.login_messages import NONCE_BYTES
@@ -383,6 +384,9 @@ class MemberNode:
         try:
             remove_exports(self._state_dir)
             driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+            if self.setup.tls is not Mode.OFF:
+                files = tls_files(self.setup.credentials)
+                driver.reports.certificate_ends_ms = lambda: files.current.ends_ms
             return driver, MemberBlobs(self.setup, self._state_dir, driver)
         finally:
             gc.freeze()

@@ -5,6 +5,7 @@ protected, to warn of one that is not, and of certificates that expire."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,7 +47,8 @@ class Reports:
     def __init__(self, clock: Clock, *, is_unprotected: bool = False) -> None:
         self._clock = clock
         self._is_unprotected = is_unprotected  # this member itself
-        self.certificate_ends_ms = 0  # of this member; 0: it has none
+        # Until when the certificate of this member is valid; 0: it has none. It may be renewed.
+        self.certificate_ends_ms: Callable[[], int] = lambda: 0
         self._heard: dict[MemberId, Reported] = {}
         # Members whose state is not ours, and at which log index that was first seen.
         self._diverged: dict[MemberId, int] = {}
@@ -65,7 +67,7 @@ class Reports:
             self._clock.wall_ms(),
             index,
             state_hash,
-            certificate_ends_ms=self.certificate_ends_ms,
+            certificate_ends_ms=self.certificate_ends_ms(),
             is_unprotected=self._is_unprotected,
         )
 
@@ -137,7 +139,7 @@ class Reports:
         """Whose port is open to everybody, and whose certificate has to be renewed."""
         now_ms = self._clock.wall_ms()
         known = self._recent()
-        known[own] = Reported(0, 0, self.certificate_ends_ms, self._is_unprotected)
+        known[own] = Reported(0, 0, self.certificate_ends_ms(), self._is_unprotected)
         alarms = []
         for member_id, address in addresses.items():
             said = known.get(member_id)
