@@ -11,7 +11,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
-from rollq.cli.options import Json, UnsafeNoAuth
+from rollq.cli.options import EncryptedDisk, Json, UnsafeNoAuth
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def leader(
     auth: Auth = None,
     unsafe_no_auth: UnsafeNoAuth = False,
     legacy_account: LegacyAccount = None,
+    require_encrypted_disk: EncryptedDisk = False,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -213,8 +214,19 @@ def leader(
         legacy_accounts=legacy_account or (),
     )
     setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
+    state_dir = _state_dir(state, port, is_encrypted=require_encrypted_disk)
     set_up_logs(log_level.value, as_json=as_json)
-    run(_serve(setup, host, port, state or Path("state") / str(port), as_json=as_json))
+    run(_serve(setup, host, port, state_dir, as_json=as_json))
+
+
+def _state_dir(given: Path | None, port: int, *, is_encrypted: bool) -> Path:
+    """Where the member writes; it may have to be encrypted."""
+    from rollq.store.at_rest import check_encrypted
+
+    state_dir = given or Path("state") / str(port)
+    if is_encrypted:
+        check_encrypted(state_dir)
+    return state_dir
 
 
 def _setup(

@@ -67,6 +67,14 @@ JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of 
 Limit = Annotated[
     int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most N rows.")
 ]
+EncryptedDisk = Annotated[
+    bool,
+    typer.Option(
+        "--require-encrypted-disk",
+        envvar="ROLLQ_REQUIRE_ENCRYPTED_DISK",
+        help="Refuse to start unless what it writes lies on an encrypted file system.",
+    ),
+]
 MemberDir = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="State directory of a member.", show_default=False),

@@ -13,7 +13,7 @@ from rollq.cli import sandboxing
 from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.credentials import given_credentials
 from rollq.cli.leader import Level, LogLevel
-from rollq.cli.options import Json, UnsafeNoAuth
+from rollq.cli.options import EncryptedDisk, Json, UnsafeNoAuth
 from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
@@ -221,6 +221,7 @@ def worker(
     allow_read: sandboxing.AllowRead = None,
     allow_write: sandboxing.AllowWrite = None,
     unsafe_no_auth: UnsafeNoAuth = False,
+    require_encrypted_disk: EncryptedDisk = False,
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -231,9 +232,13 @@ def worker(
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run
     from rollq.security.memory import close_memory
+    from rollq.store.at_rest import check_encrypted
 
     setup = _setup(ctx.params)
     setup.check()
+    if require_encrypted_disk:
+        check_encrypted(setup.state_dir)
+        check_encrypted(setup.jobs_dir)
     set_up_logs(log_level.value, as_json=as_json)
     if vault is not None or vault_env:
         close_memory()

@@ -13,5 +13,5 @@ Reading order:
 5. `look`, `check`, `dump`: a state directory looked at and not changed, for `rollq doctor` and
    `wal`.
 6. `safe_dir`, `removal`, `archive`: files of jobs, without following a link. `blobs`: files by
-   digest.
+   digest. `at_rest`: whether the system encrypts what is written.
 """
