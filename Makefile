@@ -7,6 +7,8 @@ JOBS ?= 2
 
 BENCH_VENV ?= .venv-bench
 BENCH_RESULTS ?= bench-results
+FUZZ_VENV ?= .venv-fuzz
+FUZZ_ARGS ?=
 BENCH_ARGS ?=
 
 SEEDS ?= 1000
@@ -23,6 +25,8 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 BENCH_PY := $(BENCH_VENV)/bin/python
 BENCH_READY := $(BENCH_VENV)/.ready
+FUZZ_PY := $(FUZZ_VENV)/bin/python
+FUZZ_READY := $(FUZZ_VENV)/.ready
 
 PURE := base wire subjects raft grid policy
 comma := ,
@@ -31,7 +35,7 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-budget bench-files bench-spark bench-pipeline chaos demo coverage house clean
+.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-budget bench-files bench-spark bench-pipeline fuzz chaos demo coverage house clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +98,9 @@ bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark B
 bench-pipeline: $(READY) ## The tables of 5,000,000 events, beside DuckDB: make bench-pipeline BENCH_ARGS='--kills 20'
 	$(PY) -m bench.pipeline $(BENCH_ARGS)
 
+fuzz: $(FUZZ_READY) ## Arbitrary bytes into all that strangers reach, 5,000,000 each: make fuzz FUZZ_ARGS='--only login,frame'
+	nice -n 19 $(FUZZ_PY) -m tests.fuzz $(FUZZ_ARGS)
+
 chaos: $(READY) ## Faults on real processes, 15 minutes, and a table: make chaos ROUNDS=leader-stop,leader-cut
 	$(PY) -m bench.chaos --rounds '$(ROUNDS)' $(CHAOS_ARGS)
 
@@ -122,6 +129,11 @@ $(READY): pyproject.toml
 $(BENCH_READY): pyproject.toml
 	@test -x $(BENCH_PY) || { echo "making $(BENCH_VENV)"; $(PYTHON) -m venv $(BENCH_VENV); }
 	$(BENCH_PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@
+
+$(FUZZ_READY): pyproject.toml
+	@test -x $(FUZZ_PY) || { echo "making $(FUZZ_VENV)"; $(PYTHON) -m venv $(FUZZ_VENV); }
+	$(FUZZ_PY) -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@touch $@
 
 # Every other version of Spark has an environment of its own.

@@ -119,6 +119,7 @@ PEM = make_key("alice").reveal().partition(b"\n")[2]
         b"# account: alice\n",
         b"# account: alice\n" + PEM[:60],
         b"# account: alice\n" + PEM.replace(b"MC4C", b"MC4D"),
+        b"# account: alice\n" + PEM.replace(b"K2Vw", b"K2Fw"),  # of an algorithm that is none
         b"# account: alice\n" + _rsa(),
         b"# account: alice\n" + _encrypted(),
         b"\x00\xff",
