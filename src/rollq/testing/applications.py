@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from rollq.base.access_rules import AccessRole, Account, Effect, Rule, TokenHash
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId
 from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
@@ -22,6 +23,9 @@ from rollq.wire import messages as wire
 
 QUEUES = ("alpha", "beta", "gamma.deep")
 CACHES = ("data", "model")
+ACCOUNTS = ("ann", "olga", "pia")
+ROLES = ("days", "nights")
+EFFECTS: tuple[Effect, ...] = ("allow", "deny")
 BAD_INPUTS_EXIT = 126  # of a job that cannot be prepared anywhere
 
 
@@ -78,6 +82,8 @@ class Application:
             self._put_cache()
         elif dice < 95:
             self.admin("remove_cache", {"cache_id": chance.pick(CACHES)})
+        elif dice < 96:
+            self._change_access()
         else:
             self.client.ask(chance.pick(self._submits))  # the same again: idempotent
 
@@ -209,6 +215,25 @@ class Application:
         run_ms = self._chance.draw(1, 3_000)
         hint = ExecHint("tool", run_ms // 2, run_ms, self._chance.draw(run_ms, 9_000))
         self.admin("set_hints", {"hints": (hint,)})
+
+    def _change_access(self) -> None:
+        """One of few accounts and roles is put or removed; some changes are refused."""
+        chance = self._chance
+        name, role = chance.pick(ACCOUNTS), chance.pick(ROLES)
+        rule = Rule(chance.pick(EFFECTS), "jobs.*", f"queue:{chance.pick(QUEUES)}")
+        token = TokenHash("t", bytes([chance.draw(0, 256)]) * 32)
+        account = Account(name, (role,), (rule,), (token,), (), chance.chance(200))
+        self.admin(
+            *chance.pick(
+                (
+                    ("access_put_account", {"account": account}),
+                    ("access_put_account", {"account": Account(name, ("admin",), (), (token,))}),
+                    ("access_put_role", {"role": AccessRole(role, (rule,))}),
+                    ("access_remove_account", {"name": name}),
+                    ("access_remove_role", {"name": role}),
+                )
+            )
+        )
 
     def _put_cache(self) -> None:
         """One of few names with one of two contents: some are known, some are refused."""

@@ -9,7 +9,10 @@ Trouble     lease-lost NAME [attempt= delay=] · release NAME [attempt=] · expi
             cancel NAMES · redrive NAMES · purge NAMES · forget NAMES
 People      open-worker NAME [incarnation= running=(names) delay=] · close-worker NAME [delay=]
             cap CLIENT N · confirm CLIENT NAMES · pause QUEUE · resume QUEUE
+            account NAME ROLES [token=ID off=yes] · remove-account NAME
+            role NAME [allow=ACTION/RESOURCE deny=ACTION/RESOURCE] · remove-role NAME
 Looking     jobs · owed CLIENT · orders WORKER · restart (through a snapshot)
+            may ACCOUNT ACTION RESOURCES
 
 A name is a job, or `array/number` for a task. `ack` and `nack` speak of the last attempt that the
 world saw start, so that they can come late. Every command prints outcome, facts and duties.
@@ -17,9 +20,11 @@ world saw start, so that they can come late. Every command prints outcome, facts
 
 from __future__ import annotations
 
+from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash, decide
 from rollq.base.ids import JobId, task_id, task_number
 from rollq.base.jobs import AttemptRef, JobOptions, Status
 from rollq.base.staged import StagedGroup, StagedPart, part_crc
+from rollq.grid import access_commands as a
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
@@ -84,6 +89,8 @@ class World:
         """A fact with what matters of it."""
         subject = self.name(event.job_id) if event.job_id else plain(event.array_id)
         subject = subject or plain(event.worker_id) or event.client_id or event.queue
+        if event.access is not None:
+            subject = subject or event.access.account
         words = [event.kind, subject]
         if event.worker_id and event.job_id:
             words.append(f"worker={plain(event.worker_id)}")
@@ -312,6 +319,28 @@ def _orders(world: World, block: Block) -> str:
     return "\n".join(world.effect_text(order) for order in orders) or "(nothing)"
 
 
+def _account(world: World, block: Block) -> str:
+    name, *roles = block.words
+    token = block.option("token")
+    tokens = (TokenHash(token, token.encode().ljust(32, b"\0")),) if token else ()
+    account = Account(name, tuple(roles), (), tokens, (), block.option("off") == "yes")
+    return world.apply(a.PutAccount(account, by="olga"))
+
+
+def _role(world: World, block: Block) -> str:
+    rules = []
+    if block.option("allow"):
+        rules.append(Rule("allow", *block.option("allow").split("/")))
+    if block.option("deny"):
+        rules.append(Rule("deny", *block.option("deny").split("/")))
+    return world.apply(a.PutRole(AccessRole(block.word(0), tuple(rules)), by="olga"))
+
+
+def _may(world: World, block: Block) -> str:
+    name, action, *resources = block.words
+    return "yes" if decide(world.state.access.rules_of(name), name, action, resources) else "no"
+
+
 def _restart(world: World, block: Block) -> str:
     world.state = decode_snapshot(encode_snapshot(world.state))
     return f"at {world.state.applied_index}"
@@ -345,6 +374,11 @@ MACHINE = Machine(
         ),
         "pause": lambda world, block: world.apply(c.PauseQueue(block.word(0))),
         "resume": lambda world, block: world.apply(c.ResumeQueue(block.word(0))),
+        "account": _account,
+        "remove-account": lambda world, block: world.apply(a.RemoveAccount(block.word(0))),
+        "role": _role,
+        "remove-role": lambda world, block: world.apply(a.RemoveRole(block.word(0))),
+        "may": _may,
         "jobs": _jobs,
         "owed": _owed,
         "orders": _orders,

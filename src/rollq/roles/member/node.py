@@ -137,6 +137,7 @@ class MemberNode:
         shell = driver.leader_state.shell
         shell.has_room, shell.blobs = self._sessions.has_room, blobs.knowledge
         shell.account_of = self._sessions.account_of
+        shell.has_admin_certificates = self.setup.tls is not Mode.OFF
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
         self._driver, self._blobs = driver, blobs
         self._door = Door(

@@ -217,6 +217,28 @@ class AdminRequests:
         origin = Origin(self._caches.settle_change, session.number, message.request_id)
         self._proposals.ask(command, origin)
 
+    def put_account(
+        self, session: ClientSession, message: Admin, wanted: PutAccountArguments
+    ) -> None:
+        """Make or replace an account."""
+        may_lock_out = self._shell.has_admin_certificates
+        what = wanted.account, wanted.version, may_lock_out
+        self.propose(session, message, access_commands.PutAccount(*what, session.by))
+
+    def remove_account(
+        self, session: ClientSession, message: Admin, wanted: AccessNameArguments
+    ) -> None:
+        """Forget an account."""
+        may_lock_out = self._shell.has_admin_certificates
+        command = access_commands.RemoveAccount(wanted.name, may_lock_out, session.by)
+        self.propose(session, message, command)
+
+    def put_role(self, session: ClientSession, message: Admin, wanted: PutRoleArguments) -> None:
+        """Make a role, or replace its rules."""
+        may_lock_out = self._shell.has_admin_certificates
+        what = wanted.role, wanted.version, may_lock_out
+        self.propose(session, message, access_commands.PutRole(*what, session.by))
+
     def dismiss(self, session: ClientSession, message: Admin, wanted: DismissArguments) -> None:
         """Tell workers to end."""
         told = self._workers.dismiss(wanted.worker_ids, session.by)
@@ -363,17 +385,15 @@ VERBS: Final[dict[str, Verb]] = {
     "transfer": Verb(MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.transfer),
     "access_put_account": Verb(
         *(PutAccountArguments, Action.ACCESS_WRITE, Resource(K.ACCOUNT, "account.name")),
-        _command(
-            lambda wanted, by: access_commands.PutAccount(wanted.account, wanted.version, by=by)
-        ),
+        AdminRequests.put_account,
     ),
     "access_remove_account": Verb(
         *(AccessNameArguments, Action.ACCESS_WRITE, Resource(K.ACCOUNT, "name")),
-        _command(lambda wanted, by: access_commands.RemoveAccount(wanted.name, by=by)),
+        AdminRequests.remove_account,
     ),
     "access_put_role": Verb(
         *(PutRoleArguments, Action.ACCESS_WRITE, Resource(K.ROLE, "role.name")),
-        _command(lambda wanted, by: access_commands.PutRole(wanted.role, wanted.version, by=by)),
+        AdminRequests.put_role,
     ),
     "access_remove_role": Verb(
         *(AccessNameArguments, Action.ACCESS_WRITE, Resource(K.ROLE, "name")),
