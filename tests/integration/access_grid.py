@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,11 +23,11 @@ from tests.unit.security.kit import Cluster
 
 @dataclass
 class AccessGrid:
-    """The address, and credentials by name."""
+    """The addresses of its members, and credentials by name."""
 
     address: str
     cluster: Cluster
-    member: MemberNode
+    members: list[MemberNode]
     _made: dict[str, Credentials] = field(default_factory=dict)
 
     def credentials(
@@ -44,25 +45,28 @@ class AccessGrid:
 
 
 @asynccontextmanager
-async def access_grid(directory: Path) -> AsyncIterator[AccessGrid]:
-    """One member and one worker."""
+async def access_grid(directory: Path, count: int = 1) -> AsyncIterator[AccessGrid]:
+    """Members and one worker."""
     cluster = Cluster(directory)
-    (port,) = free_ports(1)
-    address = f"127.0.0.1:{port}"
+    ports = free_ports(count)
+    addresses = [f"127.0.0.1:{port}" for port in ports]
     (directory / "exec").mkdir()
     script = directory / "exec" / "show"
     script.write_text('#!/bin/sh\nexec cat -- "$@"\n')
     script.chmod(0o755)
-    setup = MemberSetup(
-        address,
-        credentials=cluster.credentials(CertificateRole.MEMBER),
-        tls=Mode.REQUIRE,
-        auth=Mode.REQUIRE,
-    )
-    member = MemberNode(setup, "127.0.0.1", port, directory / "member-state")
+    members = []
+    for address, port in zip(addresses, ports, strict=True):
+        setup = MemberSetup(
+            address,
+            tuple(other for other in addresses if other != address),
+            credentials=cluster.credentials(CertificateRole.MEMBER, f"member-{port}"),
+            tls=Mode.REQUIRE,
+            auth=Mode.REQUIRE,
+        )
+        members.append(MemberNode(setup, "127.0.0.1", port, directory / f"state-{port}"))
     worker = WorkerNode(
         NodeSetup(
-            (address,),
+            tuple(addresses),
             exec_dir=directory / "exec",
             jobs_dir=directory / "jobs",
             state_dir=directory / "worker-state",
@@ -73,12 +77,13 @@ async def access_grid(directory: Path) -> AsyncIterator[AccessGrid]:
             credentials=cluster.credentials(CertificateRole.WORKER),
         )
     )
-    await member.start()
     try:
+        await asyncio.gather(*(member.start() for member in members))
         await worker.start()
         try:
-            yield AccessGrid(address, cluster, member)
+            yield AccessGrid(",".join(addresses), cluster, members)
         finally:
             await worker.stop()
     finally:
-        await member.stop()
+        for member in members:
+            await member.stop()

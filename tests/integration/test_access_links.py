@@ -20,6 +20,7 @@ from rollq.base.errors import DialError, ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.net.dialer import dial
 from rollq.net.link import Link
+from rollq.raft.types import Role
 from rollq.roles.blobs.client import BlobClient
 from rollq.security.credentials import Credentials
 from rollq.security.identity import CertificateRole
@@ -105,6 +106,9 @@ def test_only_who_has_a_certificate_for_it_opens_a_link(tmp_path: Path) -> None:
     async def story() -> None:
         async with access_grid(tmp_path) as grid:
             stranger = Cluster(tmp_path / "stranger").credentials(C.ADMIN, "root")
+            async with dialed(grid.address, grid.credentials("first", C.ADMIN)) as words:
+                hello = wire.HelloClient("first/1", 0, FEATURES)
+                assert isinstance(await words.ask(hello), wire.Welcome)  # it leads from now on
             for kind, (hello, roles) in HELLOS.items():
                 await refuse_handshakes(grid, kind, hello, stranger)
                 for role in C:
@@ -257,4 +261,28 @@ def test_rights_are_changed_while_links_are_open(tmp_path: Path) -> None:
                 assert (await words.hear()).code == ErrorCode.ACCESS_DENIED
                 assert isinstance(await words.hear(), str)
 
+    run(story())
+
+
+def test_a_client_goes_on_with_another_leader(tmp_path: Path) -> None:
+    """That one knows no uploads: it asks for the files again. Nobody is refused while it is
+    elected, although it does not know yet whose the jobs are."""
+    data = tmp_path / "data"
+    data.write_bytes(SECRET)
+
+    async def story() -> None:
+        async with access_grid(tmp_path / "grid", 3) as grid, grid.client("alice") as alice:
+            files = {"data": data}
+            jobs = [await alice.submit("show", ["data"], files=files) for _ in range(3)]
+            leader = next(one for one in grid.members if one.driver.raft.role is Role.LEADER)
+            await leader.stop()
+            jobs += [await alice.submit("show", ["data"], files=files) for _ in range(3)]
+            late = await alice.submit("show", ["data"], files=files, delay=3_600)
+            assert await alice.cancel(late.job_id) == 1
+            for job in jobs:
+                result = await job.result()
+                await result.aload()
+                assert result.stdout_bytes == SECRET
+
+    (tmp_path / "grid").mkdir()
     run(story())

@@ -16,6 +16,7 @@ from rollq.base.ids import NIL_ID
 from rollq.base.jobs import BlobRef, BulkItem, JobOptions, JobSecret
 from rollq.base.staged import StagedGroup
 from rollq.grid import commands as c
+from rollq.grid.access_commands import PutAccount
 from rollq.roles.access import RefusedError
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.leader.admin import VERBS
@@ -80,7 +81,22 @@ def test_nothing_is_ever_renamed() -> None:
     """An old name grants nothing, because nothing changes its name."""
     said = [*VERBS, *VIEWS, *(row.name for row in ROWS)]
     words = {word for name in said for word in re.findall("[A-Z]?[a-z]+", name)}
-    assert not words & {"rename", "Rename", "move", "Move", "chown", "give", "Give"}
+    assert not words & {"rename", "Rename", "move", "Move", "chown", "give", "Give", "restore"}
+
+
+def test_a_state_that_is_restored_has_the_owners_and_the_rules_that_it_had() -> None:
+    world = World()
+    account = Account("al", ("operator",), (deny("jobs.cancel", "client:bob/*"),))
+    world.grid.apply(PutAccount(account, may_lock_out=True))
+    world.table = world.grid.state.access
+    blobs = other(LinkRole.BLOBS, "al")._replace(account="nobody")
+    for _ in range(2):
+        assert world.judge(client("al"), m.Cancel(REQUEST, (MINE, HIS))).job_ids == (MINE,)
+        assert world.judge(blobs, b.BlobAsk(REQUEST, (HIS_BLOB.digest,))).digests == (NO_BLOB,)
+        assert world.judge(client("al"), m.Query(REQUEST, "job", HIS)).key == HIS
+        world.grid.reload()  # from a snapshot, as a member does that starts or was behind
+        assert world.table is not world.grid.state.access
+        world.table = world.grid.state.access
 
 
 @pytest.mark.parametrize("name", ["bob", "bob/1", "anna", "ANN/1", "*", "ann*", "ann//../bob", "x"])
