@@ -27,7 +27,7 @@ HIDES = "env -i setsid sleep 600 & sleep 600"
 FORKS = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 9 & done"
 
 
-def sandbox_in(directory: Path, setup: SandboxSetup) -> Sandbox:
+def sandbox_in(directory: Path, setup: SandboxSetup, *hidden: Path) -> Sandbox:
     """One whose jobs have the folder `jobs`, and do not see `state`."""
     state, jobs = directory / "state", directory / "jobs"
     for folder in (state, jobs / "1"):
@@ -35,7 +35,7 @@ def sandbox_in(directory: Path, setup: SandboxSetup) -> Sandbox:
     return Sandbox(
         setup,
         clean_environ(os.environ, INTERPRETER),
-        hidden=(state, jobs),
+        hidden=(state, jobs, *hidden),
         closed=(state,),
         run=(),
         through=(),

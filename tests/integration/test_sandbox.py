@@ -121,6 +121,18 @@ def test_a_job_works_in_its_layers(sandboxed: Sandboxed) -> None:
     assert "link" not in result.files
 
 
+def test_what_a_job_leaves_is_cleared_away(sandboxed: Sandboxed) -> None:
+    """Whosever it is, and whatever it leads to."""
+    job = sandboxed.client.submit("work", files={"in/a": b"input\n"})
+    where = Path(job.result(DEADLINE_S).stdout.splitlines()[-1])
+    assert where.is_relative_to((sandboxed.directory / "jobs").resolve())
+    deadline_s = time.monotonic() + DEADLINE_S
+    while os.path.lexists(where / "link") or os.path.lexists(where / "deep"):
+        assert time.monotonic() < deadline_s, "the directory was not cleared"
+        time.sleep(0.01)
+    assert Path("/etc/passwd").exists()
+
+
 def test_a_job_gains_no_rights(sandboxed: Sandboxed) -> None:
     _, stdout, _ = sandboxed.run("who")
     user, groups, new_privs, core = stdout.splitlines()

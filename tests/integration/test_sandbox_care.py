@@ -60,6 +60,13 @@ def test_a_worker_does_not_start_without_a_layer_that_is_required(tmp_path: Path
     assert "cgroup cannot be had here: switched off" in str(caught.value)
 
 
+def test_users_of_jobs_have_to_be_given(directory: Path) -> None:
+    sandbox = sandbox_in(directory, SandboxSetup(required=("user",)))
+    with pytest.raises(LocalError) as caught:
+        sandbox.open()
+    assert "--job-users" in str(caught.value)
+
+
 def test_a_coroutine_function_is_refused_where_layers_are_needed(tmp_path: Path) -> None:
     setup = SandboxSetup(required=("no-new-privs",))
 
@@ -96,6 +103,26 @@ def test_a_job_is_given_back_unstarted_if_a_layer_fails(tmp_path: Path) -> None:
             assert node.layers
 
     asyncio.run(story())
+
+
+def test_a_private_file_among_programs_is_not_read(directory: Path) -> None:
+    """By Landlock alone, and by mounts alone, although the folder may be read."""
+    private = directory / "key.pem"
+    private.write_text("private")
+    by_landlock = SandboxSetup(readable=(directory,))
+    by_mounts = SandboxSetup(required=("mount-ns",))
+    for setup in (by_landlock, by_mounts):
+        sandbox = sandbox_in(directory, setup, private)
+        children = ChildProcesses(ENVIRON, sandbox)
+        children.open()
+        try:
+            assert set(setup.needed()) <= set(sandbox.layers)
+            argv = [b"/bin/sh", b"-c", f'test -n "$(cat {private})"'.encode()]
+            pid = children.spawn(argv, (), b"/", (0, 1, 2), place=Place())
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            assert os.waitstatus_to_exitcode(children.reap(pid).status) == 1
+        finally:
+            children.close()
 
 
 def test_programs_that_are_listed_run_from_memory_in_layers(tmp_path: Path) -> None:

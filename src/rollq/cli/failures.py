@@ -25,6 +25,7 @@ _USAGE: Final = (
     ErrorCode.BAD_SETUP,
     ErrorCode.BAD_OPTIONS,
     ErrorCode.BAD_CREDENTIALS,
+    ErrorCode.NO_SANDBOX,
     ErrorCode.BAD_CERTIFICATE,
     ErrorCode.UNPROTECTED,
 )

@@ -24,6 +24,8 @@ from rollq.roles.worker.sandbox.cgroups import (
 )
 from rollq.roles.worker.sandbox.layers import SandboxSetup
 from rollq.roles.worker.sandbox.watch import Process, family_of
+from rollq.roles.worker.setup import NodeSetup
+from rollq.security.credentials import Credentials
 
 MIB = 1024**2
 V1_MOUNTS = "".join(
@@ -181,6 +183,23 @@ def test_what_is_hidden_is_left_out_of_what_is_seen(tmp_path: Path) -> None:
         f"{tmp_path}/other",
     ]
     assert sight.names == [f"{tmp_path}/app", f"{tmp_path}/app/state"]
+
+
+def test_programs_may_lie_in_what_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "state" / "bin").mkdir(parents=True)
+    hidden = [f"{tmp_path}/state"]
+    sight = paths.sight_of([], [], hidden, [f"{tmp_path}/state/bin"])
+    assert f"{tmp_path}/state/bin" in sight.run
+    sight = paths.sight_of([], [], hidden, [f"{tmp_path}/state"])
+    assert not [path for path in sight.run if path.startswith(str(tmp_path))]
+
+
+def test_private_files_of_the_credentials_are_hidden(tmp_path: Path) -> None:
+    for name, mode in (("key.pem", 0o600), ("cert.pem", 0o644), ("mytasks.py", 0o644)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    setup = NodeSetup(("h:1",), credentials=Credentials(str(tmp_path)))
+    assert setup.hidden() == [setup.state_dir, setup.jobs_dir, tmp_path / "key.pem"]
 
 
 def test_users_of_jobs_must_be_able_to_pass(tmp_path: Path) -> None:

@@ -60,10 +60,12 @@ class NodeSetup:
     sandbox: SandboxSetup = field(default_factory=SandboxSetup)  # what jobs cannot do
 
     def hidden(self) -> list[Path]:
-        """What a job must not see, but for a directory of its own."""
+        """What a job must not see, but for a directory of its own. Of the folder of credentials,
+        in which programs may lie too, the files that are for their owner alone."""
         secret = [self.vault] if self.vault is not None else []
         if self.credentials.directory:
-            secret.append(Path(self.credentials.directory))
+            files = Path(self.credentials.directory).iterdir()
+            secret += [one for one in files if one.is_file() and not one.stat().st_mode & 0o077]
         return [self.state_dir, self.jobs_dir, *secret]
 
     def open_execs(self) -> SealedExecs | None:

@@ -248,6 +248,8 @@ def cover(wanted: dict) -> None:  # type: ignore[type-arg]
         if os.path.isdir(path):
             mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, COVER_OPTIONS)
             covered.append(path)
+        elif os.path.isfile(path):
+            mount("/dev/null", path, None, MS_BIND)
     for path, fd in kept:
         os.makedirs(path, exist_ok=True)
         mount(f"/proc/self/fd/{fd}", path, None, MS_BIND)

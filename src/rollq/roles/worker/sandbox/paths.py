@@ -30,12 +30,21 @@ class Sight(NamedTuple):
     names: list[str]  # folders whose names may be seen, and no more
 
 
-def sight_of(run: Iterable[str], read: Iterable[str], hidden: Sequence[str]) -> Sight:
+def sight_of(
+    run: Sequence[str], read: Iterable[str], hidden: Sequence[str], programs: Sequence[str] = ()
+) -> Sight:
     """Without what is hidden: of a folder that leads there, the other entries are named. It may be
-    listed all the same: whoever looks for one of them does."""
+    listed all the same: whoever looks for one of them does. Folders of `programs` may lie in what
+    is hidden."""
     names: list[str] = []
+    inside = [
+        path
+        for path in programs
+        if any(is_below(path, one) and path != one for one in hidden)
+        and not any(is_below(one, path) for one in hidden)
+    ]
     return Sight(
-        _without([*RUN, *interpreter_paths(), *run], hidden, names),
+        [*_without([*RUN, *interpreter_paths(), *programs, *run], hidden, names), *inside],
         _without([*READ, *read], hidden, names),
         names,
     )

@@ -101,8 +101,8 @@ class Sandbox:
     Args:
         setup: What was asked for.
         environ: What the launcher may show to jobs, as NAME=value.
-        hidden: Folders that no job may see but for its own in there: the worker's state, and the
-            directories of all jobs.
+        hidden: Files, and folders that no job may see but for its own in there: the worker's state
+            and secrets, the directories of all jobs.
         closed: Folders that users of jobs may not enter.
         run: Folders of programs.
         through: What users of jobs must be able to reach.
@@ -223,8 +223,10 @@ class Sandbox:
             return dict.fromkeys(INHERITED ^ set(Layer), "not on this kind of processor")
         self._launcher = Launcher(self._environ)
         refusals: dict[Layer, str] = {}
-        if Layer.USER in wanted:
-            self._note(refusals, Layer.USER, {"user": (self._users or [1])[:1] * 2})
+        if Layer.USER in wanted and not self._users:
+            refusals[Layer.USER] = "no users were given for it (--job-users)"
+        elif Layer.USER in wanted:
+            self._note(refusals, Layer.USER, {"user": self._users[:1] * 2})
         if Layer.CAPABILITIES in wanted:
             self._note(refusals, Layer.CAPABILITIES, {"drop_capabilities": True})
         if Layer.LANDLOCK in wanted:
@@ -452,7 +454,7 @@ class Sandbox:
         key = tuple(reads)
         if key not in self._sights:  # two: of programs and of functions
             readable = map(os.path.realpath, setup.readable)
-            self._sights[key] = sight_of((*self._run, *reads), readable, self._hidden)
+            self._sights[key] = sight_of(key, readable, self._hidden, self._run)
         rules = self._sights[key]._asdict()
         return rules | {"abi": self._abi, "write": [*WRITE, *write]}
 
