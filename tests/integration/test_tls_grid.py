@@ -166,6 +166,20 @@ def test_blobs_from_worker_to_worker(secured: Secured, tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(story(), DEADLINE_S))
 
 
+def test_a_worker_without_a_certificate_serves_nobody_in_the_open(
+    secured: Secured, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        store = store_of(tmp_path, LARGE)
+        with_token = Credentials(secured.worker.directory, secured.worker.ca)
+        serving = Neighbours(with_token)
+        assert await serving.serve(store, (NOBODY,)) == ""
+        await serving.stop()
+        store.close()
+
+    asyncio.run(asyncio.wait_for(story(), DEADLINE_S))
+
+
 class Group:
     """Members in processes, each with TLS as it is told."""
 

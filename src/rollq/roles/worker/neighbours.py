@@ -66,7 +66,10 @@ class Neighbours:
 
     async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
         """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:
-        the address of this machine by which it reaches the members."""
+        the address of this machine by which it reaches the members. Where links speak TLS, a worker
+        without a certificate serves nobody: it could neither prove itself nor ask others to."""
+        if self._credentials.ca and self._credentials.certificate is None:
+            return ""
         loop = asyncio.get_running_loop()
         self._server = BlobServer(ReadOnly(store), _greet)
         self._server.start()
