@@ -76,11 +76,12 @@ def _search(name: str, inputs: int, seconds: int, directory: Path) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     corpus = directory / name
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(seeds_of(name)):
+    seeds = seeds_of(name)
+    for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
     options = [
         f"-runs={inputs}",
-        f"-max_len={INPUT_BYTES_MAX}",
+        f"-max_len={max(INPUT_BYTES_MAX, *map(len, seeds))}",
         f"-rss_limit_mb={RSS_MIB_MAX}",
         f"-max_total_time={seconds}",
         f"-artifact_prefix={directory}/{name}-",

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from rollq.base.access_rules import Account, Rule
-from rollq.grid.snapshot import encode_snapshot
+from rollq.grid.snapshot import VERSION, encode_snapshot
 from rollq.grid.state import GridState
 from rollq.raft.types import InstallSnapshot
 from rollq.store.archive import pack
@@ -30,6 +30,7 @@ from tests.unit.wire.golden_logins import LOGINS
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import META, SAMPLES
 
+GOLDEN: Final = Path(__file__).parents[1] / "replay" / "golden"
 CORPUS: Final = Path(__file__).parent / "corpus"
 
 
@@ -81,6 +82,12 @@ def _accounts() -> Sequence[bytes]:
     return [encode(Account("ann", ("client",), rules)), encode(Account("a"))]
 
 
+def _snapshots() -> Sequence[bytes]:
+    """Of the last version, with some of everything, and an empty one."""
+    golden = (path.read_bytes() for path in sorted(GOLDEN.glob("commands-v*.snapshot")))
+    return [encode_snapshot(GridState()), *(data for data in golden if data[0] == VERSION)]
+
+
 def _headers() -> Sequence[bytes]:
     return [encode_header(META), encode_header(META, 2, length=4096), encode_table([0], [5])]
 
@@ -95,7 +102,7 @@ MADE: Final[dict[str, Callable[[], Sequence[bytes]]]] = {
     "token": lambda: [TOKEN, b"rollq_a_b_" + b"0" * 40],
     "key_file": lambda: [KEY_FILE],
     "certificate_name": lambda: [b"rollq://prod/member/m1", b"rollq://a/admin/b.c-d_e"],
-    "snapshot": lambda: [encode_snapshot(GridState())],
+    "snapshot": _snapshots,
     "snapshot_file": _headers,
     "archive": _archives,
     "access": _accounts,

@@ -36,6 +36,7 @@ from rollq.wire.messages import LeaderHello
 from tests.fuzz.accounts import ACCOUNTS, GROUP, TOKEN
 
 LEN_BYTES: Final = 4  # of the length before a frame
+PIECES_MAX: Final = 32
 UNPACKED_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -43,7 +44,7 @@ def frame(data: bytes) -> None:
     """Frames come out the same however the bytes are cut; what is buffered is bounded."""
     whole, pieces = FrameDecoder(HELLO_BYTES_MAX), FrameDecoder(HELLO_BYTES_MAX)
     whole.feed(data)
-    step = data[0] % 64 + 1 if data else 1
+    step = max(data[0] % 64 + 1, len(data) // PIECES_MAX) if data else 1
     for at in range(0, len(data), step):
         pieces.feed(data[at : at + step])
         assert pieces.buffered_bytes <= FRAME_BYTES_MAX + LEN_BYTES
