@@ -32,6 +32,7 @@ _SESSION: Final = (
     *_allow((f"account:{OWN}",), A.ACCESS_READ),
     *_allow(("grid:*",), A.CLUSTER_READ, A.SETTINGS_READ),
     *_allow(("queue:*",), A.QUEUES_READ),
+    *_allow(("worker:*",), A.WORKERS_READ),
 )
 
 _ON_JOBS: Final = (

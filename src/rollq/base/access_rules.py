@@ -58,6 +58,11 @@ class Account(msgspec.Struct, array_like=True, frozen=True):
     is_disabled: bool = False
 
 
+def is_client_of(client_id: str, account: str) -> bool:
+    """Whether a client id is one of an account's, by its name. Without an account: always."""
+    return not account or client_id == account or client_id.startswith(f"{account}/")
+
+
 def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable[str]) -> bool:
     """Whether the rules let an account do an action on all of these resources.
 

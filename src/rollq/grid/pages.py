@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from rollq.base.access_rules import is_client_of
 from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.outcomes import inner_state, state_word
 from rollq.grid.state import GridState, JobRecord
@@ -79,14 +80,18 @@ def client_page(state: GridState, after: str, limit: int) -> list[ClientView]:
     return [view for each in ids if (view := client_view(state, each)) is not None]
 
 
-def array_page(state: GridState, after: JobId, limit: int) -> list[RawArrayView]:
+def array_page(state: GridState, after: JobId, limit: int, account: str = "") -> list[RawArrayView]:
     """Up to `limit` arrays whose ids come after this one, by id; also those that have ended."""
-    arrays = (each.array_id for each in state.arrays.values())
+    arrays = (
+        each.array_id
+        for each in state.arrays.values()
+        if is_client_of(each.client.client_id, account)
+    )
     ids = nsmallest(limit, (each for each in arrays if each > after))
     return [view for each in ids if (view := array_view(state, each)) is not None]
 
 
-def job_page(state: GridState, wanted: JobFilter, limit: int) -> JobPage:
+def job_page(state: GridState, wanted: JobFilter, limit: int, account: str = "") -> JobPage:
     """Up to `limit` of the jobs that fit, the one that was accepted last first or last."""
     jobs: list[RawJobView] = []
     place = wanted.after
@@ -95,26 +100,33 @@ def job_page(state: GridState, wanted: JobFilter, limit: int) -> JobPage:
             return JobPage(jobs, place)
         place = seq
         record = state.jobs[job_id]
-        if _fits(record, wanted):
+        if _fits(record, wanted) and is_client_of(record.client.client_id, account):
             jobs.append(_brief(state, record))
     return JobPage(jobs, 0)
 
 
-def id_page(state: GridState, wanted: IdFilter, limit: int) -> IdPage:
+def id_page(state: GridState, wanted: IdFilter, limit: int, account: str = "") -> IdPage:
     """Up to `limit` ids of jobs and arrays whose text begins with these digits and ends with those,
     arrays on the first page. Looks at so many jobs a page."""
     fits = _fitting(wanted)
     found: list[JobId] = []
     if not wanted.before:
-        found = [one.array_id for one in state.arrays.values() if fits(one.array_id)]
-        found += filter(fits, state.reserved)
+        found = [
+            one.array_id
+            for one in state.arrays.values()
+            if fits(one.array_id) and is_client_of(one.client.client_id, account)
+        ]
+        if not account:  # whose they are is known once they are jobs
+            found += filter(fits, state.reserved)
     place = 0
     jobs = state.job_index.before(wanted.before or state.last_seq + 1)
     for looked_at, (seq, job_id) in enumerate(jobs):
         if looked_at == IDS_LOOKED_AT_MAX or len(found) >= limit:
             return IdPage(found[:limit], place)
         place = seq
-        if fits(job_id):
+        if fits(job_id) and (
+            not account or is_client_of(state.jobs[job_id].client.client_id, account)
+        ):
             found.append(job_id)
     return IdPage(found[:limit], 0)
 

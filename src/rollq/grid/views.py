@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from rollq.base.access_rules import is_client_of
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.base.requests import Request, request_in
@@ -411,10 +412,15 @@ def worker_called(state: GridState, worker_id: WorkerId) -> str:
     return worker.name if worker is not None and worker.name else guid_to_text(worker_id)
 
 
-def dead_page(state: GridState, after: int, limit: int) -> DeadPage:
+def dead_page(state: GridState, after: int, limit: int, account: str = "") -> DeadPage:
     """Up to `limit` dead jobs from a place on; begin with 0, go on with the page's `after`."""
     jobs: list[RawJobView] = []
-    for seq, job_id in state.dead.page(after, limit):
-        jobs.append(_job_view(state, state.jobs[job_id]))
-        after = seq
+    while not jobs and (page := list(state.dead.page(after, limit))):
+        records = [state.jobs[job_id] for _, job_id in page]
+        jobs = [
+            _job_view(state, record)
+            for record in records
+            if is_client_of(record.client.client_id, account)
+        ]
+        after = page[-1][0]
     return DeadPage(jobs, after)

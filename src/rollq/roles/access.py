@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rollq.base.access import LinkRole, Principal
 from rollq.base.access_checks import ANONYMOUS
-from rollq.base.access_rules import Rule, decide
+from rollq.base.access_rules import Rule, concerns, decide, matches
 from rollq.base.access_table import AccessTable
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
@@ -140,8 +140,8 @@ class Decisions:
 
     def may(self, principal: Principal, action: str, resource: str) -> bool:
         """Whether a principal may do an action on a resource, `KIND:NAME`."""
-        if principal.account == ANONYMOUS:
-            return True  # proves nothing, where that is let in: all are asked to, but not yet told
+        if is_anonymous(principal):
+            return True
         table = self._table()
         if table.version != self._version:
             self._kept.clear()
@@ -155,6 +155,16 @@ class Decisions:
             self._kept[key] = decided
         return decided
 
+    def is_allowed_some(self, principal: Principal, action: str, resource: str) -> bool:
+        """Whether a rule allows an action on a resource, whatever another denies of it."""
+        account = principal.account
+        return any(
+            rule.effect == "allow"
+            and matches(rule.action, action)
+            and concerns(rule, account, resource)
+            for rule in _rules_for(self._table(), principal)
+        )
+
     def denied(self, principal: Principal, action: str, resource: str) -> StateError:
         """The answer to what no rule allows."""
         self.on_refused(principal, action, resource)
@@ -164,6 +174,11 @@ class Decisions:
             f"account {account!a} may not do {action} on {resource[:NAME_SHOWN]!a}",
             f"ask an admin: rollq access grant {account} {action} {resource[:NAME_SHOWN]}",
         )
+
+
+def is_anonymous(principal: Principal) -> bool:
+    """Whether it proves nothing, where that is let in: until all do, it may do everything."""
+    return principal.account == ANONYMOUS and not principal.method
 
 
 def _rules_for(table: AccessTable, principal: Principal) -> Sequence[Rule]:

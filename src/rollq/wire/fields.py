@@ -33,6 +33,7 @@ Digest: TypeAlias = Annotated[
 ]
 MemberId: TypeAlias = Annotated[ids.MemberId, Int(0, INT64_MAX)]
 ClientId: TypeAlias = Annotated[ids.ClientId, Text(most.CLIENT_ID_BYTES_MAX)]
+AccountName: TypeAlias = Annotated[str, Text(most.ACCOUNT_NAME_BYTES_MAX)]
 
 # --- numbers
 Number: TypeAlias = Annotated[int, Int(0, INT64_MAX)]

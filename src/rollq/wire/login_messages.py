@@ -15,8 +15,8 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from rollq.base import limits as most
-from rollq.wire.fields import GroupName, Keyword
-from rollq.wire.rules import Bytes, Text
+from rollq.wire.fields import AccountName, GroupName, Keyword
+from rollq.wire.rules import Bytes
 
 # How a login is proved. Others may come: whoever does not know one refuses the login.
 TOKEN: Final = "token"
@@ -25,7 +25,6 @@ CLUSTER: Final = "cluster"
 
 NONCE_BYTES: Final = 32
 
-AccountName: TypeAlias = Annotated[str, Text(most.ACCOUNT_NAME_BYTES_MAX)]
 Nonce: TypeAlias = Annotated[bytes, Bytes(NONCE_BYTES)]  # all of them, or empty
 Proof: TypeAlias = Annotated[bytes, Bytes(most.LOGIN_PROOF_BYTES_MAX)]
 

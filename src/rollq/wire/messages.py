@@ -21,6 +21,7 @@ from rollq.base.ids import NIL_ID
 from rollq.base.jobs import BulkItem, JobOptions
 from rollq.raft.types import Config, Member
 from rollq.wire.fields import (
+    AccountName,
     Address,
     BatchKey,
     Blobs,
@@ -179,6 +180,7 @@ class Query(ClientMessage, frozen=True, tag=37):
     what: Keyword
     key: Annotated[bytes, Bytes(most.QUERY_KEY_BYTES_MAX)] = b""
     limit: Annotated[int, Int(1, most.QUERY_ROWS_MAX)] = 100
+    account: AccountName = ""  # of lists of jobs: only those of its clients; empty: of all
 
 
 class Admin(ClientMessage, frozen=True, tag=39):

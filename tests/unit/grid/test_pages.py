@@ -5,7 +5,7 @@ import pytest
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
 from rollq.grid import pages
-from rollq.grid.commands import ForgetJobs, OpenClient, SubmitArray
+from rollq.grid.commands import ForgetJobs, OpenClient, SubmitArray, SubmitJob
 from rollq.grid.pages import (
     IdFilter,
     JobFilter,
@@ -168,3 +168,16 @@ def test_arrays_are_listed_by_id_also_before_a_task_has_started() -> None:
     assert [(one.array_id, one.waiting) for one in first] == [(each, 5) for each in known[:2]]
     assert [one.array_id for one in array_page(grid.state, known[1], 2)] == known[2:]
     assert array_page(grid.state, known[2], 2) == []
+
+
+def test_a_list_is_that_of_the_clients_of_an_account() -> None:
+    grid = Grid()
+    for name, client in (("a", "ann"), ("b", "ann/1"), ("c", "anna"), ("d", "bob/ann/1")):
+        grid.apply(SubmitJob(job_id(name), client, "q", "exe", b""))
+        grid.apply(SubmitArray(job_id(f"array {name}"), client, "q", "exe", b"", 5))
+    own = {job_id("a"), job_id("b")}
+    assert {job.job_id for job in job_page(grid.state, JobFilter(), 10, "ann").jobs} == own
+    arrays = {job_id("array a"), job_id("array b")}
+    assert {one.array_id for one in array_page(grid.state, b"", 10, "ann")} == arrays
+    assert set(id_page(grid.state, IdFilter(""), 10, "ann").ids) == own | arrays
+    assert len(id_page(grid.state, IdFilter(""), 10).ids) == 8

@@ -147,6 +147,18 @@ def test_dead_jobs_come_in_pages() -> None:
     assert dead_page(grid.state, page.after, 2).jobs == []
 
 
+def test_dead_jobs_of_one_account_come_past_many_of_others() -> None:
+    grid = Grid()
+    names = [f"other {n}" for n in range(5)]
+    grid.submit(*names, max_attempts=1)
+    grid.submit("own", client="zoe/1", max_attempts=1)
+    for name in (*names, "own"):
+        grid.kill(name)
+    page = dead_page(grid.state, 0, 2, "zoe")
+    assert [job.job_id for job in page.jobs] == [job_id("own")]
+    assert dead_page(grid.state, page.after, 2, "zoe").jobs == []
+
+
 def test_a_client_is_owed_every_end_until_it_confirms() -> None:
     grid = Grid()
     names = [f"j{number}" for number in range(5)]

@@ -261,12 +261,28 @@ def test_lists_of_jobs_are_those_of_the_clients_that_they_name() -> None:
         fields = {"state": "", "queue": "", "client_id": "", "exec_name": "", **wanted}
         return m.Query(REQUEST, "jobs", msgspec.msgpack.encode(list(fields.values())))
 
-    assert world.judge(ANN, jobs(client_id="ann/1")).what == "jobs"
-    for query in (jobs(), jobs(client_id="bob/1"), jobs(queue="q")):
-        assert world.error(ANN, query).code == ErrorCode.ACCESS_DENIED
-    for what in ("arrays", "dead", "clients", "workers", "history", "readers"):
+    assert world.judge(ANN, jobs(client_id="ann/1")).account == ""
+    assert world.error(ANN, jobs(client_id="bob/1")).code == ErrorCode.ACCESS_DENIED
+    for query in (jobs(), jobs(queue="q"), m.Query(REQUEST, "arrays"), m.Query(REQUEST, "dead")):
+        assert world.judge(ANN, query).account == "ann"
+        his = msgspec.structs.replace(query, account="bob")
+        assert world.judge(ANN, his).account == "ann"
+        assert world.judge(client("ops"), query).account == ""
+        assert world.error(client("none"), query).code == ErrorCode.ACCESS_DENIED
+    for what in ("clients", "history", "readers"):
         assert world.error(ANN, m.Query(REQUEST, what)).code == ErrorCode.ACCESS_DENIED
-    assert world.judge(client("ops"), jobs()).what == "jobs"
+
+
+def test_a_list_of_own_jobs_with_some_that_are_denied_is_refused() -> None:
+    denied = deny("jobs.read", "client:amy/7")
+    world = World(Account("amy", ("client",), (denied,)))
+    query = m.Query(REQUEST, "jobs", b"")
+    assert world.error(client("amy"), query).code == ErrorCode.ACCESS_DENIED
+
+
+def test_a_proved_account_of_the_name_anonymous_may_not_do_everything() -> None:
+    proved = client("anonymous")._replace(method="certificate")
+    assert World().error(proved, m.Query(REQUEST, "clients")).code == ErrorCode.ACCESS_DENIED
 
 
 def test_output_and_results_of_others_are_those_of_no_job() -> None:

@@ -13,11 +13,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rollq.base.access import Action, LinkRole, Principal
-from rollq.base.access_checks import ANONYMOUS
 from rollq.base.errors import RollqError
 from rollq.base.ids import NIL_ID
 from rollq.base.stamp import Jitter
-from rollq.roles.access import Decisions, RefusedError
+from rollq.roles.access import Decisions, RefusedError, is_anonymous
 from rollq.roles.blobs.failures import as_answer
 from rollq.roles.member.guard.names import FREE, Ask, asks_of_message
 from rollq.roles.member.guard.narrowed import NARROWED
@@ -100,7 +99,7 @@ class AccountGuard:
 def is_trusted(principal: Principal) -> bool:
     """Whether no rule is asked: one that proves nothing where that is let in, and members among
     each other, whose links are judged by the cluster key."""
-    if principal.account == ANONYMOUS or principal.role is LinkRole.MEMBER:
+    if is_anonymous(principal) or principal.role is LinkRole.MEMBER:
         return True
     is_member = principal.method == CLUSTER or principal.certificate_role == MEMBER
     return is_member and principal.role in AMONG_MEMBERS

@@ -27,9 +27,9 @@ from rollq.roles.member.guard.names import (
     asks_of_view,
     own_name,
 )
-from rollq.roles.member.guard.sight import NO_BLOB, Sight, missing, unknown_job
+from rollq.roles.member.guard.sight import ALL_CLIENTS, NO_BLOB, Sight, missing, unknown_job
 from rollq.roles.member.leader.admin import VERBS, RedriveArguments, decode_arguments
-from rollq.roles.member.leader.reads import VIEWS, decode_key
+from rollq.roles.member.leader.reads import JOB_LISTS, VIEWS, decode_key
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import BlobAsk, BlobDrop, BlobGet, BlobPut
 from rollq.wire.kept import BODY_MARK
@@ -81,17 +81,30 @@ def results(sight: Sight, principal: Principal, message: ResultsAsk) -> ResultsA
 
 
 def query(sight: Sight, principal: Principal, message: Query) -> Query:
-    """A view of all, or of what its key names; of a job that is not there, the view of none."""
+    """A view of all, or of what its key names; of a job that is not there, the view of none. A list
+    of all jobs is one of the account's own, for whoever is not allowed to see those of others."""
     view = VIEWS.get(message.what)
     if view is None:
         return message  # there is no such view, which the service says
     key = decode_key(view, message)
     resources = (view.resource, *view.also)
-    sight.authorize(principal, asks_of_view(sight.targets, view.action, resources, key))
+    asks = asks_of_view(sight.targets, view.action, resources, key)
+    lists_all = message.what in JOB_LISTS and any(ALL_CLIENTS in ask.names for ask in asks)
+    if lists_all and not sight.decisions.is_allowed_some(principal, view.action, ALL_CLIENTS):
+        message = replace(message, account=principal.account)
+        asks = [_of_own_clients(principal.account, ask) for ask in asks]
+    sight.authorize(principal, asks)
     names_job = view.resource.kind is K.JOB and view.resource.field
     if names_job and sight.hidden_jobs(principal, view.action, (key,)):
         return replace(message, key=NIL_ID)
     return message
+
+
+def _of_own_clients(account: str, ask: Ask) -> Ask:
+    """The same, of the clients of an account instead of all."""
+    own = f"{K.CLIENT}:{account}", f"{K.CLIENT}:{account}/{ANY}"
+    names = [own if name == ALL_CLIENTS else (name,) for name in ask.names]
+    return Ask(ask.action, list(chain.from_iterable(names)))
 
 
 def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:

@@ -120,7 +120,12 @@ class Reads:
     def _answer(self, query: Query) -> Answer | Error | Exception:
         view = VIEWS[query.what]
         sources = Sources(
-            self._replica, self._raft(), self._caches, self._reports, sessions=self._sessions
+            self._replica,
+            self._raft(),
+            self._caches,
+            self._reports,
+            sessions=self._sessions,
+            account=query.account,
         )
         try:
             value = _encode(view.read(sources, decode_key(view, query), query.limit))
@@ -144,6 +149,7 @@ class Sources(NamedTuple):
     caches: GroupCaches
     reports: Reports
     sessions: Sessions
+    account: str = ""  # whose jobs are listed; empty: those of all
 
     def worker(self, worker_id: WorkerId) -> views.RawWorkerView | None:
         """A worker, with what its session has told."""
@@ -305,26 +311,35 @@ ONE_WORKER = Resource(K.WORKER, "key")
 ONE_CACHE = Resource(K.CACHE, "key")
 GRID = Resource(K.GRID)
 
+# Those of which `Query.account` asks for a part.
+JOB_LISTS: Final = frozenset({"ids", "jobs", "arrays", "dead"})
+
 # A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
 # arrays, queues, clients, workers, caches, accounts, roles) or a number (dead, history).
 VIEWS: Final[dict[str, ViewRow]] = {
     "job": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
     "ids": ViewRow(
-        _id_filter, Action.JOBS_READ, JOBS, lambda o, key, n: pages.id_page(o.state, key, n)
+        _id_filter,
+        Action.JOBS_READ,
+        JOBS,
+        lambda o, key, n: pages.id_page(o.state, key, n, o.account),
     ),
     "jobs": ViewRow(
         *(_job_filter, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
-        lambda o, key, n: pages.job_page(o.state, key, n),
+        lambda o, key, n: pages.job_page(o.state, key, n, o.account),
         (Resource(K.QUEUE, "queue"),),
     ),
     "array": ViewRow(
         _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)
     ),
     "arrays": ViewRow(
-        _id, Action.JOBS_READ, JOBS, lambda o, key, n: pages.array_page(o.state, key, n)
+        _id, Action.JOBS_READ, JOBS, lambda o, key, n: pages.array_page(o.state, key, n, o.account)
     ),
     "dead": ViewRow(
-        _place, Action.JOBS_READ, JOBS, lambda o, key, n: views.dead_page(o.state, key, n)
+        _place,
+        Action.JOBS_READ,
+        JOBS,
+        lambda o, key, n: views.dead_page(o.state, key, n, o.account),
     ),
     "explain": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explain(key)),
     "queue": ViewRow(
