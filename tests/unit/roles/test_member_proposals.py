@@ -102,6 +102,8 @@ def value_of(kind: inspect.Type, *, large: bool) -> Any:
         return large
     if isinstance(kind, inspect.EnumType):
         return next(iter(kind.cls))
+    if isinstance(kind, inspect.LiteralType):
+        return kind.values[0]
     assert isinstance(kind, inspect.StrType | inspect.BytesType), kind
     filled = b"x" * (2_000 if large else 0)
     return filled.decode() if isinstance(kind, inspect.StrType) else filled
@@ -316,3 +318,25 @@ def test_no_request_makes_an_entry_that_fits_no_frame(monkeypatch: pytest.Monkey
     assert {answer.code for answer in group.say(1, *parts)} == {ErrorCode.BAD_OPTIONS}
     assert sum(sizes) > 10 * ENTRY_BYTES_MAX
     assert max(sizes) < FRAME_BYTES_MAX // 2
+
+
+def test_every_command_that_is_not_applied_is_told() -> None:
+    proposals = Proposals()
+    waits, asks, own = (commands.CancelJobs((bytes([n]) * 16,)) for n in (1, 2, 3))
+    proposals.add(waits)
+    proposals.ask(asks, SILENT)
+    proposals.add_own([own])
+    assert list(proposals.commands()) == [waits, asks, own]
+    batches = list(proposals.batches())
+    assert list(proposals.commands()) == []  # in the hands of whoever takes them
+    for index, batch in enumerate(batches, 1):
+        proposals.proposed(index, batch)
+    said: list[Any] = list(proposals.commands())
+    assert {job_id for command in said for job_id in command.job_ids} == {
+        *waits.job_ids,
+        *asks.job_ids,
+        *own.job_ids,
+    }
+    for index in range(1, len(batches) + 1):
+        proposals.settled(index)
+    assert list(proposals.commands()) == []
