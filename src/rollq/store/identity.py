@@ -71,6 +71,7 @@ class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
 
 
 NONCE_BITS: Final = 32
+KEYLESS_FIELDS: Final = IdentityHead.__struct_fields__.index("share")
 
 
 def life_of(boot: int, nonce: int) -> int:
@@ -92,8 +93,11 @@ _decoder = msgspec.msgpack.Decoder(IdentityHead)
 
 
 def encode_head(head: IdentityHead) -> bytes:
-    """The body of a HEAD or BASE record."""
-    return stuff(_encoder.encode(head))
+    """The body of a HEAD or BASE record. That of a disk without a key is as it was before there
+    were keys."""
+    fields = msgspec.structs.astuple(head)
+    has_key = head.share or head.key != NO_KEY
+    return stuff(_encoder.encode(fields if has_key else fields[:KEYLESS_FIELDS]))
 
 
 def decode_head(body: bytes) -> IdentityHead | None:
