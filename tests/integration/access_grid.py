@@ -18,6 +18,7 @@ from rollq.roles.worker.setup import NodeSetup
 from rollq.security.credentials import Credentials
 from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode
+from tests.integration.procs import until
 from tests.unit.security.kit import Cluster
 
 
@@ -79,6 +80,8 @@ async def access_grid(directory: Path, count: int = 1) -> AsyncIterator[AccessGr
     )
     try:
         await asyncio.gather(*(member.start() for member in members))
+        # Before one leads none knows whether it has all accounts.
+        await asyncio.to_thread(until, lambda: any(one.driver.leading for one in members))
         await worker.start()
         try:
             yield AccessGrid(",".join(addresses), cluster, members)
