@@ -90,7 +90,7 @@ def read_key(text: Secret) -> AccountKey:
     Raises:
         LocalError: BAD_CREDENTIALS.
     """
-    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.exceptions import InternalError, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -104,7 +104,7 @@ def read_key(text: Secret) -> AccountKey:
         )
     try:
         private = load_pem_private_key(pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):  # what is wrong may tell of the key
+    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):  # no word of the key
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise LocalError(
