@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -209,3 +210,13 @@ def test_the_library_says_what_is_wrong(client: BlockingClient) -> None:
     assert {one.source for one in decision.rulings} == {"", "client"}
     assert client.access.check("lib", "jobs.submit", "queue:y", "exec:calc").allowed
     assert "lib" in {view.name for view in client.access.accounts()}
+
+
+def test_the_example_of_the_page_does_what_it_says(
+    grid: Grid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "access.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code.replace("127.0.0.1:5000", grid.fleet.servers), {})
+    (wanted,) = re.findall(r"# prints (.*)", code)
+    assert capsys.readouterr().out == f"{wanted}\n"
