@@ -124,7 +124,7 @@ PEM = make_key("alice").reveal().partition(b"\n")[2]
         b"# account: alice\n" + _encrypted(),
         b"\x00\xff",
     ],
-    ids=range(10),  # the texts are new in every process, and its tests must have the same names
+    ids=range(11),  # the texts are new in every process, and its tests must have the same names
 )
 def test_what_is_no_key_file_is_refused_without_showing_it(text: bytes) -> None:
     with pytest.raises(LocalError) as caught:
