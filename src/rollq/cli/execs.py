@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.options import Json
 
 EPILOG = """\b
 Examples:
@@ -30,10 +31,11 @@ def digest(
         str,
         typer.Option(metavar="NAME", help="Name that jobs call it by.", show_default="its own"),
     ] = "",
+    as_json: Json = False,
 ) -> None:
     """Print a line for --exec-digests for each program: its name and SHA-256."""
     from rollq.base.names import is_exec_name
-    from rollq.cli.output import write_line
+    from rollq.cli.output import write_answer
     from rollq.security.exec_digests import digest_line
 
     if name and len(files) > 1:
@@ -45,26 +47,30 @@ def digest(
                 ErrorCode.BAD_OPTIONS, f"no job can call {called[:64]!r}", "give it a --name"
             )
         try:
-            write_line(digest_line(file, called))
+            line = digest_line(file, called)
         except OSError as error:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, f"{file}: {error.strerror or error}", "check the file"
             ) from None
+        document = {"name": called, "digest": line.removeprefix(f"{called} "), "file": str(file)}
+        write_answer(document, line, as_json=as_json)
 
 
 @app.command(epilog="Example: rollq exec key ./exec.key")
 def key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the new private key.")],
+    as_json: Json = False,
 ) -> None:
     """Make a key for `rollq exec sign`, in FILE and FILE.pub.
 
     Keep FILE away from the workers. They get FILE.pub: --exec-digests-key.
     """
-    from rollq.cli.output import write_line
+    from rollq.cli.output import write_answer
     from rollq.security.exec_digests import make_key
 
-    for made in make_key(file):
-        write_line(str(made))
+    private, public = map(str, make_key(file))
+    document = {"private": private, "public": public}
+    write_answer(document, f"{private}\n{public}", as_json=as_json)
 
 
 @app.command(epilog="Example: rollq exec sign digests --key ./exec.key")
@@ -73,9 +79,11 @@ def sign(
     private: Annotated[
         Path, typer.Option("--key", metavar="FILE", help="Private key, from `rollq exec key`.")
     ],
+    as_json: Json = False,
 ) -> None:
     """Sign a list of digests: writes FILE.sig, which goes beside the list."""
-    from rollq.cli.output import write_line
+    from rollq.cli.output import write_answer
     from rollq.security.exec_digests import sign_list
 
-    write_line(str(sign_list(file, private)))
+    signature = str(sign_list(file, private))
+    write_answer({"signature": signature}, signature, as_json=as_json)

@@ -110,8 +110,8 @@ def lose_hearing(cluster: Cluster) -> None:
 
 
 def _waits_longer(worker: SimWorker) -> list[JobId]:
-    """What a worker runs that will not leave a silent leader at once."""
-    return worker.running_jobs if worker.is_patient else []
+    """What a worker has, running or fetched ahead, that will not leave a silent leader at once."""
+    return worker.held_jobs if worker.is_patient else []
 
 
 def _wait(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:

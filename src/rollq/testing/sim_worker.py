@@ -83,9 +83,9 @@ class SimWorker(SimSession):
         return self.machine is not None and self.machine._session.is_patient
 
     @property
-    def running_jobs(self) -> list[JobId]:
-        """The jobs that it runs now."""
-        return [ref.job_id for ref in self._running]
+    def held_jobs(self) -> list[JobId]:
+        """The jobs that it has been given and whose results are not taken."""
+        return [] if self.machine is None else [ref.job_id for ref in self.machine.holding]
 
     # --- life and death
 
