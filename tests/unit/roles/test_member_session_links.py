@@ -7,8 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from rollq.base.access import LinkRole, Principal
 from rollq.roles.member.session_links import SessionLinks
 from rollq.wire.messages import Ping
+
+ANN = Principal(LinkRole.CLIENT, "ann", "here")
 
 
 class FakeLink:
@@ -53,7 +56,7 @@ class Links:
         self.hear(self.bob)  # session 2
 
     def hear(self, link: FakeLink) -> None:
-        self.links.hear(cast(Any, link), [Ping()], cast(Any, None))
+        self.links.hear(cast(Any, link), [Ping()], ANN)
 
 
 @pytest.fixture
