@@ -9,6 +9,7 @@ import typer
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.cli import access_credentials, access_roles
 from rollq.cli.access_credentials import Name
+from rollq.cli.access_roles import Action, Resource, rules_of
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
@@ -33,12 +34,6 @@ app = typer.Typer(
 )
 Roles = Annotated[
     list[str] | None, typer.Option("--role", metavar="ROLE", help="Name of a role; repeatable.")
-]
-Action = Annotated[
-    str, typer.Argument(metavar="ACTION", help="Pattern of actions, as in jobs.submit or jobs.*.")
-]
-Resource = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help="KIND:PATTERN, as in queue:render.*; or *.")
 ]
 
 
@@ -211,8 +206,8 @@ def grant(
 @app.command(epilog="Example: rollq access deny alice jobs.submit 'queue:prod.*'")
 def deny(
     account: Name,
-    action: Annotated[str, typer.Argument(metavar="ACTION", help="Pattern of actions.")],
-    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="KIND:PATTERN; or *.")],
+    action: Action,
+    resource: Resource,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
@@ -342,8 +337,6 @@ def _wanted(
     action: str, resource: str, role: list[str] | None, effects: tuple[str, ...]
 ) -> tuple[list[Rule], list[str]]:
     """The rules and the roles that a command names: one of the two."""
-    from rollq.cli.access_roles import rules_of
-
     if bool(action) is not bool(resource) or bool(action) is bool(role):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
