@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rollq.base.access import Principal
-from rollq.base.access_checks import ANONYMOUS
 from rollq.base.limits import OWED_AHEAD_BYTES_MAX
 from rollq.net.link import Link
 from rollq.roles.member.driver import Driver
@@ -39,7 +38,7 @@ class SessionLinks:
             self._last_number = number = self._last_number + 1
             self._numbers[link] = number
             self._links[number] = link
-            if principal.account not in ("", ANONYMOUS):
+            if principal.method:
                 self._accounts[number] = principal.account
         take = self._driver.session_message
         for message in messages:
