@@ -102,6 +102,7 @@ class Link(asyncio.Protocol):
         self._unwritten_bytes = 0  # passed to `write`, and not known to be with the system
         self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._arrived_s = 0.0  # when its socket came: from then on the hello is waited for
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
         self._was_heard = False  # at least one message was decoded
@@ -266,8 +267,8 @@ class Link(asyncio.Protocol):
         if self._reason:
             self._transport.abort()
         elif self.connection.side is Side.ACCEPTER:
-            self._hello_timer = self.loop.call_later(
-                self._limits.hello_ms_max / 1000, self._hello_overdue
+            self._hello_timer = self.loop.call_at(
+                self._arrived_s + self._limits.hello_ms_max / 1000, self._hello_overdue
             )
 
     def arrive(self, transport: asyncio.BaseTransport) -> None:
@@ -275,6 +276,7 @@ class Link(asyncio.Protocol):
         are too many like it."""
         if self.address:
             return
+        self._arrived_s = self.loop.time()
         name = transport.get_extra_info("peername")
         self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
         if self._half_open is not None:
