@@ -44,14 +44,23 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.reader": ANY_ROLE,
+    # What is shown to people and programs, whoever shows it: the command line, or pages.
+    "documents": (*CORE, "roles.client", "roles.member.status"),
+    # Metrics as text, and traces; what is counted is counted where it happens, by base.counters.
+    "observe": ("base",),
+    # Pages and HTTP: a client of the grid in a process of its own.
+    "web": (
+        *("base", "wire", "subjects", "grid", "security", "net"),
+        *("documents", "observe", "roles.client", "roles.reader", "roles.service", "leash"),
+    ),
     "spark": (
         *("base", "subjects", "wire.models", "grid.events", "history"),
         *("roles.client", "roles.reader", "tasks", "leash"),
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
-    "cli": (*SHELL, "roles", "spark", "leash"),
+    "cli": (*SHELL, "roles", "documents", "observe", "web", "spark", "leash"),
     "__main__": ("cli",),
-    "testing": (*SHELL, "roles", "spark", "cli"),
+    "testing": (*SHELL, "roles", "documents", "observe", "web", "spark", "cli"),
     "": ("base", "tasks", "roles.client", "roles.reader"),  # rollq/__init__.py: the public API
 }
 

@@ -47,9 +47,9 @@ def list_(
 
     With --json: one JSON object a line.
     """
-    from rollq.cli.documents import when
     from rollq.cli.grid import asked
     from rollq.cli.output import write_json, write_table
+    from rollq.documents.times import when
 
     documents = asked(servers, timeout, _accounts)
     if as_json:
@@ -82,9 +82,9 @@ def show(
 
     Exit code 4 if there is none.
     """
-    from rollq.cli.documents import when
     from rollq.cli.grid import asked
     from rollq.cli.output import write_fields, write_json
+    from rollq.documents.times import when
 
     document = asked(servers, timeout, lambda client: _account(client, account))
     if as_json:
@@ -347,13 +347,13 @@ def _wanted(
 
 
 async def _accounts(client: Client) -> list[dict[str, Any]]:
-    from rollq.cli.documents import account_document
+    from rollq.documents.access import account_document
 
     return [account_document(view) async for view in client.access.accounts()]
 
 
 async def _account(client: Client, name: str) -> dict[str, Any]:
-    from rollq.cli.documents import account_document
+    from rollq.documents.access import account_document
 
     view = await client.access.account(name)
     if view is None:

@@ -47,10 +47,10 @@ def token(
 
     A file named `token` in a directory of --credentials is used to log in.
     """
-    from rollq.cli.amounts import AGES_S, amount
-    from rollq.cli.documents import when
+    from rollq.base.amounts import AGES_S, amount
     from rollq.cli.grid import asked
     from rollq.cli.output import remark, write_json, write_line
+    from rollq.documents.times import when
     from rollq.security.authority import put_file
 
     lasts_s = amount(expires, AGES_S, "--expires") if expires else 0

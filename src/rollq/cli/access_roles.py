@@ -196,13 +196,13 @@ def rules_of(action: str, resource: str, effects: tuple[str, ...]) -> list[Rule]
 
 
 async def _roles(client: Client) -> list[dict[str, Any]]:
-    from rollq.cli.documents import role_document
+    from rollq.documents.access import role_document
 
     return [role_document(view) async for view in client.access.roles()]
 
 
 async def _role(client: Client, name: str) -> dict[str, Any]:
-    from rollq.cli.documents import role_document
+    from rollq.documents.access import role_document
 
     view = await client.access.role(name)
     if view is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from rollq.base.amounts import AGES_S, SIZES, amount, counted
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.cli.amounts import AGES_S, SIZES, amount, counted
 from rollq.cli.failures import EXIT_FOUND
 from rollq.cli.options import Json, Limit, StateDir
 
@@ -318,7 +318,7 @@ def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> StoredBlob:
 
 
 def _sums(blobs: LocalBlobs | FsspecBlobs) -> dict[str, Any]:
-    from rollq.cli.documents import when
+    from rollq.documents.times import when
 
     count = size = oldest_ms = newest_ms = 0
     for blob in blobs.digests():
@@ -341,7 +341,7 @@ def _sums(blobs: LocalBlobs | FsspecBlobs) -> dict[str, Any]:
 
 
 def _document(blob: StoredBlob) -> dict[str, Any]:
-    from rollq.cli.documents import when
+    from rollq.documents.times import when
 
     return {
         "digest": blob.digest.hex(),

@@ -58,7 +58,7 @@ def cancel(
     confirmed. Without ids it asks for confirmation; without a terminal, or with --json, it requires
     --yes. Exit code 1 if no job was cancelled, or an id is unknown; the known ones are cancelled.
     """
-    from rollq.cli.amounts import counted
+    from rollq.base.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
     from rollq.cli.ids import asked_of
     from rollq.cli.output import remark, write_answer
@@ -110,7 +110,7 @@ def _choose(
 
 def _cancel(chosen: Chosen, servers: str, timeout_s: float, *, asks: bool, as_json: bool) -> int:
     """End what was chosen, if that is confirmed; how many jobs that were."""
-    from rollq.cli.amounts import counted
+    from rollq.base.amounts import counted
     from rollq.cli.grid import asked
     from rollq.cli.output import remark
 

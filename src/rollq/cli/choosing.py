@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rollq.base.amounts import counted
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import DELAYED, RUNNING, WAITING
-from rollq.cli.amounts import counted
 from rollq.cli.grid import PAGE_ROWS, ask_pages
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView

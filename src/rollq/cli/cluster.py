@@ -114,9 +114,9 @@ def show_cluster(document: dict[str, Any]) -> None:
 
 
 def _run(main: Any, *, as_json: bool) -> None:
-    from rollq.cli.documents import cluster_document
     from rollq.cli.output import write_json
     from rollq.cli.service import run
+    from rollq.documents.grid import cluster_document
 
     document = cluster_document(run(main))
     if as_json:

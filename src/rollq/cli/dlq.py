@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError, StateError
-from rollq.cli.amounts import counted
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -53,10 +53,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List dead jobs, oldest first, and why they died."""
-    from rollq.cli.documents import ago, job_document
     from rollq.cli.ids import short_ids
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
+    from rollq.documents.jobs import job_document
+    from rollq.documents.times import ago
 
     found = [job_document(view) for view in run(_collect(servers, timeout, queue, limit))]
     if as_json:

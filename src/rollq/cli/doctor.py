@@ -46,7 +46,7 @@ def doctor(
 
     Read-only. Exit code 1 if there is a problem, 3 if no leader answers; 0 if there are only notes.
     """
-    from rollq.cli.amounts import counted
+    from rollq.base.amounts import counted
     from rollq.cli.output import alarming, write_json, write_line
     from rollq.cli.service import run
     from rollq.store.check import PROBLEM

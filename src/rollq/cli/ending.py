@@ -11,10 +11,10 @@ from typing import Any, Final
 from rollq.base.errors import RollqError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import CANCELLED, DEAD, ENDED, FAILED, OK
-from rollq.cli.documents import SHOWN_APART, array_document, result_document
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import unknown_job
 from rollq.cli.output import remark
+from rollq.documents.jobs import SHOWN_APART, array_document, result_document
 from rollq.grid.views import RawJobView
 from rollq.roles.client.client import Client
 from rollq.roles.client.results import Result, result_message

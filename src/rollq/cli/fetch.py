@@ -50,7 +50,7 @@ def fetch(
     Files are verified. An interrupted download resumes when repeated with the same --save. Prints
     the path of every file.
     """
-    from rollq.cli.amounts import counted
+    from rollq.base.amounts import counted
     from rollq.cli.ids import asked_of
     from rollq.cli.output import remark, write_json, write_line
 

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
+from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.base.names import COMMAND_LINE
-from rollq.cli.amounts import counted
 from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as

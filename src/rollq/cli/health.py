@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from rollq.base.amounts import counted
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
-from rollq.cli.amounts import counted
 from rollq.cli.credentials import given_credentials, own_expiry
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import ask, connected

@@ -35,9 +35,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show all hints: median, 95th and 99th percentile of run times, in ms."""
-    from rollq.cli.documents import HINT_COLUMNS
     from rollq.cli.grid import asked
     from rollq.cli.output import write_json, write_line, write_table
+    from rollq.documents.grid import HINT_COLUMNS
 
     document = asked(servers, timeout, _look)
     if as_json:
@@ -84,7 +84,7 @@ def clear(
 
 
 async def _look(client: Client) -> dict[str, Any]:
-    from rollq.cli.documents import hint_document
+    from rollq.documents.grid import hint_document
 
     return {
         "use_hints": (await client.settings()).use_hints,

@@ -120,8 +120,8 @@ def readers(
     History that a named reader has not read is kept despite --history-mb and --history-days. A
     reader not seen for seven days is released.
     """
-    from rollq.cli.documents import when
     from rollq.cli.output import write_answer, write_json, write_table
+    from rollq.documents.times import when
     from rollq.roles.reader.reader import Reader
 
     with Reader(servers, timeout_s=timeout, credentials=given_credentials()) as reader:
@@ -244,9 +244,10 @@ class _Shown:
 
     def write(self, line: bytes) -> None:
         """Show a row."""
-        from rollq.cli.documents import request_line, when
         from rollq.cli.ids import SHORT_DIGITS
         from rollq.cli.output import cut, write_line
+        from rollq.documents.jobs import request_line
+        from rollq.documents.times import when
 
         if self._as_json:
             write_line(line.decode())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rollq.cli.amounts import counted
+from rollq.base.amounts import counted
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -51,8 +51,8 @@ def job(
 
 
 async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
-    from rollq.cli.documents import array_document
     from rollq.cli.grid import unknown_job
+    from rollq.documents.jobs import array_document
 
     array = await client.array(job_id)
     if array is not None:
@@ -65,7 +65,7 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
 
 async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
     """One job with the name of its worker, if the grid still knows that."""
-    from rollq.cli.documents import job_document
+    from rollq.documents.jobs import job_document
     from rollq.grid.views import RawWorkerView
     from rollq.roles.client.answers import decode_known
 

@@ -54,11 +54,11 @@ def jobs(
     command accepts short ids. With --json: one JSON object per line, with full ids. Output of
     programs is shown by `rollq job` and `rollq logs`.
     """
-    from rollq.cli.documents import ago
     from rollq.cli.grid import queue_name
     from rollq.cli.ids import short_ids
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
+    from rollq.documents.times import ago
     from rollq.grid.pages import JobFilter
 
     word = state.value if state else ""
@@ -80,8 +80,8 @@ def jobs(
 async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list[dict[str, Any]]:
     import msgspec
 
-    from rollq.cli.documents import listed_document
     from rollq.cli.grid import ask_pages, connected
+    from rollq.documents.jobs import listed_document
     from rollq.grid.pages import JobPage
 
     found: list[dict[str, Any]] = []

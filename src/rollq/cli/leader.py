@@ -324,7 +324,7 @@ def _protected(setup: MemberSetup, host: str, *, unsafe_no_auth: bool) -> Member
 
 
 def _blobs(url: str, bytes_max: str, age: str) -> BlobsSetup:
-    from rollq.cli.amounts import AGES_S, SIZES, amount
+    from rollq.base.amounts import AGES_S, SIZES, amount
     from rollq.roles.member.setup import BlobsSetup
 
     setup = BlobsSetup(

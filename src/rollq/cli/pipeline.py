@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.amounts import counted
 from rollq.cli.options import (
     DEFAULT_MASTER,
     DEFAULT_SERVERS,
@@ -131,8 +131,8 @@ Examples:
 )
 def status(tables: Tables = DEFAULT_TABLES, as_json: Json = False) -> None:
     """Show the last batch, and the size of each table."""
-    from rollq.cli.documents import when
     from rollq.cli.output import write_json, write_line, write_table
+    from rollq.documents.times import when
     from rollq.spark.pipeline.catalog import TABLES
     from rollq.spark.pipeline.manifest import Book
 
@@ -292,8 +292,8 @@ def tell_hints(
     The grid uses them for lease lengths and prefetching; `rollq hints` shows them and switches
     their use on or off.
     """
-    from rollq.cli.documents import HINT_COLUMNS, hint_document
     from rollq.cli.output import remark, write_json, write_table
+    from rollq.documents.grid import HINT_COLUMNS, hint_document
     from rollq.spark.pipeline.hints import hints_of
 
     found = hints_of(tables, group, runs)
@@ -322,7 +322,7 @@ def _feed(servers: str, path: str, group: str, *, fail_on_data_loss: bool) -> Fe
 
 def _pause_s(every: str, *, once: bool, hints: bool) -> float:
     """How long to wait between two looks; 0: there is one."""
-    from rollq.cli.amounts import AGES_S, amount
+    from rollq.base.amounts import AGES_S, amount
 
     if not every:
         return 0.0

@@ -85,8 +85,8 @@ def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: b
 
 
 async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:
-    from rollq.cli.documents import queue_document
     from rollq.cli.grid import ask, connected
+    from rollq.documents.grid import queue_document
     from rollq.grid.views import RawQueueView
 
     found: list[RawQueueView] = []

@@ -48,8 +48,8 @@ def report(
     The page is one file that needs nothing else and runs no script. It is made from the tables as
     the last `rollq pipeline run` left them.
     """
+    from rollq.base.amounts import AGES_S, amount
     from rollq.base.ids import guid_to_text
-    from rollq.cli.amounts import AGES_S, amount
     from rollq.cli.grid import job_ids
     from rollq.cli.output import write_answer
     from rollq.cli.spark import quiet_spark, suited_to

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rollq.cli.documents import result_document
 from rollq.cli.output import write_json, write_line
+from rollq.documents.jobs import result_document
 from rollq.roles.client.results import Result
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.amounts import SIZES, amount
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.amounts import SIZES, amount
 
 if TYPE_CHECKING:
     from rollq.roles.worker.sandbox.layers import SandboxSetup

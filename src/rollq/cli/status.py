@@ -54,8 +54,8 @@ def status(
 
 
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
-    from rollq.cli import documents
     from rollq.cli.grid import ask, connected
+    from rollq.documents import grid as documents
     from rollq.grid.views import CountsView, RawQueueView, RawWorkerView
     from rollq.roles.member.status import ClusterView
 

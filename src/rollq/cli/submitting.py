@@ -12,17 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rollq.base.amounts import counted
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.base.names import COMMAND_LINE_PREFIX
-from rollq.cli.amounts import counted
 from rollq.cli.credentials import given_credentials
-from rollq.cli.documents import result_document
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
+from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Counts
 from rollq.roles.client.naming import made_up_id

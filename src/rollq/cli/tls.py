@@ -239,7 +239,7 @@ def _certificates(path: Path) -> list[dict[str, Any]]:
 
 
 def _document(path: Path, facts: CertificateFacts) -> dict[str, Any]:
-    from rollq.cli.documents import when
+    from rollq.documents.times import when
 
     now_ms = int(_now().timestamp() * 1_000)
     identity = facts.identity

@@ -100,7 +100,7 @@ def _document(record: Dumped, *, with_entries: bool) -> dict[str, Any]:
 
 def _entry(entry: Entry) -> dict[str, Any]:
     from rollq.base.errors import LocalError
-    from rollq.cli.documents import when
+    from rollq.documents.times import when
     from rollq.grid.command_codec import decode_batch
     from rollq.raft.types import EntryKind
 

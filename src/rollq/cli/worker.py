@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.amounts import AGES_S, SIZES, amount
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli import sandboxing
-from rollq.cli.amounts import AGES_S, SIZES, amount
 from rollq.cli.credentials import given_credentials
 from rollq.cli.leader import Level, LogLevel
 from rollq.cli.options import EncryptedDisk, Json, UnsafeNoAuth

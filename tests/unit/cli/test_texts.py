@@ -15,13 +15,6 @@ import pytest
 
 from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
-from rollq.cli.documents import (
-    job_document,
-    listed_document,
-    queue_document,
-    result_document,
-    worker_document,
-)
 from rollq.cli.ids import digits_of, short_ids
 from rollq.cli.job import job_fields
 from rollq.cli.joblist import check_jobs, read_jobs
@@ -31,6 +24,8 @@ from rollq.cli.progress import progress_bar
 from rollq.cli.status import show_workers
 from rollq.cli.submitting import save_files
 from rollq.cli.waiting import follow
+from rollq.documents.grid import queue_document, worker_document
+from rollq.documents.jobs import job_document, listed_document, result_document
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import RawEndView, RawJobView, RawQueueView, RawWorkerView

@@ -1,33 +1,24 @@
-"""Views of the grid as documents: ids in text, names in snake case, results opened. The JSON that
-`--json` prints is a promise: fields may be added, none is removed or changes its meaning."""
+"""Jobs, their results, and arrays."""
 
 from __future__ import annotations
 
 import base64
 import shlex
-import time
 from typing import Any, Final
 
-import msgspec
-
-from rollq.base.hints import ExecHint
+from rollq.base.amounts import counted
 from rollq.base.ids import guid_to_text
 from rollq.base.job_secrets import asked_for
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
-from rollq.base.outcomes import STATES
 from rollq.base.requests import request_document
-from rollq.cli.amounts import counted
-from rollq.grid import views
-from rollq.grid.access import AccountView, RoleView
+from rollq.documents.times import when
 from rollq.grid.commands import NOBODY
-from rollq.grid.views import RawEndView, RawJobView, RawWorkerView
+from rollq.grid.views import RawEndView, RawJobView
 from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.views import ArrayView, QueueView, cause_word, signal_text, state_of
-from rollq.roles.member.status import ClusterView
+from rollq.roles.client.views import ArrayView, cause_word, signal_text, state_of
 from rollq.wire.output_messages import STREAMS
 
 SHOWN_APART: Final = ("stdout", "stderr", "stdout_base64", "stderr_base64", "data_base64")
-HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
 def job_document(view: RawJobView) -> dict[str, Any]:
@@ -154,100 +145,6 @@ def array_document(view: ArrayView) -> dict[str, Any]:
         "dead": view.dead,
         "cancelled": view.cancelled,
     }
-
-
-def queue_document(told: views.RawQueueView) -> dict[str, Any]:
-    """One queue, or the sum of all (without a name)."""
-    view = QueueView.of(told)
-    document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
-    return document | {word: getattr(view, word) for word in STATES}
-
-
-def worker_document(view: RawWorkerView) -> dict[str, Any]:
-    """One worker."""
-    return {
-        "id": guid_to_text(view.worker_id),
-        "name": view.name,
-        "slots": view.slots,
-        "running": len(view.held),
-        "cpu_capped": view.is_capped,
-        "layers": list(view.layers),
-        "patterns": list(view.patterns),
-        "jobs": [guid_to_text(job_id) for job_id in view.held],
-    }
-
-
-def cluster_document(view: ClusterView) -> dict[str, Any]:
-    """The group. Member ids are text: they do not fit a number of JavaScript."""
-    return {
-        "leader": view.leader,
-        "leader_id": str(view.leader_id),
-        "term": view.term,
-        "commit": view.commit,
-        "applied": view.applied,
-        "last_index": view.last_index,
-        "log_hash": view.log_hash.hex(),
-        "state_hash": view.state_hash.hex(),
-        "members": [
-            {
-                "id": str(member.member_id),
-                "address": member.address,
-                "role": member.role,
-                "match": member.match,
-                "lag": member.lag,
-                "active": member.active,
-                "state": member.state,
-                "clock_skew_ms": member.skew_ms,
-            }
-            for member in view.members
-        ],
-        "alarms": [
-            {"code": alarm.code, "text": alarm.text, "todo": alarm.todo} for alarm in view.alarms
-        ],
-    }
-
-
-def account_document(view: AccountView) -> dict[str, Any]:
-    """An account, without anything that could be used to log in."""
-    return {
-        "name": view.name,
-        "disabled": view.is_disabled,
-        "roles": list(view.roles),
-        "rules": [f"{rule.effect} {rule.action} {rule.resource}" for rule in view.rules],
-        "tokens": [{"id": token.id, "expires_ms": token.expires_ms} for token in view.tokens],
-        "keys": [key.hex() for key in view.public_keys],
-    }
-
-
-def role_document(view: RoleView) -> dict[str, Any]:
-    """A role."""
-    return {
-        "name": view.name,
-        "built_in": view.is_built_in,
-        "rules": [f"{rule.effect} {rule.action} {rule.resource}" for rule in view.rules],
-    }
-
-
-def when(stamp_ms: int) -> str:
-    """A stamp as people read it, in local time."""
-    if not stamp_ms:
-        return ""
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp_ms / 1000))
-    return f"{clock}.{stamp_ms % 1000:03d}"
-
-
-def ago(document: dict[str, Any]) -> str:
-    """How long ago a job changed, in one unit: 12s, 5m, 3h, 2d."""
-    seconds = max(0, int(time.time() - document["changed_ms"] / 1000))
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"
-
-
-def hint_document(hint: ExecHint) -> dict[str, Any]:
-    """How long the runs of a program took."""
-    return dict(zip(HINT_COLUMNS, msgspec.structs.astuple(hint), strict=True))
 
 
 def _options(options: JobOptions) -> dict[str, Any]:

@@ -1,0 +1,73 @@
+"""Queues, workers, the group and its hints."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rollq.base.hints import ExecHint
+from rollq.base.ids import guid_to_text
+from rollq.base.outcomes import STATES
+from rollq.grid import views
+from rollq.grid.views import RawWorkerView
+from rollq.roles.client.views import QueueView
+from rollq.roles.member.status import ClusterView
+
+HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
+
+
+def queue_document(told: views.RawQueueView) -> dict[str, Any]:
+    """One queue, or the sum of all (without a name)."""
+    view = QueueView.of(told)
+    document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
+    return document | {word: getattr(view, word) for word in STATES}
+
+
+def worker_document(view: RawWorkerView) -> dict[str, Any]:
+    """One worker."""
+    return {
+        "id": guid_to_text(view.worker_id),
+        "name": view.name,
+        "slots": view.slots,
+        "running": len(view.held),
+        "cpu_capped": view.is_capped,
+        "layers": list(view.layers),
+        "patterns": list(view.patterns),
+        "jobs": [guid_to_text(job_id) for job_id in view.held],
+    }
+
+
+def cluster_document(view: ClusterView) -> dict[str, Any]:
+    """The group. Member ids are text: they do not fit a number of JavaScript."""
+    return {
+        "leader": view.leader,
+        "leader_id": str(view.leader_id),
+        "term": view.term,
+        "commit": view.commit,
+        "applied": view.applied,
+        "last_index": view.last_index,
+        "log_hash": view.log_hash.hex(),
+        "state_hash": view.state_hash.hex(),
+        "members": [
+            {
+                "id": str(member.member_id),
+                "address": member.address,
+                "role": member.role,
+                "match": member.match,
+                "lag": member.lag,
+                "active": member.active,
+                "state": member.state,
+                "clock_skew_ms": member.skew_ms,
+            }
+            for member in view.members
+        ],
+        "alarms": [
+            {"code": alarm.code, "text": alarm.text, "todo": alarm.todo} for alarm in view.alarms
+        ],
+    }
+
+
+def hint_document(hint: ExecHint) -> dict[str, Any]:
+    """How long the runs of a program took."""
+    return dict(zip(HINT_COLUMNS, msgspec.structs.astuple(hint), strict=True))

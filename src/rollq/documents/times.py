@@ -1,0 +1,23 @@
+"""Times and ages as people read them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def when(stamp_ms: int) -> str:
+    """A stamp as people read it, in local time."""
+    if not stamp_ms:
+        return ""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(stamp_ms / 1000))
+    return f"{clock}.{stamp_ms % 1000:03d}"
+
+
+def ago(document: dict[str, Any]) -> str:
+    """How long ago a job changed, in one unit: 12s, 5m, 3h, 2d."""
+    seconds = max(0, int(time.time() - document["changed_ms"] / 1000))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
