@@ -1,7 +1,8 @@
 """What every package may use: values, names and bounds. Imports nothing of ours.
 
 - `errors`, `limits`: every error with its code, every bound with its reason.
-- `ids`, `digests`, `names`, `globs`, `environ`: identities, and what names from outside may be.
+- `ids`, `digests`, `names`, `globs`, `environ`, `amounts`: identities, and what names and amounts
+  from outside may be.
 - `jobs`, `job_secrets`, `staged`, `hints`, `requests`, `outcomes`, `sealed`: values that the wire,
   the log and users share; their formats may only grow.
 - `access`, `access_rules`, `access_roles`, `access_checks`, `access_table`: principals, actions and

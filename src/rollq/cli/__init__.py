@@ -5,9 +5,9 @@ has subcommands, and its line there. `docs/make_cli.py` then makes its page in `
 
 What commands share:
 
-- `options`, `credentials`, `config`, `amounts`, `pages`, `ids`: arguments and
+- `options`, `credentials`, `config`, `pages`, `ids`: arguments and
   options, their defaults, their help;
-- `output`, `documents`, `results`, `progress`, `failures`: what is printed, and exit codes;
+- `output`, `results`, `progress`, `failures`: what is printed, and exit codes;
 - `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
 - `service`, `logs`, `places`: processes that run until a signal;
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
