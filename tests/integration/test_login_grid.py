@@ -112,6 +112,28 @@ def test_whoever_proves_nothing_is_told_what_to_do(guarded: Guarded) -> None:
     assert "ROLLQ_CREDENTIALS" in error.hint
 
 
+def test_the_links_of_a_revoked_token_end(guarded: Guarded) -> None:
+    """A link of the same account by another token stays."""
+    address = guarded.member.address
+    with BlockingClient(address, credentials=guarded.right["root"]) as root:
+        text = root.access.new_token("ann")
+        credentials = Credentials(token=Secret(text.encode()))
+        with (
+            BlockingClient(address, timeout=DEADLINE_S, credentials=credentials) as client,
+            BlockingClient(address, credentials=guarded.right["a token"]) as other,
+        ):
+            assert client.submit("calc").cancel()
+            other.submit("calc").cancel()
+            account = root.access.account("ann")
+            assert account is not None
+            root.access.remove_token("ann", account.tokens[-1].id)
+            with pytest.raises(RollqError) as caught:
+                for _ in range(1_000):  # until the member has applied it: the next call or soon
+                    client.counts()
+            assert caught.value.code is ErrorCode.LOGIN_FAILED
+            assert other.submit("calc").cancel()
+
+
 def test_the_member_says_in_its_log_what_was_wrong(guarded: Guarded) -> None:
     refusal(guarded.member.address, guarded.wrong["an unknown account"])
     line = guarded.member.until_line("a login failed")

@@ -24,6 +24,7 @@ from rollq.roles.login import (
     LoginMachine,
     LoginSetup,
     identify,
+    is_withdrawn,
 )
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
@@ -33,6 +34,11 @@ from rollq.wire.messages import Error, HelloClient, HelloWorker
 
 log = logging.getLogger("rollq.door")
 
+WITHDRAWN: Final = RemoteError(
+    ErrorCode.LOGIN_FAILED,
+    "the token or key of this link was removed, or has expired",
+    "log in with another: `rollq access token` makes one",
+)
 FAILED_LINES: Final = 3  # of failed logins from one address, until they are counted
 
 
@@ -54,6 +60,7 @@ class _Entry(NamedTuple):
     may_say: frozenset[type]
     hello: Message
     hears_errors: bool
+    identity: Identity  # what its principal has proved
 
 
 class Door:
@@ -80,6 +87,8 @@ class Door:
         # From the first message of a login until the hello: how far it is, or what came of it.
         self._arriving: dict[Link, LoginMachine | Identity] = {}
         self._failed = Repeats(FAILED_LINES)
+        # No token by which a link is here ends before this time of the group; 0: none ever ends.
+        self.expires_ms = 0
 
     def messages(self, link: Link, messages: list[Message]) -> None:
         """Messages came on a link."""
@@ -113,6 +122,7 @@ class Door:
             entry = _renamed(entry, messages[0])
             self._entries[link] = entry
             self._arriving.pop(link, None)
+            self._note_expiry(entry.identity)
         entry.service.hear(link, messages, entry.principal)
 
     def go_on(self) -> None:
@@ -123,11 +133,17 @@ class Door:
             link.hand_over(messages)
 
     def judge_again(self) -> None:
-        """The rules have changed: end the links of those who may not be here any more."""
-        if self._guard is None:
+        """The accounts have changed, or a token has expired: end the links of those who may not be
+        here any more."""
+        if self._guard is None or self._logins is None:
             return
+        self.expires_ms = 0
         for link, entry in list(self._entries.items()):
-            self._judged(link, entry, [entry.hello], self._guard)
+            if is_withdrawn(self._logins, entry.identity):
+                self._refuse(link, entry.hello, WITHDRAWN)
+            else:
+                self._judged(link, entry, [entry.hello], self._guard)
+                self._note_expiry(entry.identity)
 
     def closed(self, link: Link, reason: str) -> None:
         """A link is gone."""
@@ -136,6 +152,10 @@ class Door:
         entry = self._entries.pop(link, None)
         if entry is not None:
             entry.service.closed(link, reason)
+
+    def _note_expiry(self, identity: Identity) -> None:
+        if identity.expires_ms:
+            self.expires_ms = min(self.expires_ms or identity.expires_ms, identity.expires_ms)
 
     def _log_in(self, link: Link, messages: list[Message]) -> list[Message]:
         """Hear what of the first messages of a link is a login; the rest."""
@@ -165,6 +185,7 @@ class Door:
                 f"a {principal.role} session is not served here, only {roles}",
                 "check the address",
             )
+        identity = NOBODY
         if self._logins is not None:
             arrived = self._arriving.get(link, NOBODY)
             if isinstance(arrived, LoginMachine):
@@ -176,8 +197,13 @@ class Door:
                 link.certificate,
                 legacy_address="" if _offers(hello) else link.address,
             )
-            principal = principal._replace(**identity._asdict())
-        return _Entry(principal, service, MAY_SAY[principal.role], hello, _hears_errors(hello))
+            principal = principal._replace(
+                account=identity.account,
+                method=identity.method,
+                certificate_role=identity.certificate_role,
+            )
+        may_say = MAY_SAY[principal.role]
+        return _Entry(principal, service, may_say, hello, _hears_errors(hello), identity)
 
     def _judged(
         self, link: Link, entry: _Entry, messages: list[Message], guard: Guard

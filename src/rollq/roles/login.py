@@ -19,7 +19,7 @@ from rollq.security.cluster_key import LoginSide, LoginTerms, is_proof, key_id_o
 from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
 from rollq.security.mode import Mode
-from rollq.security.signing import LoginSigned, is_signed
+from rollq.security.signing import LoginSigned, signing_key
 from rollq.security.tokens import find_token, parse_token
 from rollq.wire.login_messages import (
     CLUSTER,
@@ -52,11 +52,15 @@ class Identity(NamedTuple):
         account: Its account; empty: nobody asked.
         method: How: `certificate`, or the method of the login; empty: not at all.
         certificate_role: What the certificate says that its holder is, if that was how.
+        credential: Which token (its id) or key (its bytes) of the account was proved.
+        expires_ms: When that token ends, by the time of the group; 0: never.
     """
 
     account: str = ""
     method: str = ""
     certificate_role: str = ""
+    credential: str | bytes = ""
+    expires_ms: int = 0
 
 
 NOBODY: Final = Identity()
@@ -157,7 +161,7 @@ class LoginMachine:
             raise self._unknown(login.account, "a wrong token")
         if found.expires_ms and found.expires_ms <= setup.now_ms():
             raise LoginFailedError(login.account, f"the token {found.id!a} has expired")
-        return self._admit(account, TOKEN)
+        return self._admit(Identity(account.name, TOKEN, "", found.id, found.expires_ms), account)
 
     def _judge_key(self, login: Login, nonce: bytes, proof: bytes) -> Identity:
         setup = self._setup
@@ -166,10 +170,11 @@ class LoginMachine:
         account = setup.accounts().get(login.account)
         keys = () if account is None else account.public_keys
         signed = LoginSigned(login.account, setup.group, login.nonce, nonce)
-        if not is_signed(signed, proof, keys) or account is None:
+        key = signing_key(signed, proof, keys)
+        if key is None or account is None:
             reason = "a wrong signature" if keys else "no such account, or it has no key"
             raise self._unknown(login.account, reason)
-        return self._admit(account, KEY)
+        return self._admit(Identity(account.name, KEY, "", key), account)
 
     def _unknown(self, account: str, why: str) -> RemoteError:
         """What to raise for what is not known here, and may be known to others."""
@@ -205,10 +210,10 @@ class LoginMachine:
     def _terms(self, login: Login) -> LoginTerms:
         return LoginTerms(self._setup.group, self._setup.address, login.nonce, self._nonce)
 
-    def _admit(self, account: Account, method: str) -> Identity:
+    def _admit(self, identity: Identity, account: Account) -> Identity:
         if account.is_disabled:
             raise LoginFailedError(account.name, "the account is disabled")
-        return Identity(account.name, method)
+        return identity
 
 
 def identify(
@@ -263,6 +268,21 @@ def identify(
             "give the credentials of an account: --credentials DIR, or ROLLQ_CREDENTIALS",
         )
     return Identity(ANONYMOUS)
+
+
+def is_withdrawn(setup: LoginSetup, identity: Identity) -> bool:
+    """Whether the token or key by which a link was let in is not its account's any more, or has
+    expired. Whether the account itself may go on is a matter of rules."""
+    if identity.method not in (TOKEN, KEY):
+        return False
+    account = setup.accounts().get(identity.account)
+    if account is None:
+        return False
+    if identity.method == KEY:
+        return identity.credential not in account.public_keys
+    if identity.expires_ms and identity.expires_ms <= setup.now_ms():
+        return True
+    return all(token.id != identity.credential for token in account.tokens)
 
 
 def _certified(certificate: CertificateIdentity, accounts: Accounts) -> Identity:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -115,14 +115,12 @@ def read_key(text: Secret) -> AccountKey:
     return AccountKey(account, private)
 
 
-def is_signed(login: LoginSigned, signature: bytes, public_keys: Iterable[bytes]) -> bool:
-    """Whether one of an account's keys made the signature. Costs at least one check, also if there
-    is no key."""
+def signing_key(login: LoginSigned, signature: bytes, public_keys: Sequence[bytes]) -> bytes | None:
+    """Which of an account's keys made the signature. Checks all of them, and at least one also if
+    there is none."""
     data = login.to_bytes()
-    results = [_is_signed_by(key, signature, data) for key in public_keys]
-    if not results:
-        _is_signed_by(NO_KEY, signature, data)
-    return any(results)
+    found = [key for key in public_keys or (NO_KEY,) if _is_signed_by(key, signature, data)]
+    return found[0] if found else None
 
 
 def _is_signed_by(public_key: bytes, signature: bytes, data: bytes) -> bool:

@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.net.login import KeyLogin, TokenLogin, choose_login
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.secret import Secret
-from rollq.security.signing import LoginSigned, is_signed, make_key, read_key
+from rollq.security.signing import LoginSigned, make_key, read_key, signing_key
 from rollq.security.tokens import make_token
 from rollq.wire.login_messages import NONCE_BYTES, Login, LoginChallenge
 
@@ -63,15 +63,15 @@ def test_damaged_files_are_ours_to_mend() -> None:
         assert caught.value.code == ErrorCode.BAD_CREDENTIALS
 
 
-def test_the_group_that_is_signed_is_that_of_the_challenge() -> None:
+def test_the_group_that_signing_key_is_that_of_the_challenge() -> None:
     key = read_key(KEY)
     login = KeyLogin(key, NONCE)
     proof = login.prove(LoginChallenge(b"a" * NONCE_BYTES, group="g1")).proof
     signed = LoginSigned("bob", "g1", NONCE, b"a" * NONCE_BYTES)
-    assert is_signed(signed, proof, [key.public])
+    assert signing_key(signed, proof, [key.public]) == key.public
 
 
-def test_nothing_is_signed_without_a_nonce() -> None:
+def test_nothing_signing_key_without_a_nonce() -> None:
     with pytest.raises(RemoteError) as caught:
         KeyLogin(read_key(KEY), NONCE).prove(LoginChallenge(b"a" * 31, group="g1"))
     assert caught.value.code == ErrorCode.LOGIN_FAILED

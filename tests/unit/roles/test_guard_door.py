@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rollq.base.access import LinkRole
-from rollq.base.access_rules import Account, decide
+from rollq.base.access_rules import Account, TokenHash, decide
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import DECISIONS_KEPT_MAX, GIVEN_BLOBS_MAX
 from rollq.roles import access
@@ -116,7 +117,7 @@ def test_links_of_an_account_that_loses_its_rights_end(is_disabled: bool) -> Non
     ann.says(door, login("ann"), HELLO)
     bob.says(door, login("bob"), m.HelloClient("bob/1", 0, ("accepted",)))
     if is_disabled:
-        world.table.accounts["ann"] = Account("ann", ("client",), is_disabled=True)
+        world.table.accounts["ann"] = replace(world.table.accounts["ann"], is_disabled=True)
     else:
         del world.table.accounts["ann"]
     world.table.version += 1
@@ -124,6 +125,29 @@ def test_links_of_an_account_that_loses_its_rights_end(is_disabled: bool) -> Non
     assert "client.connect" in ann.closed
     assert not bob.closed
     assert not bob.sent
+
+
+def test_links_end_with_the_token_that_opened_them() -> None:
+    """Revoked, or expired while it is open; the links of another token of the account stay."""
+    world, room = World(), Room()
+    door = world.door(room)
+    (revoked,) = world.table.accounts["ann"].tokens
+    first, second, third = Line(), Line(), Line()
+    first.says(door, login("ann"), HELLO)
+    expiring = TokenHash("short", revoked.sha256, world.now_ms + 100)
+    world.table.accounts["ann"] = Account("ann", ("client",), tokens=(expiring,))
+    second.says(door, login("ann"), m.HelloClient("ann/2", 0, ("accepted",)))
+    third.says(door, login("bob"), m.HelloClient("bob/1", 0, ("accepted",)))
+    assert door.expires_ms == world.now_ms + 100
+    door.judge_again()
+    assert "was removed" in first.closed
+    assert first.sent[-1].code == ErrorCode.LOGIN_FAILED
+    assert not second.closed
+    door.closed(first, "over")  # type: ignore[arg-type]
+    world.now_ms += 100
+    door.judge_again()
+    assert "has expired" in second.closed
+    assert (third.closed, door.expires_ms) == ("", 0)
 
 
 def test_a_certificate_without_an_account_has_the_role_that_it_names() -> None:

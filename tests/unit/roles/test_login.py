@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from rollq.roles.login import (
     LoginMachine,
     LoginSetup,
     identify,
+    is_withdrawn,
 )
 from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.security.mode import Mode
@@ -45,6 +47,8 @@ ACCOUNTS = {
     "bob": Account("bob", tokens=(BOB_STORED,), public_keys=(BOB_KEY.public,), is_disabled=True),
 }
 NONCE = b"n" * NONCE_BYTES
+ALICE_BY_TOKEN = Identity("alice", "token", "", ALICE_STORED.id, NOW_MS + 1)
+ALICE_BY_KEY = Identity("alice", "key", "", ALICE_KEY.public)
 
 
 def setup(mode: Mode = Mode.REQUIRE) -> LoginSetup:
@@ -64,7 +68,7 @@ def by_token(account: str, token: bytes) -> Login:
 
 def test_a_token_proves_its_account_at_once() -> None:
     login = by_token("alice", ALICE_TOKEN.reveal())
-    assert LoginMachine(setup()).hear(login) == Identity("alice", "token")
+    assert LoginMachine(setup()).hear(login) == ALICE_BY_TOKEN
 
 
 def test_a_key_proves_its_account_by_a_challenge() -> None:
@@ -73,7 +77,7 @@ def test_a_key_proves_its_account_by_a_challenge() -> None:
     challenge = machine.hear(login.first)
     assert isinstance(challenge, LoginChallenge)
     assert (challenge.group, challenge.proof) == ("g1", b"")
-    assert machine.hear(login.prove(challenge)) == Identity("alice", "key")
+    assert machine.hear(login.prove(challenge)) == ALICE_BY_KEY
 
 
 def test_every_challenge_is_new() -> None:
@@ -141,7 +145,7 @@ def test_the_proof_of_one_link_is_worth_nothing_on_another() -> None:
     challenge = first.hear(login.first)
     assert isinstance(challenge, LoginChallenge)
     proof = login.prove(challenge)
-    assert first.hear(proof) == Identity("alice", "key")
+    assert first.hear(proof) == ALICE_BY_KEY
     second.hear(login.first)
     with pytest.raises(LoginFailedError):
         second.hear(proof)
@@ -168,7 +172,7 @@ def test_a_member_that_is_behind_refuses_nobody_for_good(name: str) -> None:
         machine.hear(WRONG[name][-1])
     assert caught.value.code == ErrorCode.NOT_READY
     login = by_token("alice", ALICE_TOKEN.reveal())
-    assert LoginMachine(behind).hear(login) == Identity("alice", "token")
+    assert LoginMachine(behind).hear(login) == ALICE_BY_TOKEN
 
 
 @pytest.mark.parametrize("said", [WRONG["an unknown account"], WRONG["no signature"]], ids=repr)
@@ -182,7 +186,6 @@ def test_where_nobody_asks_a_login_is_answered_and_proves_nothing(
 
 # --- who a link is when its hello comes
 
-ALICE = Identity("alice", "token")
 ROLES = [role for role in LinkRole if role is not LinkRole.MEMBER]
 
 
@@ -203,8 +206,8 @@ def test_a_link_that_proves_nothing_is_let_in_as_the_mode_says(role: LinkRole) -
 @pytest.mark.parametrize("mode", [Mode.ALLOW, Mode.REQUIRE])
 @pytest.mark.parametrize("role", ROLES)
 def test_a_login_counts_before_a_certificate(mode: Mode, role: LinkRole) -> None:
-    assert identify(setup(mode), role, ALICE, None) == ALICE
-    assert identify(setup(mode), role, ALICE, certificate("carol")) == ALICE
+    assert identify(setup(mode), role, ALICE_BY_TOKEN, None) == ALICE_BY_TOKEN
+    assert identify(setup(mode), role, ALICE_BY_TOKEN, certificate("carol")) == ALICE_BY_TOKEN
 
 
 @pytest.mark.parametrize("mode", [Mode.ALLOW, Mode.REQUIRE])
@@ -225,7 +228,7 @@ def test_where_nobody_asks_a_certificate_proves_nothing() -> None:
 def test_only_the_certificate_of_a_member_speaks_as_a_member(
     mode: Mode, role: CertificateRole
 ) -> None:
-    for logged_in in (NOBODY, ALICE):
+    for logged_in in (NOBODY, ALICE_BY_TOKEN):
         with pytest.raises(RemoteError) as caught:
             identify(setup(mode), LinkRole.MEMBER, logged_in, certificate("m1", role))
         assert caught.value.code == ErrorCode.ACCESS_DENIED
@@ -236,3 +239,15 @@ def test_only_the_certificate_of_a_member_speaks_as_a_member(
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_member_without_a_certificate_is_asked_for_its_key_elsewhere(mode: Mode) -> None:
     assert identify(setup(mode), LinkRole.MEMBER, NOBODY, None) == NOBODY
+
+
+def test_a_token_or_key_that_the_account_lost_is_withdrawn() -> None:
+    accounts = {"alice": ACCOUNTS["alice"]}
+    terms = replace(setup(), accounts=lambda: accounts)
+    held = (ALICE_BY_TOKEN, ALICE_BY_KEY, Identity("carol", "certificate", "client"), NOBODY)
+    assert not any(is_withdrawn(terms, one) for one in held)
+    accounts["alice"] = Account("alice", tokens=(OLD_STORED,), public_keys=(BOB_KEY.public,))
+    assert [is_withdrawn(terms, one) for one in held] == [True, True, False, False]
+    accounts["alice"] = ACCOUNTS["alice"]
+    later = replace(terms, now_ms=lambda: NOW_MS + 1)
+    assert [is_withdrawn(later, one) for one in held] == [True, False, False, False]

@@ -17,9 +17,9 @@ from rollq.security.signing import (
     PUBLIC_KEY_BYTES,
     SIGNATURE_BYTES,
     LoginSigned,
-    is_signed,
     make_key,
     read_key,
+    signing_key,
 )
 
 LOGIN = LoginSigned("alice", "g1", b"d" * 32, b"a" * 32)
@@ -31,11 +31,11 @@ def test_a_key_signs_a_login_and_its_public_half_tells() -> None:
     assert len(proof) == SIGNATURE_BYTES
     assert len(KEY.public) == PUBLIC_KEY_BYTES
     other = read_key(make_key("alice")).public
-    assert is_signed(LOGIN, proof, [KEY.public])
-    assert is_signed(LOGIN, proof, [other, KEY.public])
-    assert not is_signed(LOGIN, proof, [other])
-    assert not is_signed(LOGIN, proof, [])
-    assert not is_signed(LOGIN, proof, [b"short"])
+    assert signing_key(LOGIN, proof, [KEY.public]) == KEY.public
+    assert signing_key(LOGIN, proof, [other, KEY.public]) == KEY.public
+    assert signing_key(LOGIN, proof, [other]) is None
+    assert signing_key(LOGIN, proof, []) is None
+    assert signing_key(LOGIN, proof, [b"short"]) is None
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_a_key_signs_a_login_and_its_public_half_tells() -> None:
     ],
 )
 def test_a_signature_is_for_one_login(other: LoginSigned) -> None:
-    assert not is_signed(other, KEY.sign(LOGIN), [KEY.public])
+    assert signing_key(other, KEY.sign(LOGIN), [KEY.public]) is None
 
 
 @pytest.mark.parametrize("proof", [b"", b"x", bytes(SIGNATURE_BYTES), b"\xff" * 512])
 def test_garbage_is_no_signature(proof: bytes) -> None:
-    assert not is_signed(LOGIN, proof, [KEY.public])
-    assert not is_signed(LOGIN, proof, [])
+    assert signing_key(LOGIN, proof, [KEY.public]) is None
+    assert signing_key(LOGIN, proof, []) is None
 
 
-def test_what_is_signed_cannot_be_read_in_two_ways() -> None:
+def test_what_signing_key_cannot_be_read_in_two_ways() -> None:
     moved = LOGIN._replace(account="aliceg", group="1")
     assert moved.to_bytes() != LOGIN.to_bytes()
     assert LOGIN.to_bytes().startswith(CONTEXT)

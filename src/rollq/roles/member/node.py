@@ -302,7 +302,9 @@ class MemberNode:
         if self._door is None or self.setup.auth is Mode.OFF:
             return
         version = driver.state.access.version
-        if version != self._rules_version:
+        expires_ms = self._door.expires_ms
+        has_expired = expires_ms and expires_ms <= driver.time.now_ms()
+        if has_expired or version != self._rules_version:
             self._rules_version = version
             self._door.judge_again()
         if not driver.is_about_to_lead:
