@@ -27,6 +27,7 @@ BENCH_PY := $(BENCH_VENV)/bin/python
 BENCH_READY := $(BENCH_VENV)/.ready
 FUZZ_PY := $(FUZZ_VENV)/bin/python
 FUZZ_READY := $(FUZZ_VENV)/.ready
+BROWSER := $(VENV)/.browser
 
 PURE := base wire subjects raft grid policy
 comma := ,
@@ -55,7 +56,7 @@ types: $(READY)
 tidy: $(READY)
 	$(PY) -m pytest tests/tidy
 
-unit: $(READY) ## All tests but the house rules, those of Spark and the simulation.
+unit: $(READY) $(BROWSER) ## All tests but the house rules, those of Spark and the simulation.
 	$(PY) -m pytest -n $(JOBS) --ignore=tests/tidy --ignore=tests/spark
 
 spark-tests: $(READY) ## The tests of Spark: embedded, on a master and worker, and by Connect.
@@ -123,6 +124,14 @@ $(READY): pyproject.toml
 	    "rollq needs Python 3.11 or newer; say which: make PYTHON=python3.12 test")'
 	@test -x $(PY) || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The tests of the pages drive Chromium, which is a package of the system. Where it cannot be had
+# they skip, and say so.
+$(BROWSER): $(READY)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	    echo "installing chromium" && apt-get -qq update && apt-get -qq install -y chromium >/dev/null; } || \
+	    echo "no chromium here: the tests of the pages will be skipped (Debian: apt-get install chromium)"
 	@touch $@
 
 # The peers have an environment of their own: none of their libraries is among ours.
