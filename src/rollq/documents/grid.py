@@ -12,8 +12,9 @@ from rollq.base.outcomes import STATES
 from rollq.grid import views
 from rollq.grid.views import RawWorkerView
 from rollq.roles.client.views import QueueView
-from rollq.roles.member.status import ClusterView
+from rollq.roles.member.status import UNKNOWN, ClusterView
 
+NOT_KNOWN: Final = dict.fromkeys(("match", "lag", "active", "clock_skew_ms"))
 HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
@@ -25,12 +26,14 @@ def queue_document(told: views.RawQueueView) -> dict[str, Any]:
 
 
 def worker_document(view: RawWorkerView) -> dict[str, Any]:
-    """One worker."""
+    """One worker. Where `connected` is null, a member was asked that does not lead: it does not
+    know that, nor whether the CPU cap is met, nor the layers."""
     return {
         "id": guid_to_text(view.worker_id),
         "name": view.name,
         "slots": view.slots,
         "running": len(view.held),
+        "connected": view.connected,
         "cpu_capped": view.is_capped,
         "layers": list(view.layers),
         "patterns": list(view.patterns),
@@ -39,7 +42,8 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
 
 
 def cluster_document(view: ClusterView) -> dict[str, Any]:
-    """The group. Member ids are text: they do not fit a number of JavaScript."""
+    """The group. Member ids are text: they do not fit a number of JavaScript. What the member that
+    was asked does not know of others is null."""
     return {
         "leader": view.leader,
         "leader_id": str(view.leader_id),
@@ -60,6 +64,7 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
                 "state": member.state,
                 "clock_skew_ms": member.skew_ms,
             }
+            | (NOT_KNOWN if member.state == UNKNOWN else {})
             for member in view.members
         ],
         "alarms": [

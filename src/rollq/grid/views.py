@@ -168,6 +168,7 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     held: tuple[JobId, ...]
     is_capped: bool = False  # above its CPU cap: one job at a time; the leader alone knows
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in; the leader alone knows
+    connected: bool | None = None  # None: this member does not lead, so it does not know
 
 
 class DeadPage(msgspec.Struct, frozen=True):

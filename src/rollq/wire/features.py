@@ -21,6 +21,7 @@ TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the
 RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes back
 HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before Welcome
 RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
+VIEWS: Final = "views"  # on the link of a reader: Query is answered with Answer
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -38,6 +39,7 @@ FEATURES: Final = (
     RETURNS,
     HOLDINGS,
     RUNS,
+    VIEWS,
     *METHODS,
 )
 

@@ -208,7 +208,13 @@ ROWS: Final = (
     # Of the jobs that it names, those of the session's client are confirmed, and no others.
     Row(36, m.Confirm, FROM_CLIENT, Action.RESULTS_CONFIRM, SESSION, OURS),
     Row(
-        37, m.Query, FROM_CLIENT, Action.QUERY, (Resource(K.VIEW, "what"),), OURS, request_id=ASKED
+        37,
+        m.Query,
+        (*FROM_CLIENT, *READ_ASKED),
+        Action.QUERY,
+        (Resource(K.VIEW, "what"),),
+        OURS,
+        request_id=ASKED,
     ),
     Row(
         39,
@@ -322,7 +328,7 @@ ROWS: Final = (
     Row(5, m.Result, TO_CLIENT, Action.ANSWER, JOB),
     Row(51, u.RunAccepted, TO_CLIENT, Action.ANSWER, SESSION, WITH_RUNS),
     Row(55, u.ResultRun, TO_CLIENT, Action.ANSWER, JOBS, WITH_RUNS, check=u.check_columns),
-    Row(38, m.Answer, TO_CLIENT, Action.ANSWER, SESSION, OURS),
+    Row(38, m.Answer, (*TO_CLIENT, *READ_TOLD), Action.ANSWER, SESSION, OURS),
     Row(47, m.Pong, TO_EITHER, Action.ANSWER, SESSION, WITH_ALIVE),
     Row(2, m.AssignJob, TO_WORKER, Action.JOBS_ASSIGN, JOB),
     Row(52, u.AssignRun, TO_WORKER, Action.JOBS_ASSIGN, JOBS, WITH_RUNS, check=u.check_columns),

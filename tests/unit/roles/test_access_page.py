@@ -10,7 +10,7 @@ from rollq.base.access import ResourceKind as K
 from rollq.roles.access import MAY_SAY
 from rollq.roles.member.guard.names import FREE
 from rollq.roles.member.leader.admin import VERBS
-from rollq.roles.member.leader.reads import VIEWS
+from rollq.roles.member.queries import VIEWS
 from rollq.wire.messages import CachePut, HelloWorker
 from rollq.wire.reader_messages import PartAsk
 from rollq.wire.registry import ROWS

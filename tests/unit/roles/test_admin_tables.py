@@ -11,21 +11,21 @@ import pytest
 
 from rollq.base.access import Action
 from rollq.grid.pages import JobFilter
-from rollq.roles.member.leader import reads
+from rollq.roles.member import queries
 from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
-from rollq.roles.member.leader.reads import VIEWS, ViewRow
+from rollq.roles.member.queries import VIEWS, ViewRow
 from rollq.wire.messages import Query
 from rollq.wire.registry import ROWS
 from tests.unit.wire.samples import JOB
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
 KEYS: dict[Callable[[bytes], Any], str] = {
-    reads._no_key: "",
-    reads._id: "id",
-    reads._text: "name",
-    reads._place: "place",
-    reads._job_filter: "filter",
-    reads._id_filter: "filter",
+    queries._no_key: "",
+    queries._id: "id",
+    queries._text: "name",
+    queries._place: "place",
+    queries._job_filter: "filter",
+    queries._id_filter: "filter",
 }
 
 
@@ -55,6 +55,12 @@ def test_every_action_is_asked_for_somewhere() -> None:
     asked |= {one.action for row in ROWS for one in row.resources if one.action is not None}
     asked |= {verb.action for verb in VERBS.values()} | {view.action for view in VIEWS.values()}
     assert asked == set(Action)
+
+
+def test_the_page_says_which_views_the_leader_alone_can_answer() -> None:
+    (listed,) = re.findall(r"NOT_LEADER, are the views ([^.]*)\.", PAGE)
+    named = re.findall(r"`(\w+)`", listed)
+    assert named == [name for name, view in VIEWS.items() if view.of_leader]
 
 
 def test_the_page_lists_verbs_and_views() -> None:

@@ -20,7 +20,7 @@ from rollq.grid.access_commands import PutAccount
 from rollq.roles.access import RefusedError
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.leader.admin import VERBS
-from rollq.roles.member.leader.reads import VIEWS
+from rollq.roles.member.queries import VIEWS
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
 from rollq.wire import reader_messages as r

@@ -28,8 +28,8 @@ from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.guard.names import FREE
 from rollq.roles.member.leader.admin import VERBS
-from rollq.roles.member.leader.reads import VIEWS
 from rollq.roles.member.peers import UNPROVEN
+from rollq.roles.member.queries import VIEWS
 from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.wire import blob_messages as b
 from rollq.wire import messages as m
@@ -131,6 +131,7 @@ def cases() -> Iterator[Case]:
         key = msgspec.msgpack.encode(wanted_by) if wanted_by else KEYS[view.key.__name__]
         query = m.Query(JOB, name, key)
         yield Case(f"view {name}", LinkRole.CLIENT, query, frozenset({view.action}))
+        yield Case(f"view {name}, read", LinkRole.READER, query, frozenset({view.action}))
 
 
 CASES: Final = list(cases())

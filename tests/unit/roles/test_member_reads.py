@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from rollq.base.errors import ErrorCode
+from rollq.base.errors import ErrorCode, StateError
+from rollq.grid.pages import IdFilter
 from rollq.raft.types import AppendEntries, RaftHeartbeat, RaftHeartbeatResponse
+from rollq.roles.member.driver import Driver
 from rollq.roles.member.leader import reads
+from rollq.roles.member.queries import VIEWS
+from rollq.roles.member.status import UNKNOWN
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
 
@@ -130,3 +136,86 @@ def test_a_worker_is_shown_with_the_layers_that_its_jobs_run_in(group: Group) ->
     group.say(8, wire.Announce(("more",), layers=("rlimits",)))
     value = msgspec.msgpack.decode(group.say(CLIENT, query(2, "worker", worker(8)))[-1].value)
     assert value["layers"] == ["rlimits"]
+
+
+# --- by readers: at once, from any member
+
+
+def follower_of(group: Group) -> Driver:
+    return group.members[group.follower()]
+
+
+def read(driver: Driver, what: str, key: bytes = b"") -> Any:
+    answer = driver.leader_state.reads.answer_now(query(1, what, key), leads=driver.leading)
+    assert isinstance(answer, wire.Answer)
+    assert answer.index == driver.state.applied_index
+    return msgspec.msgpack.decode(answer.value)
+
+
+def test_a_follower_answers_from_what_it_has_applied(group: Group) -> None:
+    follower = follower_of(group)
+    group.run(10)
+    assert read(follower, "counts")["queued"] == 1
+    assert read(follower, "job", job(1))["state"] == "queued"
+    group.isolated[group.address_of(follower)] = None
+    group.say(CLIENT, submit(2))
+    assert read(group.leader, "counts")["queued"] == 2
+    assert read(follower, "counts")["queued"] == 1  # and its index says how old that is
+
+
+@pytest.mark.parametrize("what", [name for name, view in VIEWS.items() if view.of_leader])
+def test_what_the_leader_alone_knows_is_asked_of_it(group: Group, what: str) -> None:
+    group.run(10)
+    key = job(1) if what == "explain" else b"x"
+    read(group.leader, what, key)
+    with pytest.raises(StateError) as raised:
+        read(follower_of(group), what, key)
+    assert raised.value.code is ErrorCode.NOT_LEADER
+    assert raised.value.hint == f"ask {group.address_of(group.leader)}"
+
+
+@pytest.mark.parametrize("what", [name for name, view in VIEWS.items() if not view.of_leader])
+def test_every_other_view_is_answered_by_a_follower(group: Group, what: str) -> None:
+    group.run(10)
+    view = VIEWS[what]
+    filters = {"jobs": b"", "ids": msgspec.msgpack.encode(IdFilter("00"))}
+    key = filters.get(what, job(1) if view.key.__name__ == "_id" else b"\1")
+    assert read(follower_of(group), what, key) == read(group.leader, what, key) or what in (
+        "cluster",
+        "workers",
+    )
+
+
+def test_a_follower_knows_the_group_and_itself(group: Group) -> None:
+    group.run(10)
+    follower, leader = follower_of(group), group.leader
+    own, told = read(follower, "cluster"), read(leader, "cluster")
+    assert own["leader"] == told["leader"] == group.address_of(leader)
+    assert [one["role"] for one in own["members"]] == [one["role"] for one in told["members"]]
+    known = {one["address"]: one["state"] for one in own["members"]}
+    assert known.pop(group.address_of(follower)) == "replicate"
+    assert set(known.values()) == {UNKNOWN}
+    assert UNKNOWN not in {one["state"] for one in told["members"]}
+
+
+def test_only_the_leader_knows_who_is_connected(group: Group) -> None:
+    group.worker(7)
+    group.worker(8)
+    group.hang_up(8)
+    group.run(10)
+    assert [one["connected"] for one in read(group.leader, "workers")] == [True, False]
+    assert [one["connected"] for one in read(follower_of(group), "workers")] == [None, None]
+
+
+def test_without_a_leader_members_still_tell_what_they_know(group: Group) -> None:
+    group.run(10)
+    others = [one for one in group.members if one != group.address_of(group.leader)]
+    group.kill(group.address_of(group.leader))
+    group.isolated[others[0]] = None
+    group.run(200)
+    survivor = group.members[others[0]]
+    assert read(survivor, "counts")["queued"] == 1
+    assert read(survivor, "cluster")["leader"] == ""
+    with pytest.raises(StateError) as raised:
+        read(survivor, "explain", job(1))
+    assert raised.value.hint == "ask again when a leader is elected"

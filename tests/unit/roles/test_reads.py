@@ -12,8 +12,8 @@ from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import ClientView, RawWorkerView
 from rollq.history.schema import from_line
 from rollq.history.segments import Segments
+from rollq.roles.member import queries
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.leader import reads
 from rollq.roles.member.outputs import CloseSession, Mishap, ToSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.status import ClusterView
@@ -139,8 +139,8 @@ def test_a_bad_question_is_refused(member: Member, what: str, key: bytes, limit:
 def test_a_view_that_fails_ends_its_session_and_not_the_member(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = reads.VIEWS["counts"]._replace(read=lambda *_: 1 // 0)
-    monkeypatch.setitem(reads.VIEWS, "counts", failing)
+    failing = queries.VIEWS["counts"]._replace(read=lambda *_: 1 // 0)
+    monkeypatch.setitem(queries.VIEWS, "counts", failing)
     answer = member.ask("counts")
     assert isinstance(answer, wire.Error)
     assert (answer.code, answer.retryable) == (ErrorCode.BUG, False)
@@ -151,7 +151,7 @@ def test_a_view_that_fails_ends_its_session_and_not_the_member(
 def test_an_answer_that_fits_no_frame_is_refused(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reads, "ANSWER_BYTES_MAX", 10)
+    monkeypatch.setattr(queries, "ANSWER_BYTES_MAX", 10)
     answer = member.ask("jobs")
     assert isinstance(answer, wire.Error)
     assert (answer.code, answer.retryable) == (ErrorCode.ANSWER_TOO_LARGE, False)

@@ -7,7 +7,8 @@ Reading order:
 2. `driver`: one turn, in the only order that is safe. Pure, as is everything that it imports; the
    simulator runs it on a virtual disk, clock and network. `outputs`: what it hands out to be sent.
 3. `leader`: what exists on the elected leader alone; `leader.gateway` takes messages of sessions.
-4. `replica`, `history_log`, `read_points`: what follows from the applied log on every member.
+4. `replica`, `history_log`, `read_points`: what follows from the applied log on every member;
+   `queries`: what may be asked of it.
 5. `work`, `recovery`, `states`, `snapshot_schedule`, `snapshot_order`, `snapshot_runner`, `fork`:
    the disk, from the start of the process to snapshots beside the loop.
 6. `rollcall`, `keyring`, `peers`, `membership`, `reports`, `group_clock`: the other members;

@@ -1,17 +1,24 @@
-"""How the group stands, as its leader sees it: who belongs to it, and how far each one is."""
+"""How the group stands: who belongs to it, and how far each one is, which the leader knows of all
+and another member of itself alone."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from rollq.base.ids import MemberId
 from rollq.grid.state import GridState
 from rollq.raft.node import RaftNode
+from rollq.raft.progress import ProgressState, ProgressView
 from rollq.roles.member.reports import Alarm, Reports
+
+UNKNOWN: Final = "unknown"
 
 
 class MemberView(msgspec.Struct, frozen=True):
-    """One member. `match` is the last log index that it is known to hold, `lag` what it lacks."""
+    """One member. `match` is the last log index that it is known to hold, `lag` what it lacks.
+    Where `state` is UNKNOWN, nothing is known of these and of `active`: only the leader knows."""
 
     member_id: MemberId
     address: str
@@ -19,7 +26,7 @@ class MemberView(msgspec.Struct, frozen=True):
     match: int
     lag: int
     active: bool  # heard from lately
-    state: str  # probe, replicate, snapshot
+    state: str  # probe, replicate, snapshot, unknown
     skew_ms: int = 0  # how far its clock is ahead of the middle of the members'
 
 
@@ -39,29 +46,21 @@ class ClusterView(msgspec.Struct, frozen=True):
 
 
 def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterView:
-    """The group, read on the leader."""
+    """The group, as this member knows it."""
     config = raft.config
-    progress = raft.progress
+    progress = raft.progress  # of a leader alone
     skews_ms = reports.skews_ms(raft.member_id, config)
     members = []
     for learns, group in ((False, config.voters), (True, config.learners)):
         for member in group:
-            known = progress[member.id]
-            leads = member.id == raft.member_id
+            leads = member.id == raft.leader_id
+            role = "learner" if learns else "leader" if leads else "follower"
+            known = _progress(raft, member.id, progress.get(member.id))
             members.append(
-                MemberView(
-                    member.id,
-                    member.address,
-                    "learner" if learns else "leader" if leads else "follower",
-                    known.match,
-                    max(0, raft.commit - known.match),
-                    known.active,
-                    known.state.name.lower(),
-                    skews_ms.get(member.id, 0),
-                )
+                MemberView(member.id, member.address, role, *known, skews_ms.get(member.id, 0))
             )
     return ClusterView(
-        raft.member_id,
+        raft.leader_id,
         raft.leader_address,
         raft.term,
         raft.commit,
@@ -72,3 +71,16 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
         reports.alarms(raft.member_id, config),
         state.state_hash,
     )
+
+
+def _progress(
+    raft: RaftNode, member_id: MemberId, known: ProgressView | None
+) -> tuple[int, int, bool, str]:
+    """`match`, `lag`, `active` and `state` of a member, as far as this one knows them."""
+    if known is not None:
+        lag = max(0, raft.commit - known.match)
+        return known.match, lag, known.active, known.state.name.lower()
+    if member_id == raft.member_id:
+        lag = max(0, raft.commit - raft.last_index)
+        return raft.last_index, lag, True, ProgressState.REPLICATE.name.lower()
+    return 0, 0, False, UNKNOWN

@@ -29,7 +29,7 @@ from rollq.roles.member.guard.names import (
 )
 from rollq.roles.member.guard.sight import ALL_CLIENTS, NO_BLOB, Sight, missing, unknown_job
 from rollq.roles.member.leader.admin import VERBS, RedriveArguments, decode_arguments
-from rollq.roles.member.leader.reads import JOB_LISTS, VIEWS, decode_key
+from rollq.roles.member.queries import JOB_LISTS, VIEWS, decode_key
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import BlobAsk, BlobDrop, BlobGet, BlobPut
 from rollq.wire.kept import BODY_MARK

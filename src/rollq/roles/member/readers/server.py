@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from rollq.base.access import Principal
 from rollq.base.errors import ErrorCode
@@ -23,10 +24,13 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.tables.exports import Exports
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
+from rollq.wire.features import VIEWS
 from rollq.wire.messages import Error, Welcome
 from rollq.wire.reader_messages import HelloReader
 
 log = logging.getLogger("rollq.readers")
+
+FEATURES: Final = (VIEWS,)
 
 
 class ReaderServer:
@@ -64,7 +68,7 @@ class ReaderServer:
             link.send(refusal)
             link.close(refusal.message)
         else:
-            self._begin(link, principal)
+            self._begin(link, principal, hello)
 
     def closed(self, link: Link, reason: str) -> None:
         """A reader is gone; its thread ends when it notices."""
@@ -104,10 +108,11 @@ class ReaderServer:
             )
         return None
 
-    def _begin(self, link: Link, principal: Principal) -> None:
+    def _begin(self, link: Link, principal: Principal, hello: HelloReader) -> None:
         stream = self._streams[link] = ThreadStream(link, READER_SILENT_MS_MAX / 1000)
         session = ReaderSession(self._view, stream, HANDLERS)
-        welcome = Welcome(self._group, self._driver.raft.member_id)
+        features = tuple(one for one in FEATURES if one in hello.features)
+        welcome = Welcome(self._group, self._driver.raft.member_id, features)
         self._last_number += 1
 
         def serve() -> None:
