@@ -1,0 +1,56 @@
+// Begins: words, who looks, the frame, the stream, the page of this path.
+
+import { fill, h } from "./dom.js";
+import { openKeys } from "./keys.js";
+import { openLive, watchJob } from "./live.js";
+import { loadMe, me } from "./me.js";
+import { load } from "./pages.js";
+import { empty, errorNote, skeleton } from "./parts.js";
+import { go, openRouter, show } from "./router.js";
+import { drawShell, main, openShell } from "./shell.js";
+import { loadWords, t } from "./words.js";
+
+async function start() {
+  await loadWords();
+  let wrong = null;
+  try {
+    await loadMe();
+  } catch (error) {
+    wrong = error; // the page says so where it asks for something, and goes on
+  }
+  openShell(show);
+  openKeys();
+  openRouter(draw);
+  if (me() || wrong) openLive();
+  window.addEventListener("rollq:login", toLogin);
+  window.addEventListener("rollq:me", () => openLive());
+  if (!me() && !wrong) toLogin();
+}
+
+async function draw(page, place) {
+  drawShell(page);
+  const root = fill(main, h("div", { class: "page", dataset: { page: page?.name ?? "lost" } })).firstChild;
+  if (page?.name !== "job") watchJob("");
+  if (!page) {
+    fill(root, empty("search", t("lost.title"), t("lost.text"), h("a", { class: "button", href: "/" }, t("overview.title"))));
+    return;
+  }
+  fill(root, skeleton());
+  try {
+    const module = await load(page);
+    if (!place.signal.aborted) {
+      fill(root);
+      module.open(root, place);
+    }
+  } catch (error) {
+    if (!place.signal.aborted) fill(root, errorNote(error, show));
+  }
+}
+
+function toLogin() {
+  if (location.pathname === "/login") return;
+  const from = location.pathname + location.search;
+  go(from === "/" ? "/login" : `/login?${new URLSearchParams({ from })}`);
+}
+
+start();

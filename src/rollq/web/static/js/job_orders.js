@@ -1,0 +1,68 @@
+// What people order of jobs: cancel, redrive, run again with other arguments. Each asks first where it
+// cannot be taken back, and says what became of it.
+
+import { part, post } from "./api.js";
+import { confirm } from "./dialog.js";
+import { h } from "./dom.js";
+import { shortId } from "./format.js";
+import { field } from "./parts.js";
+import { go } from "./router.js";
+import { done, failed } from "./toasts.js";
+import { t } from "./words.js";
+import { argsOf, linesOf, pairsOf } from "./arguments.js";
+
+/** Cancel jobs, after a yes. */
+export async function cancelJobs(ids, then = () => {}) {
+  const yes = await confirm({ title: t("cancel.title", { n: ids.length }), text: t("cancel.text"), yes: t("order.cancel"), danger: true });
+  if (!yes) return;
+  await order(() => (ids.length === 1 ? post(`/jobs/${part(ids[0])}/cancel`) : post("/jobs/cancel", { ids })),
+    (answer) => t("cancel.done", { n: answer.count ?? ids.length }), then);
+}
+
+/** Redrive jobs that ended badly: the same ids, from the first attempt. */
+export async function redriveJobs(ids, then = () => {}) {
+  await order(() => (ids.length === 1 ? post(`/jobs/${part(ids[0])}/redrive`) : post("/jobs/redrive", { ids })),
+    (answer) => t("redrive.done", { n: answer.count ?? ids.length }), then);
+}
+
+/** Redrive one job with other arguments; it keeps its id. */
+export async function redriveEdited(job, then = () => {}) {
+  const said = await askArguments(job, t("redrive.title", { id: shortId(job.id) }), t("order.redrive"));
+  if (said) await order(() => post(`/jobs/${part(job.id)}/redrive`, said), () => t("redrive.done", { n: 1 }), then);
+}
+
+/** Run a job again with other arguments, as a new job. */
+export async function runAgain(job) {
+  const said = await askArguments(job, t("again.title"), t("order.again"));
+  if (said) await order(() => post(`/jobs/${part(job.id)}/again`, said), () => t("again.done"), (answer) => answer.id && go(`/jobs/${answer.id}`));
+}
+
+/** Do something, and say what became of it. */
+export async function order(act, words, then = () => {}) {
+  try {
+    const answer = await act();
+    done(words(answer));
+    await then(answer);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+async function askArguments(job, title, yes) {
+  const asked = job.request ?? {};
+  const isPayload = "payload_bytes" in asked;
+  const args = h("textarea", { rows: 5, spellcheck: "false", dataset: { testid: "args" } });
+  args.value = linesOf(asked.args ?? []);
+  const env = h("textarea", { rows: 3, spellcheck: "false", placeholder: "NAME=value", dataset: { testid: "env" } });
+  const body = h("div", { class: "form" },
+    isPayload ? h("p", {}, t("again.payload")) : [
+      field(t("field.args"), args, t("field.args.help")),
+      field(t("field.env"), env, (asked.env ?? []).length ? t("again.env", { names: asked.env.join(", ") }) : t("field.env.help")),
+    ],
+    asked.cut && h("p", { class: "muted" }, t("again.cut")));
+  if (!await confirm({ title, yes, body })) return null;
+  const said = {};
+  if (!isPayload && args.value !== linesOf(asked.args ?? [])) said.args = argsOf(args.value);
+  if (env.value.trim()) said.env = pairsOf(env.value);
+  return said;
+}

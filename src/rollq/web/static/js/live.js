@@ -1,0 +1,90 @@
+// What the server sends by itself. The stream is opened again whenever it ends, for as long as the
+// page is open, and everybody who listens is told when it is lost and when it is back.
+
+import { address } from "./api.js";
+
+const SILENCE_MS = 6_000; // an overview comes each second: this long without one is a lost link
+const RETRY_MS = [500, 1_000, 2_000, 4_000];
+const EVENTS = ["overview", "job", "gone", "back"];
+
+const target = new EventTarget();
+let source = null;
+let watched = "";
+let failures = 0;
+let heard = 0;
+let retry = 0;
+let opened = false;
+
+/** `live`, `leaderless` or `lost`; `opening` before anything is known. */
+export let linkState = "opening";
+
+/** The last overview that came, or null. */
+export let lastOverview = null;
+
+/** Begin; or begin again, for somebody else. */
+export function openLive() {
+  connect();
+  if (opened) return;
+  opened = true;
+  setInterval(() => {
+    if (source && heard && Date.now() - heard > SILENCE_MS) lose();
+  }, 1_000);
+}
+
+/** Listen to one kind of event until the signal ends it. */
+export function onLive(kind, listener, signal) {
+  target.addEventListener(kind, (event) => listener(event.detail), { signal });
+}
+
+/** Also send what happens to one job; an empty id ends that. */
+export function watchJob(id) {
+  if (id === watched) return;
+  watched = id;
+  if (opened) connect();
+}
+
+function connect() {
+  clearTimeout(retry);
+  source?.close();
+  source = new EventSource(address("/live", { job: watched }));
+  heard = Date.now();
+  source.onerror = () => lose();
+  for (const kind of EVENTS) source.addEventListener(kind, (event) => take(kind, event.data));
+}
+
+function take(kind, data) {
+  heard = Date.now();
+  failures = 0;
+  let said = {};
+  try {
+    said = data ? JSON.parse(data) : {};
+  } catch {
+    return; // not a document: the next one will be
+  }
+  if (kind === "gone") enter("leaderless");
+  else if (kind === "back" || linkState === "opening" || linkState === "lost") enter("live");
+  if (kind === "overview") lastOverview = said;
+  send(kind, said);
+}
+
+function lose() {
+  source?.close();
+  source = null;
+  const wait = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
+  failures += 1;
+  if (failures > 1) enter("lost"); // a stream that ends once is opened again without a word
+  clearTimeout(retry);
+  retry = setTimeout(connect, wait);
+}
+
+function enter(state) {
+  if (state === linkState) return;
+  const before = linkState;
+  linkState = state;
+  send("link", { state, before });
+  if (state === "live" && before !== "opening") send("again", {});
+}
+
+function send(kind, detail) {
+  target.dispatchEvent(new CustomEvent(kind, { detail }));
+}

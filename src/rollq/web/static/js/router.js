@@ -1,0 +1,78 @@
+// Real paths: each page has its own, back and forward work, and a link can be sent to somebody.
+
+import { PAGES } from "./pages.js";
+
+let leave = new AbortController();
+let draw = () => {};
+
+/**
+ * Begin.
+ * @param {(page: object, place: object) => void} drawing shows a page; its place has `params`, `query`
+ *   and a `signal` that ends when the page is left
+ */
+export function openRouter(drawing) {
+  draw = drawing;
+  window.addEventListener("popstate", () => show());
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (link.pathname.startsWith("/api/") || link.pathname.startsWith("/static/") || link.hash) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+  show();
+}
+
+/** Go to a path of the pages. */
+export function go(path) {
+  if (path !== location.pathname + location.search) history.pushState(null, "", path);
+  show();
+  window.scrollTo(0, 0);
+}
+
+/** Change the query of this page, without a new entry in the list of places and without drawing. */
+export function rewriteQuery(query) {
+  const text = queryOf(query);
+  history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
+}
+
+/** A query as text, without what is empty. */
+export function queryOf(query) {
+  return new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+}
+
+/** Draw the page of this place again. */
+export function show() {
+  leave.abort();
+  leave = new AbortController();
+  const query = Object.fromEntries(new URLSearchParams(location.search));
+  for (const page of PAGES) {
+    const params = match(page.path, location.pathname);
+    if (params) {
+      draw(page, { params, query, signal: leave.signal });
+      return;
+    }
+  }
+  draw(null, { params: {}, query, signal: leave.signal });
+}
+
+function match(pattern, path) {
+  const wanted = pattern.split("/").filter(Boolean);
+  const given = path.split("/").filter(Boolean);
+  if (wanted.length !== given.length) return null;
+  const params = {};
+  for (const [at, piece] of wanted.entries()) {
+    if (piece.startsWith(":")) params[piece.slice(1)] = decode(given[at]);
+    else if (piece !== given[at]) return null;
+  }
+  return params;
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // not an encoding: taken as it is
+  }
+}
