@@ -19,9 +19,14 @@ class FakeReading:
     """Answers every message but hello and span with what `script` gives; None in it hangs up."""
 
     def __init__(
-        self, script: Callable[[Message], Iterable[Message | None]], *, leads: bool = False
+        self,
+        script: Callable[[Message], Iterable[Message | None]],
+        *,
+        leads: bool = False,
+        features: tuple[str, ...] = (),
     ) -> None:
         self.leads = leads
+        self._features = features
         self.heard: list[Message] = []
         self._script = script
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -54,7 +59,7 @@ class FakeReading:
             for message in connection.receive_data(data):
                 self.heard.append(message)
                 if isinstance(message, HelloReader):
-                    peer.sendall(connection.send(Welcome("g", 1)))
+                    peer.sendall(connection.send(Welcome("g", 1, self._features)))
                     continue
                 if isinstance(message, SpanAsk):
                     told = SpanTold(message.request_id, 0, 9, self.leads)

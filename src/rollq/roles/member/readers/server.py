@@ -112,7 +112,9 @@ class ReaderServer:
         stream = self._streams[link] = ThreadStream(link, READER_SILENT_MS_MAX / 1000)
         session = ReaderSession(self._view, stream, HANDLERS)
         features = tuple(one for one in FEATURES if one in hello.features)
-        welcome = Welcome(self._group, self._driver.raft.member_id, features)
+        raft = self._driver.raft
+        members = tuple(member.address for member in raft.config.voters)
+        welcome = Welcome(self._group, raft.member_id, features, members=members)
         self._last_number += 1
 
         def serve() -> None:
