@@ -74,6 +74,7 @@ class Observer:
         self._line: _Line | None = None
         self._asked: dict[MessageId, _Asked] = {}  # at most PENDING_MAX
         self._task: asyncio.Task[None] | None = None
+        self._has_tried = asyncio.Event()
 
     @property
     def member(self) -> str:
@@ -81,9 +82,11 @@ class Observer:
         return "" if self._line is None else self._line.address
 
     async def start(self) -> None:
-        """Look for a member from now on. Twice is no error."""
+        """Look for a member from now on; returns when the first one that was dialed serves us, or
+        does not: then the others are tried. Twice is no error."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep())
+        await self._has_tried.wait()
 
     async def stop(self) -> None:
         """Hang up, and tell whoever still waits. Twice is no error."""
@@ -94,6 +97,7 @@ class Observer:
         line, self._line = self._line, None
         if line is not None:
             line.link.close("the observer stops")
+        self._has_tried.set()
         self._fail_all(DialError(ErrorCode.DISCONNECTED, "the observer was stopped"))
 
     async def query(
@@ -168,6 +172,7 @@ class Observer:
                 continue
             while line is not None:
                 self._line = line
+                self._has_tried.set()
                 address, wait_ms, line = await self._attend(line)
                 self._line = None
 
@@ -211,6 +216,7 @@ class Observer:
     def _failed(self, address: str, error: RollqError) -> tuple[str, int]:
         """Where to go on, and when."""
         self._trouble = f"{address}: {error.message}"
+        self._has_tried.set()
         refused = refusal_of(error)
         if refused is not None:
             self._refusals.noted(refused)
