@@ -11,6 +11,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Monotonic milliseconds: for timers. Never goes back, may start anywhere."""
 
+    def now_us(self) -> int:
+        """The same in microseconds: to measure how long something takes."""
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC: for stamps that people read. May jump."""
 

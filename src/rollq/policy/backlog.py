@@ -129,8 +129,19 @@ class Backlog:
     def queues(self) -> Iterator[QueueLanes]:
         """Every queue, pinned ones too."""
         yield from self._queues.values()
+        yield from self.pinned()
+
+    def pinned(self) -> Iterator[QueueLanes]:
+        """Those of named workers."""
         for by_queue in self._pinned.values():
             yield from by_queue.values()
+
+    def queues_named(self, names: Iterable[str]) -> Iterator[QueueLanes]:
+        """Those of these names, pinned ones apart."""
+        for name in names:
+            queue = self._queues.get(name)
+            if queue is not None:
+                yield queue
 
     def offer(self, queue: QueueLanes) -> None:
         """Put a queue that has something to give into the rings that it is missing from."""

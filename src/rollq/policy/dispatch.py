@@ -13,7 +13,7 @@ decision costs the same however many workers, queues, clients and jobs there are
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
@@ -34,7 +34,7 @@ from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import ANYTHING, DispatchSession, Pool, ProgramSet
 from rollq.policy.shares import Given, share_of
-from rollq.policy.waiting import unserved, why_waiting
+from rollq.policy.waiting import oldest, unserved, why_waiting
 
 _seq = attrgetter("seq")
 _likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
@@ -239,6 +239,20 @@ class Dispatcher:
         """What waits and no connected worker can run."""
         self._backlog.refresh()
         return unserved(self._state, self._backlog, count_max)
+
+    def oldest(self, queues: Collection[str]) -> dict[str, int]:
+        """By queue: since when the job or array waits that waits longest, if any does."""
+        return oldest(self._backlog, queues)
+
+    @property
+    def credits(self) -> int:
+        """How many more jobs all workers may be given."""
+        return sum([session.credit for session in self._sessions.values()])
+
+    @property
+    def parked_clients(self) -> int:
+        """How many clients wait because they are at their cap."""
+        return self._holds.parked_clients
 
     # --- helpers
 

@@ -97,6 +97,11 @@ class Holds:
         # Of these, clients that may have room again; looked at by the next `wake`.
         self._maybe_room: dict[ClientId, None] = {}
 
+    @property
+    def parked_clients(self) -> int:
+        """How many clients have something that waits for their cap alone."""
+        return len(self._parked)
+
     # --- asked for every job that has its turn
 
     def is_full(self, client: ClientRecord) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -161,6 +162,16 @@ class QueueLanes:
     def is_runnable(self) -> bool:
         """Whether it is worth asking this queue for a job."""
         return self.mask != 0 and not self.is_paused
+
+    def oldest_ms(self, clients_max: int) -> int | None:
+        """Since when the first waits of so many clients in each priority; None: nothing does."""
+        found = None
+        for level in filter(None, self.levels):
+            for lane in islice(level.lanes.values(), clients_max):
+                first = lane.first() if isinstance(lane, Lane) else lane
+                if first is not None and _waits(first):
+                    found = first.stamp_ms if found is None else min(found, first.stamp_ms)
+        return found
 
     def push(self, item: Item) -> None:
         """Something waits here from now on."""

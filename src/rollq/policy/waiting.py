@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain, islice
 from typing import Final
 
 from rollq.base.ids import JobId, guid_to_text
@@ -23,6 +25,8 @@ from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import SHIPPED, DispatchSession, program_of
 
 NAMES_MAX: Final = 5  # of workers, in a sentence
+CLIENTS_SEARCHED: Final = 100  # of each priority of a queue
+PINNED_SEARCHED: Final = 1_000
 
 
 def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId) -> str:
@@ -123,6 +127,18 @@ def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[Unserve
                 program = program.removeprefix(SHIPPED)
                 where = queue.name, queue.worker_name
                 found.append(UnservedView(*where, program, view.queued, _names(sessions)))
+    return found
+
+
+def oldest(backlog: Backlog, names: Collection[str]) -> dict[str, int]:
+    """By queue: since when the first of those waits that wait there. Of a queue of very many
+    clients, or with very many pinned jobs, some are not looked at."""
+    found: dict[str, int] = {}
+    for queue in chain(backlog.queues_named(names), islice(backlog.pinned(), PINNED_SEARCHED)):
+        for lanes in (queue, *queue.split.values()):
+            since_ms = lanes.oldest_ms(CLIENTS_SEARCHED)
+            if since_ms is not None and queue.name in names:
+                found[queue.name] = min(since_ms, found.get(queue.name, since_ms))
     return found
 
 

@@ -44,6 +44,7 @@ def campaign(state: RaftState) -> None:
     """Stand for election now, by way of a pre-vote if that is on; no effect if we may not."""
     if not _may_campaign(state):
         return
+    state.campaigns += 1
     if not state.options.pre_vote:
         _request_votes(state, transfer=False)
         return

@@ -334,6 +334,11 @@ class RaftNode:
         return self._state.transferee
 
     @property
+    def campaign_count(self) -> int:
+        """How often this member stood for election since it began."""
+        return self._state.campaigns
+
+    @property
     def progress(self) -> dict[MemberId, ProgressView]:
         """Leader: what it knows of every member, itself included, by ascending id."""
         state = self._state

@@ -154,6 +154,8 @@ class RaftState:
     persisted: HardState = field(default_factory=HardState)
     # Follower: a pre-vote that was not answered because of the leader's lease.
     asked: RequestVote | None = None
+    # How often this member stood for election in this life.
+    campaigns: int = 0
     # Candidate: who answered what.
     votes: dict[MemberId, bool] = field(default_factory=dict)
 

@@ -57,6 +57,11 @@ class VirtualClock:
         now_us = self._timeline.now_us
         return self._base_ms + (now_us + now_us * self._drift_ppm // PPM) // MS
 
+    def now_us(self) -> int:
+        """Monotonic microseconds."""
+        now_us = self._timeline.now_us
+        return self._base_ms * MS + now_us + now_us * self._drift_ppm // PPM
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as this node believes."""
         return EPOCH_MS + self.now_ms() - self._base_ms + self._wall_offset_ms

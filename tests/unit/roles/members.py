@@ -63,6 +63,10 @@ class Clock:
         """Monotonic milliseconds."""
         return self.ms
 
+    def now_us(self) -> int:
+        """The same in microseconds."""
+        return self.ms * 1_000
+
     def wall_ms(self) -> int:
         """The same, as if the world began with the test, unless somebody sets it."""
         return self.ms + self.wall_ahead_ms
@@ -78,6 +82,10 @@ class OtherClock:
     def now_ms(self) -> int:
         """As the group's."""
         return self._clock.now_ms()
+
+    def now_us(self) -> int:
+        """As the group's."""
+        return self._clock.now_us()
 
     def wall_ms(self) -> int:
         """As the group's, if it is right."""

@@ -163,11 +163,11 @@ def test_no_more_of_what_is_heavy_goes_into_the_log_before_it_is_applied() -> No
     for _ in range(64):
         proposals.ask(BULK, of(1))
     (bulk,) = proposals.batches()
-    proposals.proposed(1, bulk)
+    proposals.proposed(1, bulk, 0)
     proposals.ask(LONE, of(2))
     (lone,) = proposals.batches()
     assert kinds(lone) == [commands.SubmitJob]
-    proposals.proposed(2, lone)
+    proposals.proposed(2, lone, 0)
     assert list(proposals.batches()) == []
     proposals.settled(1)
     assert kinds(*proposals.batches()) == [commands.SubmitBulk]
@@ -201,7 +201,7 @@ def test_what_one_client_asks_for_keeps_its_order() -> None:
     said = []
     while len(proposals):
         for index, batch in enumerate(proposals.batches()):
-            proposals.proposed(index, batch)
+            proposals.proposed(index, batch, 0)
             said += kinds(batch)
             proposals.settled(index)
     assert said == [commands.SubmitJob, commands.SubmitBulk, commands.CancelJobs]
@@ -238,7 +238,7 @@ def test_only_the_session_of_which_much_waits_is_busy() -> None:
 def test_origins_are_found_by_the_index_of_their_entry() -> None:
     proposals = Proposals()
     origin = Origin(SILENT.settle, 3, job(1))
-    proposals.proposed(7, ProposalBatch([(SMALL, origin, 1)]))
+    proposals.proposed(7, ProposalBatch([(SMALL, origin, 1)]), 0)
     assert proposals.settled(6) is None
     assert proposals.settled(7) == [(SMALL, origin, 1)]
     assert proposals.settled(7) is None
@@ -247,7 +247,7 @@ def test_origins_are_found_by_the_index_of_their_entry() -> None:
 def test_nothing_is_left_when_leadership_is() -> None:
     proposals = Proposals()
     proposals.add(LARGE)
-    proposals.proposed(7, ProposalBatch([(SMALL, SILENT, 1)]))
+    proposals.proposed(7, ProposalBatch([(SMALL, SILENT, 1)]), 0)
     proposals.clear()
     assert list(proposals.batches()) == []
     assert proposals.settled(7) is None
@@ -330,7 +330,7 @@ def test_every_command_that_is_not_applied_is_told() -> None:
     batches = list(proposals.batches())
     assert list(proposals.commands()) == []  # in the hands of whoever takes them
     for index, batch in enumerate(batches, 1):
-        proposals.proposed(index, batch)
+        proposals.proposed(index, batch, 0)
     said: list[Any] = list(proposals.commands())
     assert {job_id for command in said for job_id in command.job_ids} == {
         *waits.job_ids,

@@ -31,6 +31,9 @@ class Clock:
     def now_ms(self) -> int:
         return 1_000
 
+    def now_us(self) -> int:
+        return 1_000_000
+
     def wall_ms(self) -> int:
         return 1_700_000_000_000
 

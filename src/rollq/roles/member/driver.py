@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import EARLY_MS_MAX, LEAP_MS_MIN, PEER_SILENT_MS, REPORT_TICKS
+from rollq.base.limits import EARLY_MS_MAX, PEER_SILENT_MS, REPORT_TICKS
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime
@@ -34,13 +34,16 @@ from rollq.raft.types import Entry, RaftMessage, Role
 from rollq.roles.member import membership
 from rollq.roles.member.early_messages import EarlyMessages
 from rollq.roles.member.group_clock import GroupClock
-from rollq.roles.member.leader.runs import in_runs
+from rollq.roles.member.leader.runs import outputs_in_runs
 from rollq.roles.member.leader.state import LeaderState
-from rollq.roles.member.outputs import Mishap, Output, Outputs, ToSession, Warn
+from rollq.roles.member.metrics.counted import MemberCounters
+from rollq.roles.member.metrics.families import families
+from rollq.roles.member.metrics.steps import RoundTrips, StepTimer
+from rollq.roles.member.outputs import Mishap, Output, Outputs
 from rollq.roles.member.peers import Peers
 from rollq.roles.member.read_points import ReadPoints
 from rollq.roles.member.recovery import recover, start_of_cluster
-from rollq.roles.member.reports import Reports, leap_to_ms
+from rollq.roles.member.reports import Reports
 from rollq.roles.member.rollcall import JoinPhase, older_copy
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
@@ -84,6 +87,8 @@ class Driver:
         self.raft = recovered.raft
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
+        self.counters = MemberCounters()
+        self._steps = StepTimer(clock, self.counters.step_us)
         self.reports = Reports(clock, is_unprotected=setup.is_unprotected)
         self._peers = Peers(
             recovered.roll,
@@ -93,6 +98,7 @@ class Driver:
             silent_ticks=PEER_SILENT_MS // setup.tick_ms,
             outputs=self._outputs,
             reports=self.reports,
+            round_trips=RoundTrips(clock, self.counters.round_trip_us),
         )
         self.time = GroupClock(clock, self.state.time_ms)
         self.roll = recovered.roll
@@ -105,6 +111,7 @@ class Driver:
             time=self.time,
             reports=self.reports,
             raft=lambda: self.raft,
+            metrics=lambda: families(self),
         )
         self._gateway = self.leader_state.gateway
         self.read_points = ReadPoints()
@@ -163,12 +170,7 @@ class Driver:
 
     def take_outputs(self) -> list[Output]:
         """What to send now; drained after every `begin` and `finish`."""
-        outputs = self._outputs.take()
-        takes_runs = self.leader_state.sessions.takes_runs
-        for place, output in enumerate(outputs):
-            if type(output) is ToSession and takes_runs(output.session):
-                outputs[place] = ToSession(output.session, in_runs(output.messages))
-        return outputs
+        return outputs_in_runs(self._outputs.take(), self.leader_state.sessions.takes_runs)
 
     # --- inputs
 
@@ -199,15 +201,9 @@ class Driver:
     def _mind_reports(self) -> None:
         """Warn of what is wrong with a member; move the group's time forward to what most members'
         clocks say, or slow it down."""
-        time_ms = self.time.now_ms()
-        wall_ms = self.reports.wall_ms(self.raft.member_id, self.raft.config)
-        to_ms = leap_to_ms(time_ms, wall_ms)
+        to_ms = self.reports.mind(self.raft, self.time, self._outputs)
         if to_ms is not None:
             self.leader_state.proposals.add(AdvanceTime(to_ms))
-        for alarm in self.reports.news(self.raft.member_id, self.raft.config):
-            name = ErrorCode(alarm.code).name.lower()
-            self._outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
-        self.time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
 
     def peer_message(
         self,
@@ -248,18 +244,10 @@ class Driver:
 
     def _consensus_message(self, address: str, message: RaftMessage, boot: int) -> None:
         sender = message.sender
-        voters = self.raft.config.voters
-        if [voter.id for voter in voters] == [self.raft.member_id] and not membership.find(
-            self.raft.config, sender
-        ):
-            raise RemoteError(
-                ErrorCode.BAD_PAYLOAD,
-                f"{type(message).__name__} of {sender}, which is not a member of this group",
-                "check the addresses of the members",
-            )
+        membership.check_sender(self.raft, message)
         if boot and self._peers.is_outdated(address, sender, boot, self.raft, self.replica):
             return
-        self._peers.speaks_from(sender, address)
+        self._peers.speaks_from(message, address)
         self.raft.step(message)
 
     def peer_lost(self, address: str) -> None:
@@ -305,8 +293,11 @@ class Driver:
         self._crash_point("turn_begun")
         self._follow_role()
         if self.leading:
+            self._steps.begin()
             self.leader_state.propose_own()
+            self._steps.over("decide")
             self._propose()
+            self._steps.over("propose")
         work = self._collect()
         self._crash_point("ready_taken")
         self._work = work
@@ -339,7 +330,9 @@ class Driver:
         self._snapshots.settle(self.raft)
         self._follow_role()
         if self.leading:
+            self._steps.begin()
             self.leader_state.reads.answer()
+            self._steps.over("answer")
 
     def begin_snapshot(self) -> SnapshotOrder | None:
         """Order a snapshot if one is due and none is under way. The caller has it written before
@@ -368,7 +361,7 @@ class Driver:
             except StateError:
                 proposals.put_back(batch)  # being transferred, or the window is full
                 return
-            proposals.proposed(index, batch)
+            proposals.proposed(index, batch, self._clock.now_us())
 
     def _collect(self) -> Work | None:
         """Everything that must go to disk now."""
@@ -436,6 +429,7 @@ class Driver:
 
     def _apply(self, committed: list[Entry]) -> None:
         """Apply those that were not applied `meanwhile`."""
+        self._steps.begin()
         for entry in committed:
             if entry.index > self.state.applied_index:
                 applied = self.replica.apply(entry)
@@ -445,10 +439,13 @@ class Driver:
                 elif applied.stamp_ms:  # else it is an entry of consensus, and tells no time
                     self.time.follow(self.state.time_ms)
                 self._applied_tick = self._ticks
+        if committed:
+            self._steps.over("apply")
 
     def _follow_role(self) -> None:
         """Begin or end leading as consensus says."""
         raft = self.raft
+        self.counters.follow_leader(raft.leader_id)
         if self._leading_term and (raft.role is not Role.LEADER or raft.term != self._leading_term):
             self._leading_term = 0
             self.leader_state.lose(raft.leader_address, raft.config)
@@ -463,6 +460,7 @@ class Driver:
             and raft.term_at(self.state.applied_index) == raft.term
         ):
             self._leading_term = raft.term
+            self.counters.led += 1
             self.time.lead(self.state.time_ms)
             self.reports.clear()
             self.leader_state.gain(raft.member_id)

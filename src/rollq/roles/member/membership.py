@@ -7,10 +7,10 @@ change that is refused now is asked for again at the next call.
 
 from __future__ import annotations
 
-from rollq.base.errors import StateError
+from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import MemberId
 from rollq.raft.node import RaftNode
-from rollq.raft.types import ChangeKind, Config, ConfigChange, Member, MemberChange
+from rollq.raft.types import ChangeKind, Config, ConfigChange, Member, MemberChange, RaftMessage
 
 
 def admit(raft: RaftNode, newcomer: Member) -> None:
@@ -43,6 +43,18 @@ def try_change(raft: RaftNode, change: ConfigChange) -> bool:
     except StateError:
         return False
     return True
+
+
+def check_sender(raft: RaftNode, message: RaftMessage) -> None:
+    """Raises RemoteError BAD_PAYLOAD, if this member is alone and the message is of a stranger."""
+    if [voter.id for voter in raft.config.voters] == [raft.member_id] and not find(
+        raft.config, message.sender
+    ):
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"{type(message).__name__} of {message.sender}, which is not a member of this group",
+            "check the addresses of the members",
+        )
 
 
 def find(config: Config, member_id: MemberId) -> Member | None:

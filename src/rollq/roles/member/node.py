@@ -468,6 +468,10 @@ class SystemClock:
         """Monotonic milliseconds."""
         return time.monotonic_ns() // 1_000_000
 
+    def now_us(self) -> int:
+        """Monotonic microseconds."""
+        return time.monotonic_ns() // 1_000
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000

@@ -30,12 +30,14 @@ from rollq.raft.types import (
     InstallSnapshot,
     Member,
     RaftHeartbeat,
+    RaftHeartbeatResponse,
     RaftMessage,
     RequestVote,
     SnapshotMeta,
 )
 from rollq.roles.member import membership
 from rollq.roles.member.keyring import KEYS, mark_of
+from rollq.roles.member.metrics.steps import RoundTrips
 from rollq.roles.member.outputs import ClosePeer, Outputs, ProvePeer, ToPeer
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
@@ -71,7 +73,9 @@ class Peers:
         outputs: Outputs,
         silent_ticks: int,
         reports: Reports,
+        round_trips: RoundTrips,
     ) -> None:
+        self._round_trips = round_trips
         self.roll = roll
         self.keys = roll.keys
         self.reports = reports  # of the others, while this member leads
@@ -216,9 +220,11 @@ class Peers:
         self._answer(BootNote(address, hello), {sender: heard}, raft, replica)
         return True
 
-    def speaks_from(self, sender: MemberId, address: str) -> None:
+    def speaks_from(self, message: RaftMessage, address: str) -> None:
         """Remember where a member can be answered, also one that no configuration names."""
-        self._addresses[sender] = address
+        self._addresses[message.sender] = address
+        if isinstance(message, RaftHeartbeatResponse):
+            self._round_trips.answered(message.sender)
 
     def noted(
         self, notes: list[BootNote], told: dict[MemberId, int], raft: RaftNode, replica: Replica
@@ -262,6 +268,8 @@ class Peers:
     def _say(self, address: str, message: RaftMessage | PeerMessage) -> None:
         if isinstance(message, ASKING):
             self._unanswered.setdefault(address, self._ticks)
+            if isinstance(message, RaftHeartbeat):
+                self._round_trips.sent(message.to)
         self._outputs.append(ToPeer(address, message))
 
     def _called(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from rollq.base.access import Action, Resource, ResourceKind
+from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, WorkerId
 from rollq.base.jobs import Status
@@ -95,6 +96,7 @@ class Sources(NamedTuple):
     reports: Reports
     sessions: Sessions
     leads: bool
+    metrics: Callable[[], list[Family]]
     account: str = ""  # whose jobs are listed; empty: those of all
 
     def worker(self, worker_id: WorkerId) -> views.RawWorkerView | None:
@@ -332,6 +334,7 @@ VIEWS: Final[dict[str, ViewRow]] = {
         *(_no_key, Action.CLUSTER_READ, GRID),
         lambda o, _, __: cluster_view(o.state, o.raft, o.reports),
     ),
+    "metrics": ViewRow(_no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: o.metrics()),
     "settings": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
     "hints": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
     "history": ViewRow(_place, Action.HISTORY_READ, GRID, _history),

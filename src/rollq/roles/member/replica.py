@@ -11,11 +11,19 @@ from rollq.grid.state_hash import hash_state
 from rollq.policy.dispatch import Dispatcher
 from rollq.raft.types import Entry, EntryKind
 from rollq.roles.member.history_log import HistoryLog
+from rollq.roles.member.metrics.jobs import JobCounters
 from rollq.roles.member.snapshot_order import SnapshotPace
 
 
 class Replica:
-    """One member's copy of the grid."""
+    """One member's copy of the grid.
+
+    Attributes:
+        state: As applied here.
+        history: What became true.
+        pace: Of snapshots.
+        counted: What became of jobs since this process began.
+    """
 
     def __init__(
         self,
@@ -42,6 +50,7 @@ class Replica:
         self._replay_to = replay_to
         # By log index: the hash of the state at every HASH_EVERY entries, the last few of them.
         self._hashes: dict[int, bytes] = {}
+        self.counted = JobCounters()
         self._dispatcher: Dispatcher | None = None
         if state.applied_index >= replay_to:
             self._dispatcher = Dispatcher(state, placement)
@@ -66,6 +75,8 @@ class Replica:
             hash_state(self.state, applied)
         if entry.index % HASH_EVERY == 0:
             self._note_hash()
+        if entry.index > self._replay_to:
+            self.counted.observe(applied.events)
         self.pace.applied(len(data) + self.history.add(applied), fact_count(applied.events))
         if self._dispatcher is not None:
             self._dispatcher.observe(applied.events)

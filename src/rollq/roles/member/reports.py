@@ -15,10 +15,19 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import MemberId
 from rollq.base.limits import CLOCK_SKEW_MS_MAX, LEAP_MS_MIN, REPORT_MS_MAX
 from rollq.base.stamp import Clock
+from rollq.raft.node import RaftNode
 from rollq.raft.types import Config
+from rollq.roles.member.group_clock import GroupClock
+from rollq.roles.member.outputs import Outputs, Warn
 from rollq.security.expiry import RENEW, expiry_warning
 from rollq.wire.messages import MemberReport
 
+ALARM_CODES: Final = (
+    ErrorCode.STATE_DIVERGED,
+    ErrorCode.CLOCK_SKEW,
+    ErrorCode.UNPROTECTED,
+    ErrorCode.CERTIFICATE_EXPIRES,
+)
 PROTECT: Final = "use --tls and --auth require with credentials made by `rollq init`"
 
 
@@ -114,6 +123,18 @@ class Reports:
     def _recent(self) -> dict[MemberId, Reported]:
         since_ms = self._clock.now_ms() - REPORT_MS_MAX
         return {one: said for one, said in self._heard.items() if said.heard_ms >= since_ms}
+
+    def mind(self, raft: RaftNode, time: GroupClock, outputs: Outputs) -> int | None:
+        """Warn of what is new, and slow the group's time down if it is ahead of what most members'
+        clocks say; where to move it forward, if it is behind."""
+        own, config = raft.member_id, raft.config
+        time_ms = time.now_ms()
+        wall_ms = self.wall_ms(own, config)
+        for alarm in self.news(own, config):
+            name = ErrorCode(alarm.code).name.lower()
+            outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
+        time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
+        return leap_to_ms(time_ms, wall_ms)
 
     # --- alarms
 

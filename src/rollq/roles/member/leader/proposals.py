@@ -61,13 +61,15 @@ class ProposalBatch(list[Proposal]):
 
     Attributes:
         heavy: The weight of the heavy commands in it.
+        proposed_us: When it was, by the clock that measures how long things take.
     """
 
-    __slots__ = ("heavy",)
+    __slots__ = ("heavy", "proposed_us")
 
     def __init__(self, proposals: Iterable[Proposal] = (), heavy: int = 0) -> None:
         super().__init__(proposals)
         self.heavy = heavy
+        self.proposed_us = 0
 
 
 class Proposals:
@@ -152,8 +154,9 @@ class Proposals:
         self._count += len(batch)
         self._bytes += sum([size_bytes for _, _, size_bytes in batch])
 
-    def proposed(self, index: int, batch: ProposalBatch) -> None:
-        """The batch is the entry at this index."""
+    def proposed(self, index: int, batch: ProposalBatch, now_us: int) -> None:
+        """The batch is the entry at this index, from now on."""
+        batch.proposed_us = now_us
         self._proposed[index] = batch
         self._ahead += batch.heavy
 

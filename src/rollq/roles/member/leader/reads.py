@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rollq.base.counters import Family
 from rollq.base.errors import DiskError, ErrorCode, StateError
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
@@ -33,6 +34,7 @@ class Reads:
         *,
         sessions: Sessions,
         raft: Callable[[], RaftNode],
+        metrics: Callable[[], list[Family]],
     ) -> None:
         self._replica = replica
         self._replies = replies
@@ -40,6 +42,7 @@ class Reads:
         self._caches = caches
         self._reports = reports
         self._raft = raft
+        self._metrics = metrics
         self._last_request = 0  # as consensus knows them; never reused
         # A query is in `_asked` until consensus names its index, then in `_waiting` until that is
         # applied; both together hold at most PENDING_READS_MAX.
@@ -94,6 +97,7 @@ class Reads:
             self._reports,
             sessions=self._sessions,
             leads=leads,
+            metrics=self._metrics,
             account=query.account,
         )
         return answer(sources, query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
@@ -26,14 +27,16 @@ class Replies:
 
     Attributes:
         member_id: Of this member, as Welcome has it; set when leadership is gained.
+        refused: How many requests were refused, by error code.
     """
 
-    __slots__ = ("_config", "_group", "_outputs", "_sessions", "member_id")
+    __slots__ = ("_config", "_group", "_outputs", "_sessions", "member_id", "refused")
 
     def __init__(
         self, group: str, sessions: Sessions, outputs: Outputs, config: Callable[[], Config]
     ) -> None:
         self.member_id = 0
+        self.refused: Counter[int] = Counter()
         self._config = config  # the one in force
         self._group = group
         self._sessions = sessions
@@ -71,6 +74,7 @@ class Replies:
         outcome = alone(outcome)
         if isinstance(outcome, Refused):
             code, retryable = int(outcome.code), outcome.code in RETRYABLE
+            self.refused[code] += 1
             error = messages.Error(origin.request_id, code, outcome.message, retryable=retryable)
             self.send(origin.session, error)
             self._refuse_job(origin.session, origin.request_id, outcome.message)
@@ -84,6 +88,7 @@ class Replies:
 
     def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
         """A request failed."""
+        self.refused[int(error.code)] += 1
         self.send(
             number,
             messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),

@@ -20,6 +20,7 @@ from rollq.roles.member.leader.addressing import Address
 from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.replies import RETRYABLE, Replies
 from rollq.roles.member.leader.sessions import Sessions
+from rollq.roles.member.outputs import Output, ToSession
 from rollq.wire.messages import AckTaken, AssignJob, MemberMessage, Result
 from rollq.wire.run_messages import (
     AcksTaken,
@@ -150,6 +151,14 @@ def _submit_of(
         keys,
         blobs if any(blobs) else (),
     )
+
+
+def outputs_in_runs(outputs: list[Output], takes_runs: Callable[[int], bool]) -> list[Output]:
+    """The same outputs, with those to sessions that take runs as `in_runs` makes them."""
+    for place, output in enumerate(outputs):
+        if type(output) is ToSession and takes_runs(output.session):
+            outputs[place] = ToSession(output.session, in_runs(output.messages))
+    return outputs
 
 
 def in_runs(messages: Sequence[MemberMessage]) -> list[MemberMessage]:

@@ -154,6 +154,11 @@ class Sessions:
         """The session of that number, if it has said hello."""
         return self._by_number.get(number)
 
+    @property
+    def client_count(self) -> int:
+        """How many clients are connected, by their ids."""
+        return len(self._clients)
+
     def takes_runs(self, number: int) -> bool:
         """Whether a session is told of jobs in runs."""
         session = self._by_number.get(number)

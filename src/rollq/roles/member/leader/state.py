@@ -8,13 +8,16 @@ constructor names; here they are put together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from rollq.base.counters import Family
+from rollq.base.ids import GUID_BYTES
 from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
 from rollq.base.stamp import Clock, Jitter
-from rollq.grid.commands import SubmitRun
+from rollq.grid.commands import AssignRun, AssignTasks, SubmitRun
 from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult
 from rollq.grid.readers import silent_readers
+from rollq.grid.state import ArrayRecord, JobRecord
 from rollq.policy.expiry import Expiry
 from rollq.raft.node import RaftNode
 from rollq.raft.types import Config
@@ -28,6 +31,7 @@ from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.gateway import Gateway
 from rollq.roles.member.leader.jobs import JobRequests
+from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.keeping import Deliveries, Keeping
 from rollq.roles.member.leader.large import LargeMessages
 from rollq.roles.member.leader.origins import SILENT
@@ -40,6 +44,7 @@ from rollq.roles.member.leader.session_log import SessionLog
 from rollq.roles.member.leader.sessions import Sessions
 from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.leader.workers import Workers
+from rollq.roles.member.metrics.counted import LeaderCounters
 from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
@@ -61,6 +66,8 @@ class LeaderState:
         reads: Queries that wait for their index.
         addressing: Which queue a subject means.
         refusals: Who was refused what, to be noted in the history.
+        replies: What sessions are answered.
+        counted: Numbers of this member's time as a leader; they stay when that ends.
     """
 
     def __init__(
@@ -74,18 +81,16 @@ class LeaderState:
         time: GroupClock,
         reports: Reports,
         raft: Callable[[], RaftNode],
+        metrics: Callable[[], list[Family]],
     ) -> None:
-        self._replica = replica
-        self._clock = clock
-        self._jitter = jitter
-        self._time = time
-        self._look_at_ms = 0  # when to look next, see LOOK_MS
+        self._replica, self._clock, self._jitter, self._time = replica, clock, jitter, time
+        self.counted, self._look_at_ms = LeaderCounters(), 0  # when to look next, see LOOK_MS
         self.shell = shell = Shell()
         self.sessions = sessions = Sessions()
         self.proposals = proposals = Proposals()
         self._expiry = expiry = Expiry()
         self._log = log = SessionLog(replica, clock, outputs)
-        self._replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
+        self.replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
         self.keeping = Keeping(outputs, clock)
         self.deliveries = deliveries = Deliveries(outputs, clock, shell)
         self.addressing = addressing = Addressing()
@@ -114,7 +119,9 @@ class LeaderState:
         )
         self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
         self.unpacker, self.refusals = BatchUnpacker(), Refusals()
-        self.reads = Reads(replica, replies, caches, reports, sessions=sessions, raft=raft)
+        self.reads = Reads(
+            replica, replies, caches, reports, sessions=sessions, raft=raft, metrics=metrics
+        )
         self.gateway = Gateway(
             sessions,
             replies,
@@ -138,7 +145,7 @@ class LeaderState:
 
     def gain(self, member_id: int) -> None:
         """This member leads, and its state holds everything that was ever committed."""
-        self._replies.member_id = member_id
+        self.replies.member_id = member_id
         self._expiry.gain(self._replica.state, self._clock.now_ms(), self._time.now_ms())
         self._replica.dispatcher.nearest = self.caches.nearest
         self._workers.learn_names()
@@ -147,8 +154,8 @@ class LeaderState:
         """Another member leads, or none: redirect all sessions, keep nothing."""
         members = tuple(member.address for member in config.voters)
         for number in self.sessions.clear():
-            self._replies.send(number, NotLeader(leader, members))
-            self._replies.close(number, "not the leader any more")
+            self.replies.send(number, NotLeader(leader, members))
+            self.replies.close(number, "not the leader any more")
         self.watches.clear()
         self.proposals.clear()
         self.unpacker = BatchUnpacker()
@@ -193,7 +200,20 @@ class LeaderState:
             proposals.add_own(silent_readers(state, time_ms))
         self._workers.leave_silent(now_ms)
         decided = self._replica.dispatcher.decide(TURN_JOBS_MAX)
+        self._count_waits(decided)
         proposals.add_own(decided, self._attempts.assigned)
+
+    def _count_waits(self, decided: Sequence[AssignRun | AssignTasks]) -> None:
+        """How long jobs waited: all of a run as long as its first, which waited longest."""
+        state, time_ms, wait_ms = self._replica.state, self._time.now_ms(), self.counted.wait_ms
+        for run in decided:
+            item: JobRecord | ArrayRecord | None
+            if isinstance(run, AssignRun):
+                item = state.jobs.get(run.job_ids[:GUID_BYTES])
+            else:
+                item = state.array_of(run.array_id)
+            if item is not None:
+                wait_ms.add(max(0, time_ms - item.stamp_ms), count_of(run))
 
     def start_at_once(self, batch: ProposalBatch) -> None:
         """Add assignments of jobs that an entry is to accept, as far as workers are free."""
@@ -202,6 +222,7 @@ class LeaderState:
             if type(command) is SubmitRun:
                 for run in dispatcher.start_at_once(command):
                     batch.append((run, self._attempts.assigned, size_bytes_of(run)))
+                    self.counted.wait_ms.add(0, count_of(run))
 
     # --- after every applied entry
 
@@ -210,6 +231,7 @@ class LeaderState:
         self._expiry.observe(applied.events, self._replica.state, self._clock.now_ms())
         batch = self.proposals.settled(applied.index)
         if batch:
+            self.counted.commit_us.add(self._clock.now_us() - batch.proposed_us)
             for (command, origin, _), outcome in zip(batch, applied.outcomes, strict=True):
                 if origin is not SILENT:
                     origin.settle(origin, command, outcome, applied)
