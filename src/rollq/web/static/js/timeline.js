@@ -6,9 +6,10 @@ import { codeWords } from "./parts.js";
 import { t } from "./words.js";
 
 const SIGNS = {
-  accepted: ["submit", "waiting"], submitted: ["submit", "waiting"], assigned: ["running", "running"], started: ["running", "running"],
-  done: ["ok", "ok"], ok: ["ok", "ok"], failed: ["failed", "failed"], dead: ["dead", "dead"], cancelled: ["cancelled", "cancelled"],
-  delayed: ["delayed", "delayed"], retried: ["redrive", "delayed"], requeued: ["redrive", "delayed"], redriven: ["redrive", "waiting"], lost: ["warn", "failed"],
+  enqueue: ["submit", "waiting"], delay: ["delayed", "delayed"], release: ["waiting", "waiting"], assign: ["running", "running"],
+  adopt: ["running", "running"], ack: ["ok", "ok"], timeout_requeue: ["warn", "failed"], worker_down_requeue: ["warn", "failed"],
+  nack_requeue: ["warn", "failed"], retry_requeue: ["redrive", "delayed"], dlq: ["dead", "dead"], expire: ["dead", "dead"],
+  cancel_request: ["cancelled", "cancelled"], cancel: ["cancelled", "cancelled"], redrive: ["redrive", "waiting"],
 };
 const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 

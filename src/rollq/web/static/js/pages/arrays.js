@@ -1,0 +1,44 @@
+// Arrays and batches: how far they have come.
+
+import { h } from "../dom.js";
+import { ago, count, shortId } from "../format.js";
+import { list } from "../lists.js";
+import { command, empty, pageHead, stateBar } from "../parts.js";
+import { fill } from "../dom.js";
+import { t } from "../words.js";
+
+export function open(root, { signal }) {
+  const arrays = list({
+    path: "/arrays", rows: "arrays", signal, label: t("arrays.arrays"), key: (row) => row.id, testid: "arrays",
+    columns: [
+      { label: t("array.title"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/arrays/${row.id}`, title: row.id }, shortId(row.id)) },
+      { label: t("field.exec"), class: "cut", cell: (row) => row.exec },
+      { label: t("field.queue"), class: "cut", cell: (row) => h("span", { title: row.queue }, row.queue) },
+      { label: t("arrays.tasks"), class: "right", cell: (row) => count(row.tasks) },
+      { label: t("arrays.progress"), class: "wide", cell: (row) => stateBar(taskCounts(row), t("arrays.progress")) },
+    ],
+    blank: () => empty("arrays", t("arrays.none"), t("arrays.none.text"), command("rollq submit PROGRAM --array 1000")),
+  });
+  const batches = list({
+    path: "/batches", rows: "batches", signal, label: t("arrays.batches"), key: (row) => `${row.client} ${row.key}`, testid: "batches",
+    columns: [
+      { label: t("arrays.batch"), class: "cut", cell: (row) => h("span", { title: row.key }, row.key) },
+      { label: t("field.client"), class: "cut", cell: (row) => row.client },
+      { label: t("arrays.jobs"), class: "right", cell: (row) => count(row.jobs ?? row.count) },
+      { label: t("arrays.progress"), class: "wide", cell: (row) => stateBar(row.counts ?? row, t("arrays.progress")) },
+      { label: t("field.changed"), class: "right nowrap", cell: (row) => ago(row.changed_ms) },
+    ],
+    blank: () => empty("arrays", t("arrays.no_batches"), t("arrays.no_batches.text"), command("rollq submit PROGRAM --from-file jobs.csv --batch KEY")),
+  });
+  fill(root, pageHead(t("arrays.title"), ""),
+    h("h2", {}, t("arrays.arrays")), arrays.node, h("h2", {}, t("arrays.batches")), batches.node);
+}
+
+/** The tasks of an array by state. Those that were started and wait again count as waiting. */
+export function taskCounts(row) {
+  const again = Math.max(0, (row.open ?? 0) - (row.running ?? 0));
+  return {
+    waiting: row.delayed ? 0 : (row.waiting ?? 0) + again, delayed: row.delayed ? row.waiting : 0, running: row.running,
+    ok: row.ok, failed: row.failed, dead: row.dead, cancelled: row.cancelled,
+  };
+}

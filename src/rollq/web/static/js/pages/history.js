@@ -1,0 +1,60 @@
+// What happened over days: the tables that the pipeline makes, as charts; or how to have them.
+
+import { get, part } from "../api.js";
+import { columnChart } from "../chart.js";
+import { fill, h } from "../dom.js";
+import { count, short } from "../format.js";
+import { ask, callout, card, command, empty, pageHead } from "../parts.js";
+import { table } from "../table.js";
+import { t } from "../words.js";
+
+const COLUMNS_SHOWN = 8;
+const BARS_MAX = 60;
+
+export function open(root, { query, signal }) {
+  const body = h("div", { class: "stack" });
+  fill(root, pageHead(t("history.title"), t("history.lead")), body);
+  ask(body, () => get("/history", {}, signal), (told) => {
+    const found = (told.tables ?? []).map((one) => (typeof one === "string" ? { name: one } : one)).filter((one) => one.exists !== false);
+    if (!found.length) return void fill(body, none(told));
+    const chosen = found.find((one) => one.name === query.table) ?? found[0];
+    const shown = h("div", { class: "stack" });
+    fill(body, h("nav", { class: "chips", "aria-label": t("history.tables") }, found.map((one) => h("a", {
+      class: "button small", href: `/history?table=${encodeURIComponent(one.name)}`, "aria-current": one === chosen ? "page" : null, "aria-pressed": null,
+    }, one.name))), shown);
+    ask(shown, () => get(`/history/${part(chosen.name)}`, {}, signal), (rows) => fill(shown, tableOf(chosen.name, rows.rows ?? [])), signal);
+  }, signal);
+}
+
+function none(told) {
+  const steps = told.todo ?? told.how ?? ["pip install 'rollq[spark]'", "rollq pipeline run"];
+  return empty("history", t("history.none"), t("history.none.text"),
+    h("div", { class: "stack" }, [steps].flat().map((one) => (/^(rollq|pip) /.test(one) ? command(one) : h("p", {}, one)))));
+}
+
+/** The first text is the name of a bar, the first numbers are its heights. */
+function tableOf(name, rows) {
+  if (!rows.length) return callout("waiting", "info", t("history.empty", { name }));
+  const fields = Object.keys(rows[0]);
+  const numbers = fields.filter((one) => typeof rows[0][one] === "number");
+  const names = fields.filter((one) => !numbers.includes(one));
+  const label = (row) => names.slice(0, 2).map((one) => row[one]).join(" ");
+  const charts = numbers.slice(0, 4).map((one) => card(one, columnChart({
+    label: `${name}: ${one}`, unit: unitOf(one), rows: rows.slice(-BARS_MAX).map((row) => ({ name: label(row), value: row[one] ?? 0 })),
+  })));
+  const list = table({
+    label: name, key: (row) => JSON.stringify(row), testid: "history",
+    columns: [...names, ...numbers].slice(0, COLUMNS_SHOWN).map((one) => ({
+      label: one, class: numbers.includes(one) ? "right" : "cut",
+      cell: (row) => (typeof row[one] === "number" ? short(row[one]) : String(row[one] ?? "–")),
+    })),
+  });
+  list.update(rows);
+  return [h("div", { class: "grid" }, charts), h("p", { class: "muted" }, t("history.rows", { n: rows.length, shown: count(rows.length) })), h("div", { class: "card flush" }, list.node)];
+}
+
+/** The unit is the last part of a name. */
+function unitOf(name) {
+  const last = name.split("_").find((one) => ["ms", "s", "bytes", "percent"].includes(one));
+  return last ?? t("overview.jobs_unit");
+}

@@ -1,0 +1,69 @@
+// Workers: what they serve, what they run, how loaded they are, and how to empty one.
+
+import { part, post } from "../api.js";
+import { confirm } from "../dialog.js";
+import { fill, h } from "../dom.js";
+import { bytes, count, percent, shortId } from "../format.js";
+import { order } from "../job_orders.js";
+import { list } from "../lists.js";
+import { can } from "../me.js";
+import { badge, button, command, empty, pageHead } from "../parts.js";
+import { t } from "../words.js";
+
+const JOBS_SHOWN = 3;
+
+export function open(root, { signal }) {
+  const workers = list({
+    path: "/workers", rows: "workers", signal, label: t("workers.title"), key: (row) => row.id, testid: "workers",
+    columns: [
+      { label: t("field.worker"), class: "roomy", cell: (row) => h("div", {}, h("strong", { class: "wrap" }, row.name || shortId(row.id)), h("div", { class: "small muted mono", title: row.id }, shortId(row.id))) },
+      { label: t("field.state"), cell: stateOf },
+      { label: t("workers.patterns"), class: "roomy", cell: (row) => h("span", { class: "tags" }, (row.patterns ?? []).map((one) => h("span", { class: "tag mono" }, one))) },
+      { label: t("workers.running"), cell: (row) => h("div", {}, t("workers.busy", { running: row.running ?? 0, slots: row.slots ?? 0 }), runningOf(row)) },
+      { label: t("workers.load"), class: "right nowrap", cell: loadOf },
+      { label: t("workers.layers"), cell: (row) => ((row.layers ?? []).length ? h("span", { class: "tags" }, row.layers.map((one) => h("span", { class: "tag" }, one))) : h("span", { class: "muted" }, t("workers.no_layers"))) },
+      { label: "", class: "right nowrap", cell: (row) => actionsOf(row, () => workers.load()) },
+    ],
+    blank: () => empty("workers", t("workers.none"), t("workers.none.text"), command("rollq worker HOST PORT --exec-dir DIR")),
+  });
+  fill(root, pageHead(t("workers.title"), t("workers.lead")), workers.node);
+}
+
+function stateOf(row) {
+  if (row.draining) return badge("warn", "drain", t("workers.draining"));
+  if (row.cpu_capped) return badge("warn", "warn", t("workers.capped"));
+  return badge("good", "ok", t("workers.serving"));
+}
+
+function runningOf(row) {
+  const jobs = row.jobs ?? [];
+  return jobs.length > 0 && h("div", { class: "tags" },
+    jobs.slice(0, JOBS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, shortId(id))),
+    jobs.length > JOBS_SHOWN && h("span", { class: "muted" }, `+${count(jobs.length - JOBS_SHOWN)}`));
+}
+
+function loadOf(row) {
+  const said = [
+    row.cpu_share !== undefined && t("workers.cpu", { share: percent(row.cpu_share, 1) }),
+    row.memory_bytes !== undefined && t("workers.memory", { size: bytes(row.memory_bytes) }),
+    row.cache_bytes !== undefined && t("workers.cached", { size: bytes(row.cache_bytes) }),
+  ].filter(Boolean);
+  return said.length ? h("div", {}, said.map((one) => h("div", {}, one))) : "–";
+}
+
+function actionsOf(row, then) {
+  const send = (verb, words) => order(() => post(`/workers/${part(row.id)}/${verb}`), () => words, then);
+  const name = row.name || shortId(row.id);
+  const drain = async () => {
+    if (await confirm({ title: t("workers.drain.title", { name }), text: t("workers.drain.text"), yes: t("workers.drain") })) send("drain", t("workers.drain.done", { name }));
+  };
+  const dismiss = async () => {
+    if (await confirm({ title: t("workers.dismiss.title", { name }), text: t("workers.dismiss.text"), yes: t("workers.dismiss"), danger: true })) send("dismiss", t("workers.dismiss.done", { name }));
+  };
+  const options = { kind: "small", disabled: !can("workers.dismiss") };
+  return h("div", { class: "actions" },
+    row.draining
+      ? button(t("workers.undrain"), () => send("undrain", t("workers.undrain.done", { name })), { ...options, sign: "running", testid: "undrain" })
+      : button(t("workers.drain"), drain, { ...options, sign: "drain", testid: "drain" }),
+    button(t("workers.dismiss"), dismiss, { ...options, kind: "small danger", sign: "close", testid: "dismiss" }));
+}
