@@ -51,7 +51,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Pages and HTTP: a client of the grid in a process of its own.
     "web": (
         *("base", "wire", "subjects", "grid", "security", "net"),
-        *("documents", "observe", "roles.client", "roles.reader", "roles.service", "leash"),
+        *("documents", "observe", "roles.client", "roles.reader", "roles.member.status"),
+        *("roles.service", "leash"),
     ),
     "spark": (
         *("base", "subjects", "wire.models", "grid.events", "history"),

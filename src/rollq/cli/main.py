@@ -42,6 +42,7 @@ from rollq.cli import (
     tls,
     wait,
     wal,
+    web,
     worker,
 )
 from rollq.cli.config import load_config
@@ -120,7 +121,7 @@ def rollq(
 
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
-    *(client, clientx, demo3, demo, doctor, sql, report, init),
+    *(client, clientx, demo3, demo, doctor, sql, report, init, web),
 ):
     module.register(app)
 GROUPS = [

@@ -1,0 +1,130 @@
+"""`rollq web`: pages and the HTTP interface of a group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, Json, Servers, UnsafeNoAuth
+
+if TYPE_CHECKING:
+    from rollq.web.setup import WebSetup
+
+DEFAULT_PORT = 5080
+EPILOG = """\b
+Examples:
+  rollq web --servers 127.0.0.1:5000
+  rollq web --host 0.0.0.0 --credentials ./web
+"""
+Port = Annotated[
+    int,
+    typer.Option(
+        envvar="ROLLQ_WEB_PORT",
+        min=0,
+        max=65_535,
+        metavar="PORT",
+        help="Port to listen on (0 = any free port).",
+    ),
+]
+Host = Annotated[
+    str, typer.Option(envvar="ROLLQ_WEB_HOST", metavar="HOST", help="Address to listen on.")
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        metavar="HOST",
+        help="Host name under which browsers reach it; may be repeated.",
+        show_default="addresses and localhost",
+    ),
+]
+Prefer = Annotated[
+    str,
+    typer.Option(metavar="HOST:PORT", help="Member to read from while it answers.", hidden=True),
+]
+Tables = Annotated[
+    Path | None,
+    typer.Option(
+        "--tables",
+        envvar="ROLLQ_TABLES",
+        metavar="DIR",
+        help="Table directory of `rollq pipeline run`, shown as charts.",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(web)
+
+
+def web(
+    servers: Servers = DEFAULT_SERVERS,
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    group: Annotated[
+        str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
+    ] = "default",
+    name: Names = None,
+    prefer: Prefer = "",
+    tables: Tables = None,
+    unsafe_no_auth: UnsafeNoAuth = False,
+    as_json: Json = False,
+) -> None:
+    """Serve the pages and the HTTP interface of a group.
+
+    Requests bring the token of an account, and may do what the account may; where members ask for
+    no login, everybody may do everything. Certificate and authority of --credentials are used for
+    TLS alone. SIGTERM finishes the answers under way and stops.
+    """
+    from rollq.cli.credentials import given_credentials
+    from rollq.cli.logs import set_up_logs
+    from rollq.cli.service import run
+    from rollq.web.server import check_protected
+    from rollq.web.setup import WebSetup
+
+    setup = WebSetup(
+        servers=servers,
+        host=host,
+        port=port,
+        credentials=given_credentials(),
+        group=group,
+        prefer=prefer,
+        names=tuple(name or ()),
+        is_unprotected=unsafe_no_auth,
+        tables=tables,
+    )
+    check_protected(setup)
+    set_up_logs("info", as_json=as_json)
+    run(_serve(setup, as_json=as_json))
+
+
+async def _serve(setup: WebSetup, *, as_json: bool) -> None:
+    import asyncio
+    import logging
+
+    from rollq.cli.output import write_answer
+    from rollq.cli.service import on_signals
+    from rollq.web.server import WebServer
+
+    if setup.is_unprotected and not setup.is_local:
+        logging.getLogger("rollq.web").warning(
+            "anybody who reaches %s may do everything: --unsafe-no-auth", setup.host
+        )
+    server = WebServer(setup)
+    server.start()
+    write_answer(
+        {"event": "serving", "url": server.url},
+        f"rollq pages of group {setup.group} on {server.url}",
+        as_json=as_json,
+    )
+    asked = asyncio.Event()
+    with on_signals(asked.set):
+        waits = [asyncio.ensure_future(server.wait()), asyncio.ensure_future(asked.wait())]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in waits[1:]:
+            one.cancel()
+        await server.stop()

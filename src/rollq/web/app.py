@@ -1,0 +1,312 @@
+"""The application: every route of the table, the pages, and what stands before them.
+
+A request is looked at (`guard`), its sender is found out (a bearer token, or the cookie of a
+session), its parameters and body are read into structs, and a handler makes the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rollq.base.errors import (
+    NOT_LET_IN_CODES,
+    DialError,
+    ErrorCode,
+    LocalError,
+    RollqError,
+)
+from rollq.security.secret import Secret
+from rollq.web.call import Call, Reply
+from rollq.web.errors import (
+    JSON,
+    RequestError,
+    bad_request,
+    encode_json,
+    error_response,
+    not_found,
+)
+from rollq.web.guard import HeaderGuard, check_request
+from rollq.web.limits import BODY_BYTES_MAX, BODY_IDLE_S
+from rollq.web.links import AllLinks, Links, checked_token
+from rollq.web.pages import PAGE_PATHS, Pages
+from rollq.web.routes import API, ROUTES, Route
+from rollq.web.sessions import FailedLogins, Sessions
+from rollq.web.setup import WebSetup
+
+log = logging.getLogger("rollq.web")
+
+BEARER: Final = "bearer "
+COOKIE: Final = "rollq_session"
+
+
+class Web:
+    """What all requests share.
+
+    Attributes:
+        setup: What the process was started with.
+        links: The ways to the group.
+        sessions: Of browsers.
+        failed_logins: By address.
+    """
+
+    def __init__(self, setup: WebSetup) -> None:
+        self.setup = setup
+        self.links = AllLinks(setup)
+        self.sessions = Sessions()
+        self.failed_logins = FailedLogins()
+        self.closing = asyncio.Event()  # streams end
+        self._cookie = f"{'__Host-' if setup.speaks_tls else ''}{COOKIE}_{setup.port}"
+
+    async def stop(self) -> None:
+        """Hang up."""
+        self.closing.set()
+        await self.links.stop()
+
+    def cookie(self, value: str) -> str:
+        """The header that sets the cookie of a session; with no value it is forgotten."""
+        secure = "; Secure" if self.setup.speaks_tls else ""
+        age = "" if value else "; Max-Age=0"
+        return f"{self._cookie}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}"
+
+    def cookie_of(self, request: Request) -> str:
+        """What the cookie of a session says; empty: there is none."""
+        return request.cookies.get(self._cookie, "")
+
+    def address_of(self, request: Request) -> str:
+        """Where a request comes from; what a proxy says of it is not believed."""
+        return request.client.host if request.client is not None else ""
+
+
+def make_app(web: Web) -> ASGIApp:
+    """The application of a process."""
+    pages = Pages(web.setup)
+    routes = [
+        *(_starlette_route(web, row) for row in ROUTES),
+        StarletteRoute("/healthz", At(_healthz), methods=["GET"]),
+        StarletteRoute("/readyz", _Ready(web), methods=["GET"]),
+        *(StarletteRoute(path, At(pages.index), methods=["GET"]) for path in PAGE_PATHS),
+        StarletteRoute("/static/{path:path}", At(pages.static), methods=["GET"]),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _on_http_error})
+    return HeaderGuard(app, is_tls=web.setup.speaks_tls)
+
+
+def _starlette_route(web: Web, row: Route) -> StarletteRoute:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await _answer(web, row, request)
+        except RollqError as error:
+            return error_response(error)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Exception:
+            log.exception("a bug: %s %s", row.method, row.path)
+            return error_response(_BUG)
+
+    return StarletteRoute(API + row.path, endpoint, methods=[row.method])
+
+
+async def _answer(web: Web, row: Route, request: Request) -> Response:
+    cookie = web.cookie_of(request)
+    check_request(web.setup, request, has_cookie=bool(cookie))
+    query = _query_of(row, request)
+    if row.is_open:
+        nobody: Any = None
+        call = Call(web, request, nobody, query, await _body_of(row, request))
+        return await _made(row, call)
+    async with _links_of(web, request, cookie) as links:
+        body = await _body_of(row, request)
+        call = Call(web, request, links, query, body, request.path_params)
+        return await _made(row, call)
+
+
+@asynccontextmanager
+async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Links]:
+    """The links of whoever sent a request.
+
+    Raises:
+        RequestError: LOGIN_REQUIRED, LOGIN_FAILED, or OVERLOADED after too many of those.
+    """
+    now = asyncio.get_running_loop().time()
+    token, is_session = _token_of(web, request, cookie, now)
+    if token is None:
+        if web.setup.needs_login:
+            raise login_required()
+        async with web.links.of(None) as links:
+            yield links
+        return
+    address = web.address_of(request)
+    if not is_session:
+        web.failed_logins.check(address, now)
+    opened = web.links.of(token)
+    try:
+        links = await opened.__aenter__()
+    except RollqError as error:
+        if error.code in NOT_LET_IN_CODES:
+            web.failed_logins.failed(address, now)
+            web.sessions.remove(cookie)
+        raise
+    try:
+        yield links
+    finally:
+        await opened.__aexit__(None, None, None)
+
+
+def _token_of(web: Web, request: Request, cookie: str, now: float) -> tuple[Secret | None, bool]:
+    """The token that a request brings, and whether by a session."""
+    given = request.headers.get("authorization", "")
+    if given:
+        if not given.lower().startswith(BEARER):
+            raise RequestError(
+                401, ErrorCode.LOGIN_FAILED, "the login failed", "use Authorization: Bearer TOKEN"
+            )
+        return checked_token(given[len(BEARER) :].strip()), False
+    if cookie:
+        return web.sessions.find(cookie, now), True
+    return None, False
+
+
+def login_required() -> RequestError:
+    """Nobody is let in without a token."""
+    return RequestError(
+        401,
+        ErrorCode.LOGIN_REQUIRED,
+        "a login is required",
+        "log in with a token, or send Authorization: Bearer TOKEN; `rollq access token` makes one",
+    )
+
+
+def _query_of(row: Route, request: Request) -> Any:
+    given = dict(request.query_params)
+    if len(given) != len(request.query_params.multi_items()):
+        raise bad_request("a parameter is given twice", "give each once")
+    if row.query is None:
+        if given:
+            raise bad_request(f"unknown parameter {next(iter(given))[:64]!r}", "leave it out")
+        return None
+    try:
+        return msgspec.convert(given, row.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"parameters: {error}", "GET /api/v1/openapi.json lists them") from None
+
+
+async def _body_of(row: Route, request: Request) -> Any:
+    if row.body is None:
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
+    data = await read_body(request, BODY_BYTES_MAX)
+    try:
+        return msgspec.json.decode(data, type=row.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"the body: {error}", "GET /api/v1/openapi.json describes it") from None
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """All of a body that is small.
+
+    Raises:
+        RequestError: FRAME_TOO_LARGE, or TIMED_OUT.
+    """
+    pieces: list[bytes] = []
+    left = bytes_max
+    async for piece in pieces_of(request):
+        left -= len(piece)
+        if left < 0:
+            raise RequestError(
+                413, ErrorCode.FRAME_TOO_LARGE, f"the body has more than {bytes_max} bytes"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def pieces_of(request: Request) -> AsyncIterator[bytes]:
+    """A body as it comes.
+
+    Raises:
+        RequestError: TIMED_OUT, if it stops coming.
+    """
+    stream = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(BODY_IDLE_S):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise RequestError(
+                408, ErrorCode.TIMED_OUT, f"no byte of the body came for {BODY_IDLE_S:g} s"
+            ) from None
+        if piece is None:
+            return
+        yield piece
+
+
+async def _made(row: Route, call: Call) -> Response:
+    answer = row.handler(call)
+    made = answer if isinstance(answer, Reply) else await answer
+    if isinstance(made, Response):
+        return made
+    return Response(encode_json(made.document), made.status, made.headers, media_type=JSON)
+
+
+class At:
+    """A path whose answer is at hand."""
+
+    def __init__(self, make: Callable[[Request], Response]) -> None:
+        self._make = make
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._make(Request(scope))(scope, receive, send)
+
+
+def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return error_response(not_found(f"nothing is at {request.url.path[:128]!r}"))
+    told = RequestError(error.status_code, ErrorCode.UNKNOWN_MESSAGE, str(error.detail))
+    response = error_response(told)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _healthz(request: Request) -> Response:
+    """The process runs."""
+    return Response("ok\n", media_type="text/plain")
+
+
+_BUG: Final = LocalError(
+    ErrorCode.BUG, "the request met a bug in rollq", "the log of `rollq web` has it"
+)
+
+
+class _Ready:
+    """Whether a member is reached."""
+
+    def __init__(self, web: Web) -> None:
+        self._web = web
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        response = Response("ok\n", media_type="text/plain")
+        try:
+            async with self._web.links.of(None) as links:
+                await links.prove()
+        except RollqError as error:
+            if error.code not in NOT_LET_IN_CODES:  # to be refused, one must have been heard
+                response = error_response(
+                    DialError(ErrorCode.UNREACHABLE, error.message, error.hint)
+                )
+        await response(scope, receive, send)

@@ -1,0 +1,107 @@
+"""One request on its way: what it asks for, who asks, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rollq.base.errors import ErrorCode, RollqError
+from rollq.base.ids import JobId, guid_from_text
+from rollq.web.errors import bad_request
+from rollq.web.limits import PAGE_ROWS, PAGE_ROWS_MAX
+from rollq.web.links import Links
+
+if TYPE_CHECKING:
+    from rollq.web.app import Web
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request.
+
+    Attributes:
+        web: The process.
+        request: As it came.
+        links: The way to the group, for whoever asks.
+        query: The parameters behind the `?`, as the route names them.
+        body: What was sent, as the route names it.
+    """
+
+    web: Web
+    request: Request
+    links: Links
+    query: Any = None
+    body: Any = None
+    path: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def job_id(self) -> JobId:
+        """That the path names."""
+        return id_of(self.path["id"])
+
+
+@dataclass(slots=True)
+class Reply:
+    """A document, to be sent as JSON."""
+
+    document: Any
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Handler: TypeAlias = Callable[[Call], Reply | Awaitable[Reply | Response]]
+
+
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of a list."""
+
+    limit: int = PAGE_ROWS
+    after: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= PAGE_ROWS_MAX:
+            raise ValueError(f"limit is {self.limit}; use 1 to {PAGE_ROWS_MAX}")
+
+    @property
+    def place(self) -> int:
+        """`after`, where it is a number."""
+        if not self.after:
+            return 0
+        if not self.after.isdecimal() or len(self.after) > 18 or not self.after.isascii():
+            raise bad_request(f"after={self.after[:32]!r}", "use the `after` of the last page")
+        return int(self.after)
+
+
+def id_of(text: str) -> JobId:
+    """An id as text.
+
+    Raises:
+        RequestError: BAD_OPTIONS.
+    """
+    try:
+        return guid_from_text(text)
+    except RollqError as error:
+        if error.code is not ErrorCode.BAD_ID:
+            raise
+        raise bad_request(
+            f"{text[:64]!r} is not an id", "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff"
+        ) from None
+
+
+async def fewer_rows(ask: Callable[[int], Awaitable[Value]], limit: int) -> tuple[Value, int]:
+    """A page whose rows may be large: fewer of them if they do not fit. Also how many were asked
+    for."""
+    while True:
+        try:
+            return await ask(limit), limit
+        except RollqError as error:
+            if error.code is not ErrorCode.ANSWER_TOO_LARGE or limit == 1:
+                raise
+            limit = max(1, limit // 8)

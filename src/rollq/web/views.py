@@ -1,0 +1,101 @@
+"""GET of what the group is: the overview, queues, workers, members, settings, caches."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.ids import guid_to_text
+from rollq.documents.grid import cluster_document, queue_document, worker_document
+from rollq.grid import views
+from rollq.grid.commands import Settings
+from rollq.roles.client.views import CacheView, HolderView
+from rollq.roles.member.status import ClusterView
+from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
+from rollq.web.errors import RequestError
+
+ROWS_MAX: Final = 1_000
+
+
+async def queues(call: Call) -> Reply:
+    """Queues, by name."""
+    page: Page = call.query
+    rows = await call.links.read(
+        list[views.RawQueueView], "queues", page.after.encode(), page.limit
+    )
+    after = rows[-1].name if len(rows) == page.limit else None
+    return Reply({"queues": [queue_document(row) for row in rows], "after": after})
+
+
+async def queue(call: Call) -> Reply:
+    """One queue."""
+    name = call.path["name"]
+    row = await call.links.find(views.RawQueueView, "queue", name.encode())
+    if row is None:
+        raise RequestError(404, ErrorCode.BAD_SUBJECT, f"no queue {name[:64]!r}", "GET /queues")
+    return Reply(queue_document(row))
+
+
+async def workers(call: Call) -> Reply:
+    """Workers, by id."""
+    page: Page = call.query
+    after = id_of(page.after) if page.after else b""
+    kind = list[views.RawWorkerView]
+    rows, asked = await fewer_rows(
+        lambda limit: call.links.ask(kind, "workers", after, limit), page.limit
+    )
+    last = guid_to_text(rows[-1].worker_id) if len(rows) == asked else None
+    return Reply({"workers": [worker_document(row) for row in rows], "after": last})
+
+
+async def worker(call: Call) -> Reply:
+    """One worker."""
+    row = await call.links.client.query("worker", call.job_id)
+    view = msgspec.msgpack.decode(row, type=views.RawWorkerView | None)
+    if view is None:
+        raise StateError(
+            ErrorCode.UNKNOWN_WORKER, f"no worker {call.path['id']}", "GET /workers lists them"
+        )
+    return Reply(worker_document(view))
+
+
+async def cluster(call: Call) -> Reply:
+    """The members: who leads, who lags."""
+    return Reply(cluster_document(await call.links.ask(ClusterView, "cluster")))
+
+
+async def settings(call: Call) -> Reply:
+    """The cluster's settings."""
+    found = await call.links.read(Settings, "settings")
+    return Reply(msgspec.structs.asdict(found))
+
+
+async def caches(call: Call) -> Reply:
+    """Caches, by name."""
+    page: Page = call.query
+    rows = await call.links.read(list[CacheView], "caches", page.after.encode(), page.limit)
+    after = rows[-1].cache_id if len(rows) == page.limit else None
+    return Reply({"files": [_cache(row) for row in rows], "after": after})
+
+
+async def holders(call: Call) -> Reply:
+    """What every worker has of a cache."""
+    told = await call.links.ask(
+        list[views.RawHolderView], "holders", call.path["name"].encode(), ROWS_MAX
+    )
+    rows = [msgspec.structs.asdict(HolderView.of(one)) for one in told]
+    return Reply({"holders": rows})
+
+
+def _cache(view: CacheView) -> dict[str, Any]:
+    return {
+        "id": view.cache_id,
+        "files": view.file_count,
+        "bytes": view.size_bytes,
+        "targets": list(view.targets),
+        "changed_ms": view.stamp_ms,
+        "removed": view.removed,
+        "users": view.users,
+    }
