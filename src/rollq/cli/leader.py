@@ -139,6 +139,15 @@ LegacyAccount = Annotated[
         show_default="none: they are refused where --auth is require",
     ),
 ]
+Http = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_HTTP",
+        metavar="[HOST:]PORT",
+        help="Also serve pages and HTTP there, from a process of its own (0 = any free port).",
+        show_default="no pages",
+    ),
+]
 LogLevel = Annotated[
     Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
 ]
@@ -183,6 +192,7 @@ def leader(
     unsafe_no_auth: UnsafeNoAuth = False,
     legacy_account: LegacyAccount = None,
     require_encrypted_disk: EncryptedDisk = False,
+    http: Http = "",
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -194,9 +204,9 @@ def leader(
     """
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run
+    from rollq.cli.web import child_words
 
-    if port == 0:
-        port = _free_port(host)
+    port = port or _free_port(host)
     setup = _setup(
         address=_address(host, port, advertise, has_peers=bool(peers)),
         role=role,
@@ -214,9 +224,10 @@ def leader(
         legacy_accounts=legacy_account or (),
     )
     setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
+    web = child_words(setup, http, unsafe_no_auth=unsafe_no_auth, as_json=as_json) if http else []
     state_dir = _state_dir(state, port, is_encrypted=require_encrypted_disk)
     set_up_logs(log_level.value, as_json=as_json)
-    run(_serve(setup, host, port, state_dir, as_json=as_json))
+    run(_serve(setup, host, port, state_dir, web, as_json=as_json))
 
 
 def _state_dir(given: Path | None, port: int, *, is_encrypted: bool) -> Path:
@@ -357,7 +368,7 @@ def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
 
 
 async def _serve(
-    setup: MemberSetup, host: str, port: int, state_dir: Path, *, as_json: bool
+    setup: MemberSetup, host: str, port: int, state_dir: Path, web: list[str], *, as_json: bool
 ) -> None:
     import asyncio
     import logging
@@ -365,6 +376,7 @@ async def _serve(
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import on_signals
     from rollq.roles.member.node import MemberNode
+    from rollq.web.child import WebChild
 
     if setup.is_unprotected:
         logging.getLogger("rollq.member").warning(
@@ -386,11 +398,16 @@ async def _serve(
     else:
         write_line(f"rollq member {member} of group {setup.group} serves on {setup.address}")
     asked = asyncio.Event()
+    pages = WebChild(web) if web else None
     with on_signals(asked.set):
+        if pages is not None:
+            pages.start()
         waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(asked.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
             one.cancel()
+        if pages is not None:
+            await pages.stop()
         await node.stop()
     if node.failure is not None:
         raise node.failure

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, Json, Servers, UnsafeNoAuth
+from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
+    from rollq.roles.member.setup import MemberSetup
     from rollq.web.setup import WebSetup
 
 DEFAULT_PORT = 5080
@@ -102,6 +105,35 @@ def web(
     run(_serve(setup, as_json=as_json))
 
 
+def child_words(setup: MemberSetup, http: str, *, unsafe_no_auth: bool, as_json: bool) -> list[str]:
+    """The options with which a member starts this command beside itself.
+
+    Raises:
+        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines would reach it unprotected.
+    """
+    from rollq.net.addresses import is_loopback
+    from rollq.net.dialer import split_address
+    from rollq.net.ports import free_ports
+
+    where = http if ":" in http else f"127.0.0.1:{http}"
+    if where.endswith(":0"):
+        where = f"{where[:-1]}{free_ports(1)[0]}"
+    host, port = split_address(where)
+    is_protected = setup.tls is Mode.REQUIRE and setup.auth is Mode.REQUIRE
+    if not is_loopback(host) and not is_protected and not unsafe_no_auth:
+        raise LocalError(
+            ErrorCode.UNPROTECTED,
+            f"other machines would reach the pages on {host} without --tls and --auth require",
+            "give --credentials made by `rollq init`, or leave the host out of --http",
+        )
+    words = ["--host", host, "--port", str(port), "--group", setup.group]
+    words += ["--servers", ",".join((setup.address, *setup.peers)), "--prefer", setup.address]
+    if setup.credentials.directory:
+        words += ["--credentials", setup.credentials.directory]
+    words += ["--unsafe-no-auth"] * unsafe_no_auth
+    return words + ["--json"] * as_json
+
+
 async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     import asyncio
     import logging
@@ -118,7 +150,7 @@ async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     server.start()
     write_answer(
         {"event": "serving", "url": server.url},
-        f"rollq pages of group {setup.group} on {server.url}",
+        f"pages of group {setup.group} are served on {server.url}",
         as_json=as_json,
     )
     asked = asyncio.Event()

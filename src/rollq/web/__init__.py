@@ -9,4 +9,5 @@ Reading order: `setup` is what a process is started with, `server` the port, `ap
 request, `guard` what it passes first, `sessions` and `links` who sent it and their way to the
 group, `call` what a handler gets, `routes` the table of all handlers: `me`, `overview`, `jobs`,
 `views`; `pages` has the files of the pages, `errors` how refusals are told, `limits` all bounds.
+`child` keeps the process running beside a member.
 """

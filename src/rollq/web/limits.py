@@ -44,3 +44,9 @@ SLOW_READER_S: Final = 20.0  # for which a stream takes nothing before it is dro
 ALIVE_S: Final = 15.0  # silence after which a stream says that it is alive
 
 STOP_S: Final = 5.0  # for answers that are under way when the process ends
+
+# The process as a child of a member.
+CHILD_AGAIN_S: Final = 0.5  # before it is started again; twice as long each time
+CHILD_AGAIN_MAX_S: Final = 30.0
+CHILD_STABLE_S: Final = 60.0  # one that ran for so long had no trouble with starting
+CHILD_STOP_S: Final = 8.0
