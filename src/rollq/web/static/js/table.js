@@ -20,7 +20,7 @@ export function table({ label, columns, key, compact = false, marks = false, onm
   const all = h("input", { type: "checkbox", "aria-label": t("table.all"), onchange: () => markAll(all.checked) });
   const head = h("tr", { role: "row" },
     marks && h("th", { scope: "col", role: "columnheader", class: "narrow" }, all),
-    columns.map((one) => h("th", { scope: "col", role: "columnheader", class: one.class }, one.label)));
+    columns.map((one) => h("th", { scope: "col", role: "columnheader", class: one.class }, one.label || h("span", { class: "sr" }, t("table.actions")))));
   const node = h("div", { class: "table-wrap" },
     h("table", { class: `table cards ${compact ? "compact" : ""}`, role: "table", "aria-label": label, dataset: { testid } },
       h("thead", { role: "rowgroup" }, head), body));
