@@ -86,7 +86,7 @@ function scale(top, width, unit) {
 }
 
 function levelEnds(points, ends, width) {
-  if (!points.length) return s("text", { x: width / 2, y: HEIGHT / 2, "text-anchor": "middle" }, t("chart.empty"));
+  if (!points.length) return s("text", { x: width / 2, y: HEIGHT / 2 - 8, "text-anchor": "middle" }, t("chart.empty"));
   const [first, last] = ends(points[0], points.at(-1));
   return [
     s("text", { x: LEFT, y: HEIGHT - 5 }, first),

@@ -13,7 +13,7 @@ import { argsOf, linesOf, pairsOf } from "./arguments.js";
 
 /** Cancel jobs, after a yes. */
 export async function cancelJobs(ids, then = () => {}) {
-  const yes = await confirm({ title: t("cancel.title", { n: ids.length }), text: t("cancel.text"), yes: t("order.cancel"), danger: true });
+  const yes = await confirm({ title: t("cancel.title", { n: ids.length }), text: t("cancel.text"), yes: t("cancel.yes", { n: ids.length }), danger: true });
   if (!yes) return;
   await order(() => (ids.length === 1 ? post(`/jobs/${part(ids[0])}/cancel`) : post("/jobs/cancel", { ids })),
     (answer) => t("cancel.done", { n: answer.count ?? ids.length }), then);

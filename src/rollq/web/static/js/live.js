@@ -5,7 +5,7 @@ import { address } from "./api.js";
 
 const SILENCE_MS = 6_000; // an overview comes each second: this long without one is a lost link
 const RETRY_MS = [500, 1_000, 2_000, 4_000];
-const EVENTS = ["overview", "job", "gone", "back"];
+const EVENTS = ["overview", "job", "gone", "back", "login"];
 
 const target = new EventTarget();
 let source = null;
@@ -14,6 +14,7 @@ let failures = 0;
 let heard = 0;
 let retry = 0;
 let opened = false;
+let isFirst = true; // nothing came on this stream yet
 
 /** `live`, `leaderless` or `lost`; `opening` before anything is known. */
 export let linkState = "opening";
@@ -48,6 +49,7 @@ function connect() {
   source?.close();
   source = new EventSource(address("/live", { job: watched }));
   heard = Date.now();
+  isFirst = true;
   source.onerror = () => lose();
   for (const kind of EVENTS) source.addEventListener(kind, (event) => take(kind, event.data));
 }
@@ -61,8 +63,10 @@ function take(kind, data) {
   } catch {
     return; // not a document: the next one will be
   }
+  if (kind === "login") return void window.dispatchEvent(new CustomEvent("rollq:login"));
   if (kind === "gone") enter("leaderless");
-  else if (kind === "back" || linkState === "opening" || linkState === "lost") enter("live");
+  else if (kind === "back" || isFirst) enter("live"); // one that is leaderless says so at once
+  isFirst = false;
   if (kind === "overview") lastOverview = said;
   send(kind, said);
 }

@@ -53,12 +53,11 @@ export function outputOf(id, signal) {
   const follow = () => {
     if (source || signal.aborted) return;
     source = new EventSource(address(`/jobs/${part(id)}/follow`));
-    const take = (event) => {
+    source.addEventListener("output", (event) => {
       const said = JSON.parse(event.data);
-      panes[said.stream]?.add(said.offset, said.text);
-    };
-    source.onmessage = take;
-    source.addEventListener("output", take);
+      panes[said.stream]?.add(said);
+    });
+    source.addEventListener("end", stop); // the page asks for the whole when the job has ended
     source.onerror = () => {
       stop();
       retry = setTimeout(follow, 2_000); // the job may have ended: then the page stops this
@@ -90,6 +89,7 @@ function pane(id, name) {
   }, { kind: "small" });
   let writer = ansiWriter();
   let follows = true;
+  let attempt = -1;
   let last = -1;
   let chars = 0;
   wrap.setAttribute("aria-pressed", "true");
@@ -118,11 +118,19 @@ function pane(id, name) {
       h("div", { class: "actions" }, tail, wrap,
         h("a", { class: "button small", href: url, download: `${id}.${name}.txt` }, icon("download"), t("download")), note)),
     toEnd,
-    add(offset, said) {
-      if (offset <= last || !said) return; // sent again after the stream was opened again
-      if (last < 0) fill(text);
-      last = offset;
-      write(said);
+    /** A piece as it came: what was sent before the stream was opened again is passed over. */
+    add(said) {
+      const isNew = said.attempt > attempt;
+      if (!said.text || said.attempt < attempt || (!isNew && said.offset <= last)) return;
+      if (isNew) {
+        fill(text);
+        chars = 0;
+        writer = ansiWriter();
+      }
+      attempt = said.attempt;
+      last = said.offset;
+      if (said.skipped) note.textContent = t("output.end_only");
+      write(said.text);
     },
     async load(signal) {
       try {

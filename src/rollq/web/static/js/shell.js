@@ -27,7 +27,7 @@ let current = null;
 /** Put the frame into the document. `redraw` draws the page again in another language. */
 export function openShell(redraw) {
   onredraw = redraw;
-  document.body.append(skip, topbar, banners, h("div", { class: "frame" }, sidebar, main), news);
+  document.body.append(skip, topbar, h("div", { class: "frame" }, sidebar, h("div", { class: "content" }, banners, main)), news);
   onLive("link", ({ state, before }) => {
     drawLink();
     drawBanners();

@@ -6,10 +6,10 @@ import { codeWords } from "./parts.js";
 import { t } from "./words.js";
 
 const SIGNS = {
-  enqueue: ["submit", "waiting"], delay: ["delayed", "delayed"], release: ["waiting", "waiting"], assign: ["running", "running"],
-  adopt: ["running", "running"], ack: ["ok", "ok"], timeout_requeue: ["warn", "failed"], worker_down_requeue: ["warn", "failed"],
-  nack_requeue: ["warn", "failed"], retry_requeue: ["redrive", "delayed"], dlq: ["dead", "dead"], expire: ["dead", "dead"],
-  cancel_request: ["cancelled", "cancelled"], cancel: ["cancelled", "cancelled"], redrive: ["redrive", "waiting"],
+  accepted: ["submit", "waiting"], delayed: ["delayed", "delayed"], released: ["waiting", "waiting"], waiting: ["waiting", "waiting"],
+  assigned: ["running", "running"], adopted: ["running", "running"], running: ["running", "running"], ok: ["ok", "ok"],
+  failed: ["failed", "failed"], requeued: ["warn", "failed"], lost: ["warn", "failed"], retried: ["redrive", "delayed"],
+  dead: ["dead", "dead"], cancel_requested: ["cancelled", "cancelled"], cancelled: ["cancelled", "cancelled"], redriven: ["redrive", "waiting"],
 };
 const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 
@@ -20,6 +20,7 @@ export function timeline(events) {
     const [sign, state] = SIGNS[one.event] ?? ["info", "cancelled"];
     const by = [
       one.attempt ? t("timeline.attempt", { n: one.attempt }) : "",
+      one.by ? t("timeline.by", { name: one.by }) : "",
       one.worker ? t("timeline.worker", { name: ID.test(one.worker) ? shortId(one.worker) : one.worker }) : "",
     ].filter(Boolean).join(" · ");
     return h("li", { dataset: { state, event: one.event } }, icon(sign), h("div", { class: "stack" },

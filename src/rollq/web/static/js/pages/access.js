@@ -30,10 +30,10 @@ export function open(root, { signal }) {
     blank: () => empty("access", t("access.no_roles"), ""),
   });
   const audit = list({
-    path: "/audit", rows: "audit", signal, label: t("access.audit"), key: (row) => `${row.ts_ms} ${row.index ?? ""} ${row.event} ${row.detail ?? ""}`, testid: "audit",
+    path: "/audit", rows: "acts", signal, label: t("access.audit"), key: (row) => `${row.ts_ms} ${row.index ?? ""} ${row.event} ${row.resource ?? ""} ${row.detail ?? ""}`, testid: "audit",
     columns: [
       { label: t("access.when"), class: "nowrap", cell: (row) => clock(row.ts_ms) },
-      { label: t("access.account"), cell: (row) => row.account || h("span", { class: "muted" }, t("account.anonymous")) },
+      { label: t("access.account"), cell: (row) => row.by || h("span", { class: "muted" }, t("account.anonymous")) },
       { label: t("access.what"), cell: (row) => (row.event === "refused" ? badge("bad", "cancelled", t("event.refused")) : codeWords("event", row.event)) },
       { label: t("job.detail"), cell: (row) => h("span", { class: "wrap" }, [row.action, row.resource, row.detail, row.count > 1 ? `× ${row.count}` : ""].filter(Boolean).join(" ")) },
     ],
@@ -54,9 +54,8 @@ function checkForm() {
     event.preventDefault();
     try {
       const told = await get("/access/check", { account: account.value.trim(), action: action.value.trim(), resource: resource.value.trim() });
-      const isAllowed = told.allowed ?? told.decision === "allow";
-      fill(answer, badge(isAllowed ? "good" : "bad", isAllowed ? "ok" : "cancelled", t(isAllowed ? "access.allowed" : "access.refused")),
-        " ", h("span", { class: "wrap" }, Array.isArray(told.why) ? told.why.join(" · ") : told.why ?? ""));
+      fill(answer, badge(told.allowed ? "good" : "bad", told.allowed ? "ok" : "cancelled", t(told.allowed ? "access.allowed" : "access.refused")),
+        " ", h("span", { class: "wrap" }, [told.reason, ...(told.rules ?? []).map((one) => one.rule)].filter(Boolean).join(" · ")));
     } catch (error) {
       fill(answer, badge("bad", "warn", error.message), " ", error.todo);
     }

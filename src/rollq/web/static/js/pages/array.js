@@ -10,6 +10,8 @@ import { ask, button, card, codeWords, facts, stateBar } from "../parts.js";
 import { t } from "../words.js";
 import { taskCounts } from "./arrays.js";
 
+const IDS_SHOWN = 8;
+
 export function open(root, { params, signal }) {
   const id = params.id;
   const [head, progress, failures, side] = Array.from({ length: 4 }, () => h("div", { class: "stack" }));
@@ -31,7 +33,7 @@ export function open(root, { params, signal }) {
       [t("array.running_max"), array.running_max ? count(array.running_max) : t("none.limit")],
     ]));
     const told = await get(`/arrays/${part(id)}/failures`, {}, signal).catch(() => null);
-    if (!signal.aborted) fill(failures, grouped(told?.groups ?? told?.failures ?? []));
+    if (!signal.aborted) fill(failures, grouped(told?.groups ?? []));
   };
   const again = ask(root, () => get(`/arrays/${part(id)}`, {}, signal), show, signal);
   keepFresh(again, signal);
@@ -40,16 +42,7 @@ export function open(root, { params, signal }) {
 function grouped(groups) {
   if (!groups.length) return h("p", { class: "muted" }, t("array.no_failures"));
   return h("ul", { class: "stack", dataset: { testid: "failures" } }, groups.map((one) => h("li", { class: "stack" },
-    h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", causeOf(one)),
+    h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", codeWords("cause", one.cause)),
     one.detail && h("span", { class: "muted wrap" }, one.detail),
-    h("span", { class: "tags" }, (one.jobs ?? one.ids ?? one.examples ?? []).slice(0, 8).map((job) => {
-      const id = typeof job === "string" ? job : job.id;
-      return h("a", { class: "tag mono", href: `/jobs/${id}` }, shortId(id).concat("…", id.slice(-4)));
-    })))));
-}
-
-function causeOf(one) {
-  if (one.cause) return codeWords("cause", one.cause);
-  if (one.signal) return `${t("job.signal")} ${one.signal_name ?? one.signal}`;
-  return `${t("job.exit_code")} ${one.exit_code ?? "–"}`;
+    h("span", { class: "tags" }, (one.ids ?? []).slice(0, IDS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, shortId(id).concat("…", id.slice(-4))))))));
 }

@@ -15,22 +15,24 @@ export function open(root, { query, signal }) {
   const body = h("div", { class: "stack" });
   fill(root, pageHead(t("history.title"), t("history.lead")), body);
   ask(body, () => get("/history", {}, signal), (told) => {
-    const found = (told.tables ?? []).map((one) => (typeof one === "string" ? { name: one } : one)).filter((one) => one.exists !== false);
-    if (!found.length) return void fill(body, none(told));
+    const found = told.tables ?? [];
+    if (!told.readable) return void fill(body, none(told));
     const chosen = found.find((one) => one.name === query.table) ?? found[0];
     const shown = h("div", { class: "stack" });
     fill(body, h("nav", { class: "chips", "aria-label": t("history.tables") }, found.map((one) => h("a", {
-      class: "button small", href: `/history?table=${encodeURIComponent(one.name)}`, "aria-current": one === chosen ? "page" : null, "aria-pressed": null,
+      class: "button small", href: `/history?table=${encodeURIComponent(one.name)}`, "aria-current": one === chosen ? "page" : null,
     }, one.name))), shown);
-    ask(shown, () => get(`/history/${part(chosen.name)}`, {}, signal), (rows) => fill(shown, tableOf(chosen.name, rows.rows ?? [])), signal);
+    ask(shown, () => get(`/history/${part(chosen.name)}`, {}, signal), (answer) => fill(shown, tableOf(chosen.name, rowsOf(answer))), signal);
   }, signal);
 }
 
 function none(told) {
-  const steps = told.todo ?? told.how ?? ["pip install 'rollq[spark]'", "rollq pipeline run"];
   return empty("history", t("history.none"), t("history.none.text"),
-    h("div", { class: "stack" }, [steps].flat().map((one) => (/^(rollq|pip) /.test(one) ? command(one) : h("p", {}, one)))));
+    h("div", { class: "stack" }, (told.todo ?? []).map((one) => (/^(rollq|pip) /.test(one) ? command(one) : h("p", {}, one)))));
 }
+
+/** Rows by the names of their columns. */
+const rowsOf = (answer) => (answer.rows ?? []).map((row) => Object.fromEntries(answer.columns.map((name, at) => [name, row[at]])));
 
 /** The first text is the name of a bar, the first numbers are its heights. */
 function tableOf(name, rows) {

@@ -144,7 +144,7 @@ function filesOf(job, told) {
   const outputs = told?.outputs ?? (job.end?.files ?? []).map((name) => ({ name }));
   if (!inputs.length && !outputs.length) return h("p", { class: "muted" }, t("job.no_files"));
   const line = (one, kind) => h("li", { class: "actions" }, icon("files"),
-    h("a", { class: "wrap", href: address(`/jobs/${part(job.id)}/files/${part(one.name)}`), download: one.name }, one.name),
+    kind === "input" && !one.kept ? h("span", { class: "wrap" }, one.name) : h("a", { class: "wrap", href: address(`/jobs/${part(job.id)}/files/${one.name.split("/").map(part).join("/")}`, { kind }), download: one.name.split("/").at(-1) }, one.name),
     h("span", { class: "muted small" }, t(`job.file.${kind}`), one.bytes >= 0 ? ` · ${bytes(one.bytes)}` : ""));
   return h("ul", { class: "stack", dataset: { testid: "files" } }, inputs.map((one) => line(one, "input")), outputs.map((one) => line(one, "output")));
 }
@@ -156,8 +156,7 @@ function requestOf(job) {
 
 /** What helps: a command to copy, or a sentence. */
 function advice(text) {
-  const words = typeof text === "string" ? text : text.command ?? text.text ?? "";
-  return words.startsWith("rollq ") ? command(words) : h("p", {}, words);
+  return text.startsWith("rollq ") ? command(text) : h("p", {}, text);
 }
 
 function unknown(id, error) {

@@ -12,6 +12,8 @@ import { table } from "../table.js";
 import { t } from "../words.js";
 
 const ROWS = 50;
+const ROWS_LOOKED_AT = 500; // at once, where rows are judged one by one
+const LOOKS_MAX = 10;
 const TEXT_FILTERS = ["exec", "queue", "client", "key", "text"];
 const SPANS = { "15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000, "7d": 604_800_000 };
 
@@ -26,14 +28,29 @@ export function open(root, { query, signal }) {
   let next = null;
   more.hidden = true;
 
+  const isRare = () => ["key", "text", "span"].some((name) => filter[name]);
+
   const asked = (after) => ({
     ...Object.fromEntries(["state", ...TEXT_FILTERS].map((name) => [name, filter[name]])),
-    since_ms: filter.span ? Date.now() - SPANS[filter.span] : "", after, limit: ROWS,
+    since_ms: filter.span ? Date.now() - SPANS[filter.span] : "", after, limit: isRare() ? ROWS_LOOKED_AT : ROWS,
   });
+
+  /** A page of rows. Some filters are judged row by row, so a page of them may take several looks. */
+  const look = async () => {
+    const found = [];
+    let after = places.at(-1);
+    for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
+      const answer = await get("/jobs", asked(after), signal);
+      found.push(...(answer.jobs ?? []));
+      after = answer.after;
+      if (!after || found.length >= ROWS) break;
+    }
+    return { jobs: found, after };
+  };
 
   const load = async (asWanted) => {
     try {
-      const answer = await get("/jobs", asked(places.at(-1)), signal);
+      const answer = await look();
       if (!signal.aborted) show(answer, asWanted);
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return;
@@ -56,7 +73,7 @@ export function open(root, { query, signal }) {
     }
     more.hidden = true;
     rows.update(found);
-    if (!found.length) fill(list, nothing(filter));
+    if (!found.length) fill(list, nothing(filter, next));
     else if (!rows.node.isConnected) fill(list, rows.node);
     drawPager();
   };
@@ -96,7 +113,7 @@ export function open(root, { query, signal }) {
     pageHead(t("jobs.title"), "", more, button(t("submit.title"), () => go("/submit"), { sign: "submit", kind: "primary" })),
     filters(filter, () => turn([""])), list, selection, pager);
   load(true);
-  keepFresh(() => load(false), signal);
+  keepFresh(async () => isRare() || load(false), signal);
 }
 
 function filters(filter, changed) {
@@ -148,7 +165,8 @@ function asLine(row) {
   return [row.exec, ...(asked.args ?? [])].join(" ");
 }
 
-function nothing(filter) {
+function nothing(filter, next) {
+  if (next) return empty("search", t("jobs.none_here"), t("jobs.none_here.text"));
   const isFiltered = queryOf(filter) !== "";
   return isFiltered
     ? empty("search", t("jobs.none_found"), t("jobs.none_found.text"), h("a", { class: "button", href: "/jobs" }, t("jobs.show_all")))

@@ -29,8 +29,11 @@ export function open(root, { signal }) {
   fill(root, pageHead(t("workers.title"), t("workers.lead")), workers.node);
 }
 
+const isDrained = (row) => row.state === "draining" || row.state === "drained";
+
 function stateOf(row) {
-  if (row.draining) return badge("warn", "drain", t("workers.draining"));
+  if (row.connected === false) return badge("bad", "lost", t("workers.gone"));
+  if (isDrained(row)) return badge("warn", "drain", t(`workers.${row.state}`));
   if (row.cpu_capped) return badge("warn", "warn", t("workers.capped"));
   return badge("good", "ok", t("workers.serving"));
 }
@@ -60,10 +63,10 @@ function actionsOf(row, then) {
   const dismiss = async () => {
     if (await confirm({ title: t("workers.dismiss.title", { name }), text: t("workers.dismiss.text"), yes: t("workers.dismiss"), danger: true })) send("dismiss", t("workers.dismiss.done", { name }));
   };
-  const options = { kind: "small", disabled: !can("workers.dismiss") };
+  const options = { kind: "small", disabled: !can("workers.drain") };
   return h("div", { class: "actions" },
-    row.draining
+    isDrained(row)
       ? button(t("workers.undrain"), () => send("undrain", t("workers.undrain.done", { name })), { ...options, sign: "running", testid: "undrain" })
       : button(t("workers.drain"), drain, { ...options, sign: "drain", testid: "drain" }),
-    button(t("workers.dismiss"), dismiss, { ...options, kind: "small danger", sign: "close", testid: "dismiss" }));
+    button(t("workers.dismiss"), dismiss, { kind: "small danger", disabled: !can("workers.dismiss"), sign: "close", testid: "dismiss" }));
 }
