@@ -1,15 +1,14 @@
-// Arrays and batches: how far they have come.
+// Arrays: how far they have come.
 
-import { h } from "../dom.js";
-import { ago, count, shortId } from "../format.js";
+import { fill, h } from "../dom.js";
+import { count, shortId } from "../format.js";
 import { list } from "../lists.js";
 import { command, empty, pageHead, stateBar } from "../parts.js";
-import { fill } from "../dom.js";
 import { t } from "../words.js";
 
 export function open(root, { signal }) {
   const arrays = list({
-    path: "/arrays", rows: "arrays", signal, label: t("arrays.arrays"), key: (row) => row.id, testid: "arrays",
+    path: "/arrays", rows: "arrays", signal, label: t("arrays.title"), key: (row) => row.id, testid: "arrays",
     columns: [
       { label: t("array.title"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/arrays/${row.id}`, title: row.id }, shortId(row.id)) },
       { label: t("field.exec"), class: "cut", cell: (row) => row.exec },
@@ -19,19 +18,7 @@ export function open(root, { signal }) {
     ],
     blank: () => empty("arrays", t("arrays.none"), t("arrays.none.text"), command("rollq submit PROGRAM --array 1000")),
   });
-  const batches = list({
-    path: "/batches", rows: "batches", signal, label: t("arrays.batches"), key: (row) => `${row.client} ${row.key}`, testid: "batches",
-    columns: [
-      { label: t("arrays.batch"), class: "cut", cell: (row) => h("span", { title: row.key }, row.key) },
-      { label: t("field.client"), class: "cut", cell: (row) => row.client },
-      { label: t("arrays.jobs"), class: "right", cell: (row) => count(row.jobs ?? row.count) },
-      { label: t("arrays.progress"), class: "wide", cell: (row) => stateBar(row.counts ?? row, t("arrays.progress")) },
-      { label: t("field.changed"), class: "right nowrap", cell: (row) => ago(row.changed_ms) },
-    ],
-    blank: () => empty("arrays", t("arrays.no_batches"), t("arrays.no_batches.text"), command("rollq submit PROGRAM --from-file jobs.csv --batch KEY")),
-  });
-  fill(root, pageHead(t("arrays.title"), ""),
-    h("h2", {}, t("arrays.arrays")), arrays.node, h("h2", {}, t("arrays.batches")), batches.node);
+  fill(root, pageHead(t("arrays.title"), t("arrays.lead")), arrays.node);
 }
 
 /** The tasks of an array by state. Those that were started and wait again count as waiting. */
