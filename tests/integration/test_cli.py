@@ -118,7 +118,7 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
     assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "ok")]
     (row, *_) = grid.run("jobs").splitlines()[1:]
     assert row.split()[:3] == [result["id"][:8], "ok", "calcA"]
-    assert grid.json("explain", result["id"])["why"] == "it has ended: ok"
+    assert grid.json("explain", result["id"])["code"] == "ok"
 
 
 def test_what_a_job_was_asked_to_run_can_be_asked_after_its_end(grid: Grid, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_a_job_waits_for_its_program_and_runs_when_a_worker_gets_it(tmp_path: Pa
     with SmallGrid(tmp_path) as grid, BlockingClient(grid.address) as client:
         late = client.submit("late", max_attempts=1)
         assert client.submit("here").result().stdout == "here\n"  # it waits for no other program
-        assert "no connected worker has program late" in client.explain(late.job_id)
+        assert "no connected worker has program late" in str(client.explain(late.job_id))
         write_program(tmp_path, "late", "echo late\n")
         result = late.result()
         assert (result.stdout, result.attempts) == ("late\n", 1)
@@ -36,7 +36,7 @@ def test_a_worker_that_serves_one_program_gets_the_jobs_of_callers_that_name_no_
         tasks = client.submit_array("calcA", 2, ["task"])
         assert [result.stdout for result in tasks.results()] == ["task\n", "task\n"]
         kept = client.submit("calcA", queue="default")
-        assert client.explain(kept.job_id) == "no worker serves queue default"
+        assert "no worker serves queue default" in str(client.explain(kept.job_id))
         queues = [queue.name for queue in client.queues()]
         assert queues == ["calca", "default"]
 

@@ -370,4 +370,4 @@ def test_a_file_of_the_programs_name_is_the_program_if_there_is_no_other(
             assert job.result(25).stdout == "of the job\n"
         else:
             assert client.submit("known").result(25).ok  # which waited behind it
-            assert "--allow-shipped-execs" in client.explain(job.job_id)
+            assert "--allow-shipped-execs" in str(client.explain(job.job_id))

@@ -27,3 +27,29 @@ def amount(text: str, units: dict[str, int], option: str) -> int:
             f"use a whole number, optionally with a unit: {known}",
         )
     return int(digits) * units[unit]
+
+
+def size_text(count: int) -> str:
+    """So many bytes, as people write them."""
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count} bytes"
+
+
+def time_text(length_ms: int) -> str:
+    """So long, in at most two units: 700 ms, 3.5 s, 2 min 5 s, 3 h 10 min."""
+    if length_ms < 1_000:
+        return f"{length_ms} ms"
+    if length_ms < 60_000:
+        return f"{length_ms / 1_000:.4g} s"
+    left_s = length_ms // 1_000
+    for unit, size, less, less_size in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if left_s >= size:
+            rest = left_s % size // less_size
+            return f"{left_s // size} {unit}" + (f" {rest} {less}" if rest else "")
+    raise AssertionError("a minute or more")

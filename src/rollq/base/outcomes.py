@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rollq.base.names import COMMAND_LINE
+
 WAITING: Final = "waiting"
 DELAYED: Final = "delayed"
 RUNNING: Final = "running"
@@ -20,6 +22,15 @@ CANCELLED: Final = "cancelled"
 STATES: Final = (WAITING, DELAYED, RUNNING, OK, FAILED, DEAD, CANCELLED)
 ENDED: Final = (OK, FAILED, DEAD, CANCELLED)
 
+# Of Linux, where workers run: the system of whoever reads it may number them differently.
+SIGNALS: Final = {
+    **{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT"},
+    **{7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2"},
+    **{13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT", 17: "SIGCHLD"},
+    **{18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG"},
+    **{24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH"},
+    **{29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS"},
+}
 SIGNAL_BASE: Final = 128  # a program that signal n ended has exit code 128 + n, as in a shell
 
 
@@ -46,3 +57,17 @@ def exit_code_of(state: str, code: int, signal: int, run_ms: int) -> int | None:
     if state != "done" and not (code or signal or run_ms):
         return None
     return shell_code(code, signal)
+
+
+def signal_text(number: int) -> str:
+    """A signal as people know it: SIGSEGV (11)."""
+    name = SIGNALS.get(number)
+    return f"{name} ({number})" if name else f"signal {number}"
+
+
+def canceller_text(client_id: str) -> str:
+    """Who cancelled a job, in words."""
+    account, _, name = client_id.rpartition("/")
+    if name != COMMAND_LINE:
+        return f"client {client_id}"
+    return f"`rollq cancel` of {account}" if account else "`rollq cancel`"

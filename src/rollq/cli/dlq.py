@@ -69,7 +69,13 @@ def list_(
         ["id", "exec", "queue", "tries", "since", "cause", "detail"],
         [
             [
-                *(short[one["id"]], one["exec"], one["queue"], one["attempt"], ago(one)),
+                *(
+                    short[one["id"]],
+                    one["exec"],
+                    one["queue"],
+                    one["attempt"],
+                    ago(one["changed_ms"]),
+                ),
                 *(one["end"].get("cause", ""), one["end"].get("detail", "")),
             ]
             for one in found

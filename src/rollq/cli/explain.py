@@ -1,8 +1,9 @@
-"""`rollq explain`: why a job does not run."""
+"""`rollq explain`: why a job does not run, or how it came to its end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,10 +18,12 @@ from rollq.cli.options import (
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
+    from rollq.roles.client.views import Explanation
 
 EPILOG = """\b
-Example:
+Examples:
   rollq explain 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq explain 6f9619ff --json | jq -r .code
 """
 
 
@@ -35,19 +38,51 @@ def explain(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Explain why a job or array is not running."""
-    from rollq.base.ids import guid_to_text
+    """Explain why a job or array waits, or why it failed, and which commands would help.
+
+    The word in parentheses is stable. Exit code 4 if the job is unknown; what is explained does not
+    change the exit code.
+    """
     from rollq.cli.ids import asked_of
-    from rollq.cli.output import write_answer
+    from rollq.cli.output import write_json, write_line
+    from rollq.documents.jobs import explain_document
 
-    found, why = asked_of(servers, timeout, [job_id], _why)
-    write_answer({"id": guid_to_text(found), "why": why}, why, as_json=as_json)
+    document = explain_document(asked_of(servers, timeout, [job_id], _explained))
+    if as_json:
+        write_json(document)
+    else:
+        for line in lines_of(document):
+            write_line(line)
 
 
-async def _why(client: Client, ids: list[bytes]) -> tuple[bytes, str]:
+def lines_of(document: dict[str, Any]) -> list[str]:
+    """An explanation for people."""
+    from rollq.base.outcomes import DEAD, FAILED
+    from rollq.cli.output import alarming
+    from rollq.documents.times import ago
+
+    head = f"{document['state']} ({document['code']})"
+    head = alarming(head, sys.stdout) if document["state"] in (DEAD, FAILED) else head
+    lines = [f"{head}: {document['why']}"]
+    if document["since_ms"]:
+        lines.append(f"since {document['since']} ({ago(document['since_ms'])})")
+    lines += [
+        f"attempt {one['attempt']} on {one['worker']}, {one['ended']}: {one['what']}"
+        for one in document.get("attempts", ())
+    ]
+    for one in document.get("groups", ()):
+        example = f" (as {one['example']})" if one["example"] else ""
+        lines.append(f"{one['count']} {one['state']} ({one['code']}): {one['why']}{example}")
+    if document["todo"]:
+        lines += ["what may help:", *(f"  {command}" for command in document["todo"])]
+    return lines
+
+
+async def _explained(client: Client, ids: list[bytes]) -> Explanation:
     from rollq.cli.grid import unknown_job
 
     (job_id,) = ids
-    if await client.jobs.view(job_id) is None and await client.array(job_id) is None:
+    told = await client.explain(job_id)
+    if told is None:
         raise unknown_job(job_id)
-    return job_id, str(await client.explain(job_id))
+    return told

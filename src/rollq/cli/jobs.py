@@ -72,7 +72,10 @@ def jobs(
     names = ("state", "exec", "queue", "client", "attempt")
     write_table(
         ["id", "state", "exec", "queue", "client", "tries", "since"],
-        [[short[one["id"]], *(one[name] for name in names), ago(one)] for one in found],
+        [
+            [short[one["id"]], *(one[name] for name in names), ago(one["changed_ms"])]
+            for one in found
+        ],
         fits=True,
     )
 

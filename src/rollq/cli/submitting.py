@@ -16,6 +16,8 @@ from rollq.base.amounts import counted
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_number
 from rollq.base.names import COMMAND_LINE_PREFIX
+from rollq.base.outcomes import ENDED
+from rollq.base.reasons import Reason
 from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 TROUBLES_SHOWN: Final = 20
 SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
 HINT_S: Final = 5.0  # how long nothing runs before somebody is told, and between two looks
-UNDER_WAY: Final = ("it is running", "being assigned", "it has ended")
+UNDER_WAY: Final = (Reason.RUNNING, Reason.ASSIGNING)
 
 
 async def carry_out(order: SubmitOrder) -> int:
@@ -213,8 +215,11 @@ async def explaining(
     """Inside, whoever waits is told why the job does not run: after some seconds, and again when
     the reason changes. `is_idle` says whether nothing of it has ended."""
 
-    async def ask() -> str:
-        return str(await client.explain(job_id)) if is_idle() else UNDER_WAY[0]
+    async def ask() -> tuple[str, str]:
+        told = await client.explain(job_id) if is_idle() else None
+        if told is None or told.state in ENDED or told.code in UNDER_WAY:
+            return "", ""
+        return told.code, told.why
 
     task = asyncio.ensure_future(
         tell_reasons(ask, remark, lambda: asyncio.sleep(HINT_S), f"rollq: job {job_id} is waiting")
@@ -228,23 +233,24 @@ async def explaining(
 
 
 async def tell_reasons(
-    ask: Callable[[], Awaitable[str]],
+    ask: Callable[[], Awaitable[tuple[str, str]]],
     say: Callable[[str], None],
     pause: Callable[[], Awaitable[None]],
     what: str,
 ) -> None:
-    """After every pause, say what `ask` answers if that is another reason than the last one. Ends
-    only if it is cancelled: a leader that is away is no reason to stop looking."""
+    """After every pause, say the sentence that `ask` answers if its word is another than the last
+    one; the figures alone are no news, and no word is no reason. Ends only if it is cancelled: a
+    leader that is away is no reason to stop looking."""
     told = ""
     while True:
         await pause()
         try:
-            why = await ask()
+            code, why = await ask()
         except RollqError:
             continue
-        if why != told and not why.startswith(UNDER_WAY):
+        if code and code != told:
             say(f"{what}: {why}")
-        told = why
+        told = code
 
 
 @contextlib.contextmanager

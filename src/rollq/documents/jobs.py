@@ -10,12 +10,13 @@ from rollq.base.amounts import counted
 from rollq.base.ids import guid_to_text
 from rollq.base.job_secrets import asked_for
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.base.outcomes import signal_text
 from rollq.base.requests import request_document
 from rollq.documents.times import when
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import RawEndView, RawJobView
 from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.views import ArrayView, cause_word, signal_text, state_of
+from rollq.roles.client.views import ArrayView, Explanation, cause_word, state_of
 from rollq.wire.output_messages import STREAMS
 
 SHOWN_APART: Final = ("stdout", "stderr", "stdout_base64", "stderr_base64", "data_base64")
@@ -145,6 +146,42 @@ def array_document(view: ArrayView) -> dict[str, Any]:
         "dead": view.dead,
         "cancelled": view.cancelled,
     }
+
+
+def explain_document(told: Explanation) -> dict[str, Any]:
+    """Why a job or array does not run, runs, or ended as it did."""
+    document: dict[str, Any] = {
+        "id": told.job_id,
+        "state": told.state,
+        "code": told.code,
+        "why": told.why,
+        "todo": list(told.todo),
+        "since": when(told.since_ms),
+        "since_ms": told.since_ms,
+    }
+    if told.attempts:
+        document["attempts"] = [
+            {
+                "attempt": one.attempt,
+                "worker": one.worker,
+                "what": one.what,
+                "ended": when(one.stamp_ms),
+                "ended_ms": one.stamp_ms,
+            }
+            for one in told.attempts
+        ]
+    if told.groups:
+        document["groups"] = [
+            {
+                "count": one.count,
+                "state": one.state,
+                "code": one.code,
+                "why": one.why,
+                "example": one.job_id or None,
+            }
+            for one in told.groups
+        ]
+    return document
 
 
 def _options(options: JobOptions) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 
 def when(stamp_ms: int) -> str:
@@ -14,9 +13,9 @@ def when(stamp_ms: int) -> str:
     return f"{clock}.{stamp_ms % 1000:03d}"
 
 
-def ago(document: dict[str, Any]) -> str:
-    """How long ago a job changed, in one unit: 12s, 5m, 3h, 2d."""
-    seconds = max(0, int(time.time() - document["changed_ms"] / 1000))
+def ago(stamp_ms: int) -> str:
+    """How long ago something was, in one unit: 12s, 5m, 3h, 2d."""
+    seconds = max(0, int(time.time() - stamp_ms / 1000))
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length}{unit}"

@@ -16,7 +16,7 @@ Read in this order:
     outbox        what is still owed, derived again by a new leader
     snapshot      the state as bytes (snapshot_rows, snapshot_staged, crowds, chunks), and derive,
                   which rebuilds what is not written
-    views, pages  what people and tables read
+    views, pages, explanations   what people and tables read
     invariants    what must always hold; the simulator asks after every entry
     state_hash    members that applied as much have the same
 

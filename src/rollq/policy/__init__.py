@@ -11,7 +11,9 @@ Two machines, each fed by the events of applied entries:
           placement   which worker of a pool is next
       at_once    jobs that are assigned by the entry that accepts them
       shares     how many jobs a turn is, and the runs of a decision
-      waiting    why a job does not run, in words
+      waiting    why a job does not run, or how it ended, in words
+        endings, array_reasons   of jobs that have ended, and of arrays by their tasks
+        advice   the commands that would help
       hints      how long a lease is
 
 Read `lanes`, `pools`, `backlog`, `holds`, `dispatch`, in this order; then `timers`, `expiry`.

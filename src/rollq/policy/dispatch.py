@@ -24,17 +24,19 @@ from rollq.base.limits import CREDIT_MAX
 from rollq.grid import events
 from rollq.grid.commands import AssignRun, AssignTasks, SubmitRun
 from rollq.grid.events import Event
+from rollq.grid.explanations import RawExplanation
 from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
 from rollq.grid.views import UnservedView
 from rollq.policy.at_once import start_at_once
 from rollq.policy.backlog import Backlog
+from rollq.policy.endings import ReadResult
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import ANYTHING, DispatchSession, Pool, ProgramSet
 from rollq.policy.shares import Given, share_of
-from rollq.policy.waiting import oldest, unserved, why_waiting
+from rollq.policy.waiting import Known, explanation, oldest, unserved
 
 _seq = attrgetter("seq")
 _likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
@@ -230,10 +232,18 @@ class Dispatcher:
 
     # --- views
 
-    def explain(self, job_id: JobId) -> str:
-        """In words, why a job or an array is not running."""
+    def explain(
+        self,
+        job_id: JobId,
+        *,
+        is_capped: Callable[[WorkerId], bool],
+        address: str,
+        read: ReadResult,
+    ) -> RawExplanation | None:
+        """Why a job or an array does not run, or how it ended; see `waiting.Known`."""
         self._backlog.refresh()
-        return why_waiting(self._state, self._backlog, self._holds, job_id)
+        index = self._state, self._backlog, self._holds, self._sessions
+        return explanation(Known(*index, is_capped, address, read), job_id)
 
     def unserved(self, count_max: int) -> list[UnservedView]:
         """What waits and no connected worker can run."""

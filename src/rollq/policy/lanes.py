@@ -201,6 +201,16 @@ class QueueLanes:
             lanes[client] = Lane(lane, item)
         self.size += 1
 
+    def before(self, item: Item) -> tuple[int, int]:
+        """How many of its client and priority come before it, and how many others wait here; some
+        of either may wait no more."""
+        level = self.levels[item.options.priority]
+        lane = level.lanes.get(item.client) if level is not None else None
+        if not isinstance(lane, Lane):
+            return 0, max(0, self.size - 1)
+        place = bisect_left(lane, item.seq, lo=lane.head, key=_seq)
+        return place - lane.head, max(0, self.size - (len(lane) - lane.head))
+
     def push_run(self, items: list[Item]) -> None:
         """As `push` for each, of several given by seq that have one client, one program and equal
         options."""

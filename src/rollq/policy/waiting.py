@@ -1,25 +1,32 @@
-"""Why a job is not running, in words for people. Reads the index, changes nothing."""
+"""Why a job or array does not run, runs, or ended as it did: a word, a sentence with figures, and
+the commands that would help. Reads the index, changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain, islice
-from typing import Final
+from typing import Final, NamedTuple
 
-from rollq.base.ids import JobId, guid_to_text
-from rollq.base.outcomes import state_word
+from rollq.base.amounts import counted, time_text
+from rollq.base.ids import JobId, WorkerId, guid_to_text
+from rollq.base.outcomes import DELAYED as DELAYED_WORD
+from rollq.base.outcomes import RUNNING, WAITING, state_word
+from rollq.base.reasons import Reason
 from rollq.grid.commands import Cause
-from rollq.grid.state import (
-    ASSIGNED,
-    DEAD,
-    DELAYED,
-    ArrayRecord,
-    EndRecord,
-    GridState,
-    JobRecord,
-)
-from rollq.grid.views import UnservedView, queue_view
+from rollq.grid.explanations import RawExplanation
+from rollq.grid.moves import max_attempts, starts_of
+from rollq.grid.state import ASSIGNED, DELAYED, PREFIX_BYTES, ArrayRecord, GridState, JobRecord
+from rollq.grid.tasks import task_end
+from rollq.grid.views import UnservedView, queue_view, worker_called
+from rollq.policy import advice
+from rollq.policy.array_reasons import Why, cut_reason, grouped
 from rollq.policy.backlog import Backlog
+from rollq.policy.endings import (
+    ReadResult,
+    how_ended,
+    lost_reason,
+    told_attempts,
+)
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import SHIPPED, DispatchSession, program_of
@@ -29,85 +36,206 @@ CLIENTS_SEARCHED: Final = 100  # of each priority of a queue
 PINNED_SEARCHED: Final = 1_000
 
 
-def why_waiting(state: GridState, backlog: Backlog, holds: Holds, job_id: JobId) -> str:
-    """The first thing that keeps a job, or the rest of an array, from starting."""
-    record = state.jobs.get(job_id)
+class Known(NamedTuple):
+    """What explanations are made of.
+
+    Attributes:
+        state: As it is applied.
+        backlog: What waits, and who serves it.
+        holds: What may not start now.
+        sessions: Of connected workers.
+        is_capped: Whether the computer of one of these is above its CPU cap.
+        address: Of a member, `host:port`, for whoever is told to start a worker.
+        read: Reads results.
+    """
+
+    state: GridState
+    backlog: Backlog
+    holds: Holds
+    sessions: Mapping[WorkerId, DispatchSession]
+    is_capped: Callable[[WorkerId], bool]
+    address: str
+    read: ReadResult
+
+
+def explanation(known: Known, job_id: JobId) -> RawExplanation | None:
+    """Of a job, a task or an array; None if there is none with this id. The id of an older array is
+    also that of its first task: the array comes first."""
+    state = known.state
     array = state.array_of(job_id)
-    item: Item | None = record
-    if array is not None and array.tasks_waiting:
-        item = array
-    if item is None and array is not None:
-        return _where_tasks_are(array)
-    if item is None:
-        is_accepted = job_id in state.reserved
-        return "accepted with a batch, on its way into its queue" if is_accepted else "no such job"
-    if isinstance(item, JobRecord):
-        if item.state is ASSIGNED:
-            return "it is running"
-        if item.state is DELAYED:
-            return f"delayed for {item.delay_ms} ms{_after(item)}"
-        if item.end is not None:
-            return _how_ended(item, item.end)
-        if item.job_id in holds.jobs:
-            return "being assigned"
-    elif item.delayed:
-        return f"delayed for {item.options.delay_ms} ms"
-    return _what_is_missing(state, backlog, holds, item)
+    record = state.jobs.get(job_id)
+    if array is not None:
+        waits = _why_array_waits(known, array) if array.tasks_waiting else None
+        return grouped(state, array, waits, known.read, known.address)
+    if record is not None:
+        return _of_job(known, record)
+    if job_id in state.reserved:
+        text = "accepted with a batch, on its way into its queue"
+        return RawExplanation(job_id, WAITING, Reason.STAGED, text)
+    array = state.arrays.get(job_id[:PREFIX_BYTES])
+    if array is None or array.number_of(job_id) >= array.task_count:
+        return None
+    return _of_unstarted(known, array, job_id)
 
 
-def _after(record: JobRecord) -> str:
-    """What became of the attempt before, if its worker said: what it lacked, or what went wrong."""
-    attempts = record.past.attempts if record.past is not None else ()
-    if not attempts or not attempts[-1].detail:
-        return ""
-    return f", after attempt {attempts[-1].attempt}: {attempts[-1].detail}"
+def _of_unstarted(known: Known, array: ArrayRecord, job_id: JobId) -> RawExplanation:
+    """Of a task that is no record: it waits with its array, was cut off, or is forgotten."""
+    number = array.number_of(job_id)
+    if number >= array.cut_at:
+        return cut_reason(array, job_id)
+    if (end := task_end(array, number)) is not None:
+        text = "it has ended; how is not kept any more"
+        history = f"rollq history tail --from 1 --job {guid_to_text(job_id)}"
+        word = state_word(end.name.lower(), 0)
+        return RawExplanation(job_id, word, Reason.FORGOTTEN, text, (history,), array.stamp_ms)
+    why = _why_array_waits(known, array)
+    before = number - array.next_number
+    text = f"{why.text}; {counted(before, 'task')} of its array before it" if before else why.text
+    word = DELAYED_WORD if array.delayed else WAITING
+    return RawExplanation(job_id, word, why.code, text, why.todo, array.stamp_ms)
 
 
-def _where_tasks_are(array: ArrayRecord) -> str:
-    """For an array all of whose tasks have started or ended."""
-    if not array.open_tasks:
-        return "it has ended: no task is left"
-    retrying = len(array.open_tasks) - array.running
-    return f"all its tasks have started: {array.running} running, {retrying} to be tried again"
+def _of_job(known: Known, record: JobRecord) -> RawExplanation:
+    state, holds = known.state, known.holds
+    if record.end is not None:
+        return how_ended(state, record, record.end, known.read, known.address)
+    word = WAITING
+    if record.state is ASSIGNED:
+        word, why = RUNNING, _why_runs(known, record)
+    elif record.state is DELAYED:
+        word, why = DELAYED_WORD, _why_delayed(known, record)
+    elif record.job_id in holds.jobs:
+        session = holds.jobs[record.job_id].session
+        why = Why(Reason.ASSIGNING, f"being assigned to worker {_name(session)}")
+    else:
+        why = _what_is_missing(known, record)
+    return RawExplanation(record.job_id, word, *why, record.stamp_ms, told_attempts(state, record))
 
 
-def _how_ended(record: JobRecord, end: EndRecord) -> str:
-    """A word, and of a dead job the cause and where to look."""
-    told = f"it has ended: {state_word(record.state.name.lower(), end.status)}"
-    if record.state is not DEAD:
-        return told
-    cause = Cause(end.cause).name.lower() if end.cause else ""
-    why = ", ".join(filter(None, (cause, end.detail)))
-    return f"{told} ({why}); see `rollq dlq show {guid_to_text(record.job_id)}`"
+def _why_runs(known: Known, record: JobRecord) -> Why:
+    state = known.state
+    worker = worker_called(state, record.worker_id)
+    if record.worker_id not in known.sessions:
+        text = (
+            f"its worker {worker} is not connected: it goes to another worker when its lease of "
+            f"{time_text(record.lease_ms)} is over, or the worker's grace of "
+            f"{time_text(state.settings.worker_grace_ms)}, unless the worker comes back"
+        )
+        return Why(Reason.LEASE, text, ("rollq status --workers",))
+    if record.cancel_requested:
+        text = f"it is to be cancelled: worker {worker} was told, and has not confirmed it yet"
+        return Why(Reason.CANCELLING, text, (advice.look_at(record.job_id),))
+    nth = f"attempt {starts_of(record)} of {max_attempts(state, record)}"
+    text = f"it is running on worker {worker}, {nth}"
+    follow = f"rollq logs {guid_to_text(record.job_id)} --follow"
+    return Why(Reason.RUNNING, text, (follow, advice.cancel(record.job_id)))
 
 
-def _what_is_missing(state: GridState, backlog: Backlog, holds: Holds, item: Item) -> str:
+def _why_delayed(known: Known, record: JobRecord) -> Why:
+    state = known.state
+    lost = record.past.attempts if record.past is not None else ()
+    delay = time_text(record.delay_ms)
+    if not lost:
+        return Why(Reason.DELAYED, f"delayed for {delay}")
+    last = lost[-1]
+    code, what = lost_reason(last.cause, last.detail, last.exit_code)
+    # What a worker lacks has to change before anything goes on; all else may go better as it is.
+    if last.cause != Cause.NACKED:
+        code = Reason.RETRYING
+    worker = worker_called(state, last.worker_id)
+    used = f"{starts_of(record)} of {max_attempts(state, record)} attempts are used"
+    text = f"delayed for {delay}, after attempt {last.attempt} on worker {worker}: {what}; {used}"
+    todo = advice.before_running(code, record, known.address)
+    return Why(code, text, (*todo, advice.look_at(record.job_id)))
+
+
+def _why_array_waits(known: Known, array: ArrayRecord) -> Why:
+    if array.delayed:
+        return Why(Reason.DELAYED, f"delayed for {time_text(array.options.delay_ms)}")
+    return _what_is_missing(known, array)
+
+
+def _what_is_missing(known: Known, item: Item) -> Why:
     """For something that waits in its queue: the limit that it meets, or the worker it lacks."""
+    state, holds = known.state, known.holds
     queue = state.queues.get(item.queue)
     if queue is not None and queue.paused:
-        return f"queue {item.queue} is paused"
-    if holds.is_full(item.client):
-        return f"client {item.client.client_id} is at its cap of {state.cap_of(item.client)}"
+        view = queue_view(state, item.queue)
+        waiting = counted(view.queued if view is not None else 0, "job")
+        text = f"queue {item.queue} is paused; waiting in it: {waiting}"
+        return Why(Reason.PAUSED, text, (advice.resume(item.queue),))
+    client = item.client
+    if holds.is_full(client):
+        cap = state.cap_of(client)
+        own = "which it declares itself" if client.cap else "which the settings say"
+        text = f"client {client.client_id} is at its cap of {cap}, {own}"
+        todo = () if client.cap else (f"rollq settings set client_cap={2 * cap}",)
+        return Why(Reason.CAP, text, todo)
     array = item.array if isinstance(item, JobRecord) else item
     if array is not None and holds.is_at_limit(array):
-        return f"its array is at its running_max of {array.running_max}"
-    queue_lanes = backlog.whole_queue_of(item)
-    sessions = sessions_of(queue_lanes)
-    name = item.options.worker_name
+        text = f"its array is at its running_max of {array.running_max}"
+        return Why(Reason.ARRAY_LIMIT, text, (advice.look_at(array.array_id),))
+    return _which_worker_lacks(known, item) or _behind(known.backlog, item)
+
+
+def _which_worker_lacks(known: Known, item: Item) -> Why | None:
+    sessions = sessions_of(known.backlog.whole_queue_of(item))
     if not sessions:
+        name = item.options.worker_name
         wanted = f"no worker named {name}" if name else "no worker"
-        return f"{wanted} serves queue {item.queue}"
+        connected = counted(len(known.sessions), "connected worker")
+        text = f"{wanted} serves queue {item.queue}; there {_are(known.sessions)} {connected}"
+        return Why(Reason.NO_WORKER, text, (advice.start_worker(known.address, item),))
     able = [session for session in sessions if session.can_run(program_of(item))]
     if not able:
-        hint = "" if item.options.ships_exec else "; if its file is there: chmod +x"
-        return f"{_lacks(item)}; workers serving the queue: {_names(sessions)}{hint}"
-    if not any(session.credit for session in able):
-        which = "" if len(able) == len(sessions) else f" with program {item.exec_name}"
-        who, verb = f"all {len(able)} workers", "have no free slot, or their CPUs are"
-        if len(able) == 1:
-            who, verb = "the only worker", "has no free slot, or its CPU is"
-        return f"{who} for queue {item.queue}{which} {verb} at the cap"
-    return "waiting behind other jobs"
+        return _no_program(known, item, sessions)
+    if any(session.credit for session in able):
+        return None
+    which = "" if len(able) == len(sessions) else f" with program {item.exec_name}"
+    who = f"all {len(able)} workers" if len(able) > 1 else "the only worker"
+    who = f"{who} for queue {item.queue}{which}"
+    capped = sum(known.is_capped(session.worker_id) for session in able)
+    running = sum(session.running for session in able)
+    todo = (advice.start_worker(known.address, item),)
+    if capped == len(able):
+        verb = "are at their CPU caps and take" if capped > 1 else "is at its CPU cap and takes"
+        text = f"{who} {verb} one job at a time; jobs there now: {running} ({_names(able)})"
+        return Why(Reason.CPU_CAP, text, todo)
+    verb = "have" if len(able) > 1 else "has"
+    also = f", {capped} at the CPU cap" if capped else ""
+    text = f"{who} {verb} no free slot; jobs there now: {running} ({_names(able)}){also}"
+    return Why(Reason.NO_SLOT, text, todo)
+
+
+def _no_program(known: Known, item: Item, sessions: list[DispatchSession]) -> Why:
+    serving = f"workers serving the queue: {_names(sessions)}"
+    if item.options.ships_exec:
+        text = (
+            f"program {item.exec_name} comes with the job, and no connected worker allows that "
+            f"(start one with --allow-shipped-execs); {serving}"
+        )
+        code = Reason.SHIPPING_REFUSED
+        return Why(code, text, advice.before_running(code, item, known.address))
+    code = Reason.PROGRAM_MISSING
+    text = (
+        f"no connected worker has program {item.exec_name}; {serving}; "
+        "put it into the exec directory of one, and if its file is there: chmod +x"
+    )
+    return Why(code, text, advice.before_running(code, item, known.address))
+
+
+def _behind(backlog: Backlog, item: Item) -> Why:
+    """There is a worker with a free slot, or will be at once; others have their turn before."""
+    lanes = backlog.queue_of(item)
+    before, others = lanes.before(item) if lanes is not None else (0, 0)
+    if not before and not others:
+        return Why(Reason.BEHIND, f"it is the next of queue {item.queue}", ("rollq queue list",))
+    text = (
+        f"waiting behind other jobs of queue {item.queue}: {before} of client "
+        f"{item.client.client_id}, which come first, and {others} more, which take turns with it "
+        "by priority and client"
+    )
+    return Why(Reason.BEHIND, text, ("rollq queue list",))
 
 
 def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[UnservedView]:
@@ -148,16 +276,15 @@ def sessions_of(queue: QueueLanes | None) -> list[DispatchSession]:
     return list({session: None for pool in pools for session in pool.sessions})
 
 
-def _lacks(item: Item) -> str:
-    if item.options.ships_exec:
-        return (
-            f"program {item.exec_name} comes with the job, and no connected worker allows that "
-            "(start one with --allow-shipped-execs)"
-        )
-    return f"no connected worker has program {item.exec_name}"
+def _are(things: Collection[object]) -> str:
+    return "is" if len(things) == 1 else "are"
+
+
+def _name(session: DispatchSession) -> str:
+    return session.name or guid_to_text(session.worker_id)
 
 
 def _names(sessions: list[DispatchSession]) -> str:
-    names = sorted(session.name or guid_to_text(session.worker_id) for session in sessions)
+    names = sorted(map(_name, sessions))
     more = len(names) - NAMES_MAX
     return ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -9,19 +9,19 @@ from rollq.cli.submitting import tell_reasons
 
 
 def test_whoever_waits_is_told_each_reason_once() -> None:
-    told: list[str | RollqError] = [
-        "no worker serves queue calca",
-        "no worker serves queue calca",
+    told: list[tuple[str, str] | RollqError] = [
+        ("no_worker", "no worker serves queue calca"),
+        ("no_worker", "no worker serves queue calca"),
         RollqError(ErrorCode.UNREACHABLE, "away"),
-        "no connected worker has program calcA; workers serving the queue: w1",
-        "being assigned",
-        "it is running",
-        "delayed for 500 ms",
+        ("no_slot", "jobs there now: 4"),
+        ("no_slot", "jobs there now: 3"),
+        ("", ""),
+        ("delayed", "delayed for 500 ms"),
     ]
     answers = iter(told)
     said: list[str] = []
 
-    async def ask() -> str:
+    async def ask() -> tuple[str, str]:
         answer = next(answers)
         if isinstance(answer, RollqError):
             raise answer
@@ -35,6 +35,6 @@ def test_whoever_waits_is_told_each_reason_once() -> None:
         asyncio.run(tell_reasons(ask, said.append, pause, "job 1 waits"))
     assert said == [
         "job 1 waits: no worker serves queue calca",
-        "job 1 waits: no connected worker has program calcA; workers serving the queue: w1",
+        "job 1 waits: jobs there now: 4",
         "job 1 waits: delayed for 500 ms",
     ]

@@ -14,7 +14,6 @@ from rollq.grid import commands as c
 from rollq.grid.effects import Done, Known
 from rollq.grid.state import DEAD, QUEUED
 from rollq.grid.views import job_view
-from rollq.policy.dispatch import Dispatcher
 from tests.unit.grid.kit import job_id, refusal, submit
 from tests.unit.grid.staged import BLOB, Staged, accepted, again, group, part
 
@@ -53,7 +52,6 @@ def test_an_accepted_job_waits_for_those_who_ask(delay_ms: int, word: str) -> No
     assert (before.state, before.key, before.options.priority) == (word, "k", 5)
     grid.reload()
     assert job_view(grid.state, job_id("c")) == before
-    assert "on its way" in Dispatcher(grid.state).explain(job_id("c"))
     grid.unpack()
     after = job_view(grid.state, job_id("c"))
     assert after is not None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, WorkerId
 from rollq.grid.commands import AssignRun, AssignTasks, Command, ForgetJobs, OpenWorker
 from rollq.grid.effects import Applied, RunDone
+from rollq.grid.explanations import RawExplanation
 from rollq.grid.runs import ids_in
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
+from rollq.policy.endings import Said
 from rollq.policy.pools import ANYTHING, ProgramSet
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
+NOTHING = Said()
 EVERYTHING = ("job.assign.>",)
 
 
@@ -23,6 +26,7 @@ class Desk(Grid):
         super().__init__(workers=())
         self.dispatcher = Dispatcher(self.state, placement)
         self.follower = Dispatcher(self.state, placement)
+        self.capped: set[WorkerId] = set()
 
     def apply(self, *commands: Command) -> Applied:
         """Apply one entry; both members see its events."""
@@ -75,6 +79,21 @@ class Desk(Grid):
     def run(self, count_max: int = 1_000) -> list[str]:
         """Decide and apply."""
         return self.settle(self.decide(count_max))
+
+    def explained(self, wanted: JobId, said: Said = NOTHING) -> RawExplanation:
+        """Of something that is known: why it waits, or how it ended. Results say what is given."""
+        told = self.dispatcher.explain(
+            wanted,
+            is_capped=self.capped.__contains__,
+            address="10.0.0.1:5000",
+            read=lambda _: said,
+        )
+        assert told is not None
+        return told
+
+    def reason(self, name: str) -> str:
+        """The same of a job or array by its name, in a word."""
+        return self.explained(job_id(name)).code
 
     def unserved(self, count_max: int = 100) -> list[UnservedView]:
         """What nobody who is connected can run."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.base.ids import guid_to_text
 from rollq.grid.commands import (
     AssignRun,
     CancelJobs,
@@ -57,7 +56,7 @@ def test_a_job_that_is_decided_is_not_decided_again() -> None:
     decided = desk.decide()
     assert len(decided) == 1
     assert desk.decide() == []
-    assert desk.dispatcher.explain(job_id("a")) == "being assigned"
+    assert desk.reason("a") == "assigning"
     desk.settle(decided)
     assert desk.decide() == []
 
@@ -148,7 +147,7 @@ def test_a_job_that_was_given_back_says_what_its_worker_lacked() -> None:
     record = desk.state.jobs[job_id("a")]
     told = "this worker has no secret 'github'"
     desk.apply(NackJob(record.job_id, record.attempt, record.fence, told, 700, not_started=True))
-    assert desk.dispatcher.explain(job_id("a")) == f"delayed for 700 ms, after attempt 1: {told}"
+    assert told in desk.explained(job_id("a")).why
 
 
 def test_a_delayed_job_waits_for_its_release() -> None:
@@ -156,7 +155,7 @@ def test_a_delayed_job_waits_for_its_release() -> None:
     desk.worker("w", 2)
     desk.submit("a", delay_ms=100)
     assert desk.run() == []
-    assert desk.dispatcher.explain(job_id("a")) == "delayed for 100 ms"
+    assert desk.reason("a") == "delayed"
     desk.apply(ReleaseJobs((LostAttempt(job_id("a"), 0),)))
     assert desk.run() == ["a@w"]
 
@@ -193,25 +192,6 @@ def test_a_job_that_goes_and_comes_back_in_one_entry_waits_once(others: tuple[st
     assert desk.run() == ["z@w"]
 
 
-def test_what_cannot_wait_is_explained_too() -> None:
-    desk = Desk()
-    desk.worker("w", 1)
-    desk.submit("a", "b")
-    desk.run()
-    explain = desk.dispatcher.explain
-    assert explain(job_id("never")) == "no such job"
-    assert explain(job_id("a")) == "it is running"
-    assert explain(job_id("b")) == (
-        "the only worker for queue q has no free slot, or its CPU is at the cap"
-    )
-    desk.ack("a")
-    assert explain(job_id("a")) == "it has ended: ok"
-    desk.apply(ExpireJobs((job_id("b"),)))
-    assert explain(job_id("b")) == (
-        f"it has ended: dead (expired); see `rollq dlq show {guid_to_text(job_id('b'))}`"
-    )
-
-
 class TestPatterns:
     def test_a_worker_is_given_only_queues_that_it_asked_for(self) -> None:
         desk = Desk()
@@ -219,7 +199,7 @@ class TestPatterns:
         desk.submit("b1", queue="b")
         desk.worker("w", 9, ("job.assign.b",))
         assert desk.run() == ["b1@w"]
-        assert "no worker serves queue a" in desk.dispatcher.explain(job_id("a1"))
+        assert desk.reason("a1") == "no_worker"
 
     def test_a_wildcard_finds_queues_older_and_younger_than_itself(self) -> None:
         desk = Desk()

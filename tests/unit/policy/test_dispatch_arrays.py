@@ -14,7 +14,6 @@ from rollq.grid.commands import (
     PauseQueue,
     ReleaseJobs,
     ResumeQueue,
-    SubmitArray,
 )
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.policy.kit import Desk
@@ -39,19 +38,7 @@ def test_an_array_gives_its_tasks_and_no_more() -> None:
     ]
     assert desk.run() == ["arr@w", "arr@w"]
     desk.submit("later")
-    assert desk.dispatcher.explain(job_id("later")) == "waiting behind other jobs"
-
-
-def test_an_array_without_waiting_tasks_is_explained_too() -> None:
-    desk = Desk()
-    desk.apply(SubmitArray(job_id("arr"), "ann", "q", "exe", b"body", 1, first_task=1))
-    desk.worker("w", 9)
-    desk.run()
-    explain = desk.dispatcher.explain
-    assert explain(job_id("arr")) == "all its tasks have started: 1 running, 0 to be tried again"
-    (task,) = desk.state.jobs.values()
-    desk.apply(AckJob(task.job_id, task.attempt, task.fence, 0))
-    assert explain(job_id("arr")) == "it has ended: no task is left"
+    assert desk.reason("later") == "behind"
 
 
 def test_an_array_takes_turns_with_jobs_of_others() -> None:
@@ -70,9 +57,8 @@ def test_a_limit_of_its_own_is_named_before_busy_workers() -> None:
     desk.submit("job")
     desk.worker("w", 2)
     assert desk.run() == ["arr@w", "arr@w"]  # the array was not looked at once more
-    explain = desk.dispatcher.explain
-    assert explain(job_id("arr")) == "its array is at its running_max of 2"
-    assert explain(job_id("job")).startswith("the only worker for queue q has no free slot")
+    assert desk.reason("arr") == "array_limit"
+    assert desk.reason("job") == "no_slot"
 
 
 def test_no_more_than_running_max_run_at_once() -> None:
@@ -82,7 +68,7 @@ def test_no_more_than_running_max_run_at_once() -> None:
     desk.worker("w", 9)
     assert desk.run() == ["arr@w", "arr@w", "job@w"]
     assert desk.run() == []
-    assert desk.dispatcher.explain(job_id("arr")) == "its array is at its running_max of 2"
+    assert desk.reason("arr") == "array_limit"
     ack_task(desk, "arr", 0)
     assert desk.run() == ["arr@w"]
     ack_task(desk, "arr", 1)
@@ -170,7 +156,7 @@ def test_a_delayed_array_waits_for_its_release() -> None:
     desk.submit_array("arr", 1, delay_ms=50)
     desk.worker("w", 9)
     assert desk.run() == []
-    assert desk.dispatcher.explain(job_id("arr")) == "delayed for 50 ms"
+    assert desk.reason("arr") == "delayed"
     desk.apply(ReleaseJobs((LostAttempt(job_id("arr"), 0),)))
     assert desk.run() == ["arr@w"]
 

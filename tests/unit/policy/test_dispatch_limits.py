@@ -9,7 +9,7 @@ from rollq.grid.commands import (
     SetSettings,
     Settings,
 )
-from tests.unit.grid.kit import job_id, worker_id
+from tests.unit.grid.kit import worker_id
 from tests.unit.policy.kit import Desk
 
 
@@ -21,7 +21,7 @@ class TestCaps:
         desk.submit("b1", "b2", client="bob")
         desk.worker("w", 9)
         assert desk.run() == ["a1@w", "b1@w", "b2@w"]
-        assert desk.dispatcher.explain(job_id("a2")) == "client ann is at its cap of 1"
+        assert desk.reason("a2") == "cap"
         desk.ack("a1")
         assert desk.run() == ["a2@w"]
 
@@ -104,7 +104,7 @@ class TestPause:
         desk.apply(PauseQueue("a"))
         desk.worker("w", 9)
         assert desk.run() == ["b1@w"]
-        assert desk.dispatcher.explain(job_id("a1")) == "queue a is paused"
+        assert desk.reason("a1") == "paused"
         desk.submit("a2", queue="a")
         assert desk.run() == []
         desk.apply(ResumeQueue("a"))
@@ -139,7 +139,7 @@ class TestNamedWorkers:
         desk.submit("mine", worker_name="w2")
         desk.worker("w1", 9)
         assert desk.run() == ["any@w1"]
-        assert desk.dispatcher.explain(job_id("mine")) == "no worker named w2 serves queue q"
+        assert desk.reason("mine") == "no_worker"
         desk.submit("other")
         desk.worker("w2", 9)
         assert desk.run()[0] == "mine@w2"

@@ -43,10 +43,7 @@ def test_a_program_that_nobody_has_waits_and_runs_when_somebody_gets_it() -> Non
     desk.worker("w2", 5, programs=having("two"))
     ask_for(desk, "three", "a")
     assert desk.run() == []
-    assert desk.dispatcher.explain(job_id("a")) == (
-        "no connected worker has program three; workers serving the queue: w1, w2; "
-        "if its file is there: chmod +x"
-    )
+    assert desk.reason("a") == "program_missing"
     desk.dispatcher.announce(worker_id("w2"), having("two", "three"))
     assert desk.run() == ["a@w2"]
     desk.dispatcher.announce(worker_id("w2"), having("two"))
@@ -80,7 +77,7 @@ def test_a_program_that_comes_with_its_job_needs_a_worker_that_allows_it() -> No
     desk.worker("w1", 5, programs=having("one"))
     ask_for(desk, "mine", "a", ships_exec=True)
     assert desk.run() == []
-    assert "--allow-shipped-execs" in desk.dispatcher.explain(job_id("a"))
+    assert desk.reason("a") == "shipping_refused"
     desk.worker("w2", 5, programs=having(ships=True))
     ask_for(desk, "mine", "b")  # this one does not bring it along
     assert desk.run() == ["a@w2"]
@@ -92,7 +89,7 @@ def test_a_job_for_one_worker_waits_until_that_one_has_the_program() -> None:
     desk.worker("w2", 5, programs=having("two"))
     ask_for(desk, "two", "a", worker_name="w1")
     assert desk.run() == []
-    assert "no connected worker has program two" in desk.dispatcher.explain(job_id("a"))
+    assert desk.reason("a") == "program_missing"
     desk.dispatcher.announce(worker_id("w1"), having("one", "two"))
     assert desk.run() == ["a@w1"]
 

@@ -246,7 +246,7 @@ def test_what_a_batch_is_about_to_bring_is_put_off_for_everybody() -> None:
         assert error.code not in (ErrorCode.ACCESS_DENIED, ErrorCode.UNKNOWN_JOB)
 
 
-@pytest.mark.parametrize("view", ["job", "array", "explain"])
+@pytest.mark.parametrize("view", ["job", "array", "explain", "explanation"])
 def test_a_job_of_another_is_shown_as_one_that_does_not_exist(view: str) -> None:
     world = World()
     assert world.judge(ANN, m.Query(REQUEST, view, MINE)).key == MINE

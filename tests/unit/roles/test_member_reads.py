@@ -103,6 +103,7 @@ def test_too_many_at_once_are_asked_to_come_again(
         ("worker", job(9)),
         ("dead", b""),
         ("explain", job(1)),
+        ("explanation", job(1)),
         ("settings", b""),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.worker.sandbox.layers import (
     ALWAYS,
@@ -17,7 +18,6 @@ from rollq.roles.worker.sandbox.layers import (
     SandboxSetup,
     choose,
     needs_launcher,
-    size_text,
 )
 
 ANY_PLACE = (Path("anywhere"),)

@@ -27,6 +27,7 @@ from rollq.roles.client.views import (
     ArrayView,
     CacheView,
     ClientView,
+    Explanation,
     HolderView,
     JobView,
     QueueView,
@@ -143,8 +144,9 @@ class BlockingJobs:
         """One job or task; None if it is not known (any more)."""
     def array(self, array_id: JobId | str) -> ArrayView | None:
         """One array, by what its tasks do."""
-    def explain(self, job_id: JobId | str) -> Any:
-        """Why a job waits."""
+    def explain(self, job_id: JobId | str) -> Explanation | None:
+        """Why a job or array waits, or how it ended, and what would help; None if it is not known
+        (any more)."""
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
     def redrive(self, *job_ids: JobId | str) -> int:
@@ -572,8 +574,9 @@ class BlockingClient:
         """One job or task; None if it is not known (any more)."""
     def array(self, array_id: JobId | str) -> ArrayView | None:
         """One array, by what its tasks do."""
-    def explain(self, job_id: JobId | str) -> Any:
-        """Why a job waits."""
+    def explain(self, job_id: JobId | str) -> Explanation | None:
+        """Why a job or array waits, or how it ended, and what would help; None if it is not known
+        (any more)."""
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
     def redrive(self, *job_ids: JobId | str) -> int:

@@ -6,13 +6,12 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
 from typing import Any, Final, Unpack
 
-import msgspec
-
 from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text, task_id
 from rollq.base.limits import ARRAY_TASKS_MAX, MAP_WINDOW
 from rollq.grid import views
 from rollq.grid.commands import RedriveItem
+from rollq.grid.explanations import RawExplanation
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.asking import PAGE, Calls, GroupCalls
 from rollq.roles.client.bulk import BulkRun
@@ -32,7 +31,7 @@ from rollq.roles.client.specs import (
 )
 from rollq.roles.client.streams import StreamPart, output_of
 from rollq.roles.client.supply import BytesMoved, supply_of
-from rollq.roles.client.views import ArrayView, JobView, state_of
+from rollq.roles.client.views import ArrayView, Explanation, JobView, state_of
 from rollq.wire import messages as wire
 
 FIRST_TASK: Final = 1  # tasks are numbered behind the array's id, so that none has it
@@ -346,9 +345,11 @@ class JobCalls(SubmitCalls, GroupCalls):
         view = decode_known(await self._query("array", as_id(array_id)), views.RawArrayView)
         return None if view is None else ArrayView.of(view)
 
-    async def explain(self, job_id: JobId | str) -> Any:
-        """Why a job waits."""
-        return msgspec.msgpack.decode(await self._query("explain", as_id(job_id)))
+    async def explain(self, job_id: JobId | str) -> Explanation | None:
+        """Why a job or array waits, or how it ended, and what would help; None if it is not known
+        (any more)."""
+        told = decode_known(await self._query("explanation", as_id(job_id)), RawExplanation)
+        return None if told is None else Explanation.of(told)
 
     async def dead(self) -> AsyncGenerator[JobView, None]:
         """Every dead job, oldest first."""

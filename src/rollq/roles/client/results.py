@@ -15,12 +15,12 @@ from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import BlobRef, Status
 from rollq.base.limits import OUTPUT_BYTES_MAX
 from rollq.base.names import checked_tree
-from rollq.base.outcomes import exit_code_of, state_word
+from rollq.base.outcomes import canceller_text, exit_code_of, signal_text, state_word
 from rollq.grid.views import RawJobView
 from rollq.roles.client.contents import WHOLE, Contents
 from rollq.roles.client.outputs import PLAIN, Output, asave_outputs, save_outputs
 from rollq.roles.client.supply import BytesMoved
-from rollq.roles.client.views import canceller_text, cause_text, cause_word, signal_text
+from rollq.roles.client.views import cause_text, cause_word
 from rollq.store.archive import unpack
 from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, STATUS_OK

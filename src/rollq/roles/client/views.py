@@ -6,38 +6,38 @@ here is made of one of those by its `of`.
 
 from __future__ import annotations
 
-from signal import Signals
 from typing import Any, Final, Self
 
 import msgspec
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.names import COMMAND_LINE
 from rollq.base.outcomes import exit_code_of, state_word
 from rollq.base.requests import Request, RequestFile
 from rollq.grid import views
 from rollq.grid.commands import NOBODY, Cause, Settings
+from rollq.grid.explanations import AttemptTold, RawExplanation
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import CacheView, ClientView
 
 __all__ = [
     "ArrayView",
+    "AttemptTold",
     "AttemptView",
     "CacheView",
     "ClientView",
     "EndView",
+    "Explanation",
     "HolderView",
     "JobView",
     "QueueView",
     "Request",
     "RequestFile",
     "Settings",
+    "TaskGroupView",
     "WorkerView",
-    "canceller_text",
     "cause_text",
     "cause_word",
-    "signal_text",
 ]
 
 CAUSES: Final = {
@@ -223,6 +223,48 @@ class HolderView(View, frozen=True, kw_only=True):
         return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
+class TaskGroupView(View, frozen=True, kw_only=True):
+    """Tasks of an array that stand where they do for the same reason; `job_id` is one of them."""
+
+    count: int
+    state: str
+    code: str
+    why: str
+    job_id: str
+
+
+class Explanation(View, frozen=True, kw_only=True):
+    """Why a job or array does not run, runs, or ended as it did. As text it is the sentence.
+
+    Attributes:
+        state: As that of `JobView`; of an array, the one that says most.
+        code: The reason in a stable word: `paused`, `no_worker`, `exit_code`, `oom`.
+        why: The same in a sentence, with figures.
+        todo: Commands that would help.
+        since_ms: When the state last changed.
+        attempts: The last ones that gave no result, and why.
+        groups: Of an array, its tasks by reason, the most frequent first.
+    """
+
+    job_id: str
+    state: str
+    code: str
+    why: str
+    todo: tuple[str, ...]
+    since_ms: int
+    attempts: tuple[AttemptTold, ...]
+    groups: tuple[TaskGroupView, ...]
+
+    def __str__(self) -> str:
+        return self.why
+
+    @classmethod
+    def of(cls, told: RawExplanation) -> Self:
+        """The same as a member told it."""
+        groups = [TaskGroupView.made(one, job_id=id_text(one.job_id)) for one in told.groups]
+        return cls.made(told, job_id=guid_to_text(told.job_id), groups=tuple(groups))
+
+
 def state_of(view: views.RawJobView) -> str:
     """Where a job stands, in a word for people."""
     return state_word(view.state, 0 if view.end is None else view.end.status)
@@ -239,22 +281,6 @@ def cause_word(cause: int) -> str:
 def cause_text(word: str) -> str:
     """The same in a sentence's words."""
     return CAUSES.get(word, word)
-
-
-def canceller_text(client_id: str) -> str:
-    """Who cancelled a job, in words."""
-    account, _, name = client_id.rpartition("/")
-    if name != COMMAND_LINE:
-        return f"client {client_id}"
-    return f"`rollq cancel` of {account}" if account else "`rollq cancel`"
-
-
-def signal_text(number: int) -> str:
-    """A signal as people know it: SIGSEGV (11)."""
-    try:
-        return f"{Signals(number).name} ({number})"
-    except ValueError:
-        return f"signal {number}"
 
 
 def id_text(guid: bytes) -> str:

@@ -16,7 +16,6 @@ from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import JobId, WorkerId
-from rollq.base.jobs import Status
 from rollq.base.limits import (
     ACTION_BYTES_MAX,
     ANSWER_BYTES_MAX,
@@ -24,11 +23,14 @@ from rollq.base.limits import (
     EXEC_NAME_BYTES_MAX,
     QUEUE_NAME_BYTES_MAX,
 )
+from rollq.base.outcomes import ENDED
 from rollq.grid import access, pages, views
+from rollq.grid.explanations import RawExplanation
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.grid.state import GridState
 from rollq.history.tables import said_in
+from rollq.policy.endings import Said
 from rollq.raft.node import RaftNode
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.sessions import Sessions
@@ -108,15 +110,23 @@ class Sources(NamedTuple):
         """The same of a page of workers."""
         return [self._told(view) for view in pages.worker_page(self.state, after, limit)]
 
+    def explanation(self, job_id: JobId) -> RawExplanation | None:
+        """Why a job does not run, or how it ended."""
+        return self.replica.dispatcher.explain(
+            job_id, is_capped=self._is_capped, address=self.raft.leader_address, read=_read_result
+        )
+
     def explain(self, job_id: JobId) -> str:
-        """Why a job does not run; of one that failed, with the remark of its worker: a limit that
-        it met, the memory that it lacked."""
-        why = self.replica.dispatcher.explain(job_id)
-        record = self.state.jobs.get(job_id)
-        if record is None or record.end is None or record.end.status != Status.FAILED:
-            return why
-        note = said_in(record.end.result).note
-        return why if note is msgspec.UNSET or not note else f"{why}: {note}"
+        """The same in a sentence, as clients of earlier versions ask for it: they know by its
+        first words whether a job has ended."""
+        told = self.explanation(job_id)
+        if told is None:
+            return "no such job"
+        return f"it has ended: {told.state}: {told.why}" if told.state in ENDED else told.why
+
+    def _is_capped(self, worker_id: WorkerId) -> bool:
+        session = self.sessions.worker(worker_id)
+        return session is not None and session.is_capped
 
     def _told(self, view: views.RawWorkerView) -> views.RawWorkerView:
         if not self.leads:
@@ -182,6 +192,11 @@ def _history(sources: Sources, key: int, limit: int) -> tuple[int, int, tuple[by
             first = high + 1
     rows = history.rows(first, applied)
     return (first, first - 1, ()) if rows is None else (rows.first, rows.last, rows.lines)
+
+
+def _read_result(result: bytes) -> Said:
+    said = said_in(result)
+    return Said(said.note or "", said.stderr or "")
 
 
 # --- keys
@@ -285,6 +300,9 @@ VIEWS: Final[dict[str, ViewRow]] = {
     ),
     "explain": ViewRow(
         _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explain(key), of_leader=True
+    ),
+    "explanation": ViewRow(
+        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explanation(key), of_leader=True
     ),
     "queue": ViewRow(
         *(_text, Action.QUEUES_READ, ONE_QUEUE),

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
@@ -42,7 +43,6 @@ from rollq.roles.worker.output_uploads import LargeOutputs
 from rollq.roles.worker.outputs import Ending, Terms
 from rollq.roles.worker.preparations import Prepared
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
-from rollq.roles.worker.sandbox.layers import size_text
 from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.masking import Masker

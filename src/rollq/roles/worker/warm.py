@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from rollq.base.amounts import size_text
 from rollq.base.environ import fits
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import Status
@@ -35,7 +36,6 @@ from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import END_BYTES, set_stream
 from rollq.roles.worker.outputs import Apart, Ending
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
-from rollq.roles.worker.sandbox.layers import size_text
 from rollq.roles.worker.sandbox.paths import module_paths
 from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply

@@ -10,8 +10,9 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rollq.base.amounts import size_text
 from rollq.roles.worker.sandbox.cgroups import JobGroup
-from rollq.roles.worker.sandbox.layers import SandboxSetup, size_text
+from rollq.roles.worker.sandbox.layers import SandboxSetup
 
 # What programs say when the system refuses them memory, a process, or room in a file.
 NO_MEMORY: Final = re.compile(

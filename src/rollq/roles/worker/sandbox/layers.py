@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, LocalError
 
 
@@ -173,11 +174,3 @@ def needs_launcher(layers: Container[Layer], setup: SandboxSetup) -> bool:
     limits = limits or setup.disk_bytes or setup.pids_max
     by_it = [layer for layer in Layer if layer not in INHERITED and layer is not Layer.RLIMITS]
     return bool(limits) or any(layer in layers for layer in by_it)
-
-
-def size_text(count: int) -> str:
-    """So many bytes, as people write them."""
-    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
-        if count >= size:
-            return f"{count / size:.4g} {unit}"
-    return f"{count} bytes"

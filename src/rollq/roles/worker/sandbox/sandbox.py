@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.worker.sandbox import watch
 from rollq.roles.worker.sandbox.box import Box
@@ -40,7 +41,6 @@ from rollq.roles.worker.sandbox.layers import (
     SandboxSetup,
     choose,
     needs_launcher,
-    size_text,
 )
 from rollq.roles.worker.sandbox.paths import (
     SHARED_MEMORY,

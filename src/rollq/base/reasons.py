@@ -1,0 +1,56 @@
+"""Why a job waits, or how it came to its end, in one word each: stable, for programs to go by.
+
+Words are a promise: none is removed or changes its meaning. Of several that are true, the one that
+has to change first is told.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Reason(enum.StrEnum):
+    """The code of an explanation; docs/cli/explain.md has a row for each."""
+
+    # It waits.
+    STAGED = "staged"  # accepted with a batch, on its way into its queue
+    DELAYED = "delayed"  # by its own delay
+    RETRYING = "retrying"  # an attempt came to nothing, and the next one follows after a delay
+    PAUSED = "paused"
+    CAP = "cap"  # its client has as many jobs in flight as it may
+    ARRAY_LIMIT = "array_limit"  # its array has as many tasks running as it may
+    NO_WORKER = "no_worker"  # nobody serves the queue
+    PROGRAM_MISSING = "program_missing"
+    SHIPPING_REFUSED = "shipping_refused"  # its program comes with it, and nobody allows that
+    NO_SLOT = "no_slot"
+    CPU_CAP = "cpu_cap"
+    BEHIND = "behind"  # others are before it
+    ASSIGNING = "assigning"
+    # It runs.
+    RUNNING = "running"
+    LEASE = "lease"  # its worker is not connected; its lease still runs
+    CANCELLING = "cancelling"
+    # It has ended, or an attempt of it has. What a worker lacks is also why a job waits.
+    OK = "ok"
+    EXIT_CODE = "exit_code"
+    SIGNAL = "signal"
+    OOM = "oom"
+    TIME_LIMIT = "time_limit"
+    CPU_LIMIT = "cpu_limit"
+    DISK_LIMIT = "disk_limit"
+    PROCESS_LIMIT = "process_limit"
+    OUTPUT_LIMIT = "output_limit"
+    BAD_REQUEST = "bad_request"  # no worker can run what was asked for
+    WORKER_LOST = "worker_lost"
+    NACK = "nack"  # a worker could not run it, for a reason that has no word of its own
+    SANDBOX_REFUSED = "sandbox_refused"
+    EXEC_DIGEST = "exec_digest"
+    SECRET_MISSING = "secret_missing"
+    INPUT_MISSING = "input_missing"
+    TRANSFER = "transfer"
+    DISK_FULL = "disk_full"
+    EXPIRED = "expired"
+    CANCELLED_BY = "cancelled_by"
+    FORGOTTEN = "forgotten"  # its result is not kept any more
+    # An array, by its tasks.
+    TASKS_FAILED = "tasks_failed"
