@@ -115,3 +115,6 @@ function scaled(seconds) {
 
 /** The beginning of an id, which is enough for people. */
 export const shortId = (id) => String(id).slice(0, 8);
+
+/** The same of a task: those of an array differ at their ends. */
+export const taskId = (id) => `${shortId(id)}…${String(id).slice(-4)}`;

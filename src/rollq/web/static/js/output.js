@@ -20,12 +20,16 @@ const STREAMS = ["stdout", "stderr"];
 export function outputOf(id, signal) {
   const panes = Object.fromEntries(STREAMS.map((name) => [name, pane(id, name)]));
   let shown = "stdout";
+  let isChosen = false; // by whoever looks
   let source = null;
   let retry = 0;
 
   const tabs = STREAMS.map((name) => h("button", {
     class: "tab", role: "tab", type: "button", id: `tab-${name}`, "aria-controls": `pane-${name}`, dataset: { testid: `tab-${name}` },
-    onclick: () => choose(name),
+    onclick: () => {
+      isChosen = true;
+      choose(name);
+    },
     onkeydown: (event) => {
       if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
       choose(name === "stdout" ? "stderr" : "stdout");
@@ -70,9 +74,10 @@ export function outputOf(id, signal) {
   return {
     node,
     follow,
-    load() {
+    async load() {
       stop();
-      for (const name of STREAMS) panes[name].load(signal);
+      const [stdout, stderr] = await Promise.all(STREAMS.map((name) => panes[name].load(signal)));
+      if (!isChosen && !stdout && stderr) choose("stderr");
     },
   };
 }
@@ -132,12 +137,13 @@ function pane(id, name) {
       if (said.skipped) note.textContent = t("output.end_only");
       write(said.text);
     },
+    /** All of it, or its end; how much there is to see. */
     async load(signal) {
       try {
         const answer = await fetch(url, { signal, headers: { range: `bytes=-${TAIL_BYTES}` } });
-        if (!answer.ok) return;
+        if (!answer.ok) return 0;
         const said = await answer.text();
-        if (signal.aborted) return;
+        if (signal.aborted) return 0;
         writer = ansiWriter();
         chars = 0;
         fill(text);
@@ -145,8 +151,9 @@ function pane(id, name) {
         note.textContent = whole > TAIL_BYTES ? t("output.tail", { size: bytes(TAIL_BYTES), whole: bytes(whole) }) : "";
         write(said);
         blank();
+        return said.length;
       } catch {
-        // it is asked for again when the job changes, or by whoever looks
+        return 0; // it is asked for again when the job changes
       }
     },
   };

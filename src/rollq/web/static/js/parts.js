@@ -43,10 +43,10 @@ export function button(words, act, { sign = null, kind = "", disabled = false, t
     sign && icon(sign), h("span", {}, words));
 }
 
-/** Pairs of a name and a value; pairs without a value are left out. */
+/** Pairs of a name and a value; pairs without a value are left out. Numbers come as text. */
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs
-    .filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false && value !== 0)
     .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 

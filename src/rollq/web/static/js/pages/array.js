@@ -2,7 +2,7 @@
 
 import { get, part } from "../api.js";
 import { fill, h } from "../dom.js";
-import { count, shortId } from "../format.js";
+import { count, shortId, taskId } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { cancelJobs } from "../job_orders.js";
 import { can } from "../me.js";
@@ -44,5 +44,5 @@ function grouped(groups) {
   return h("ul", { class: "stack", dataset: { testid: "failures" } }, groups.map((one) => h("li", { class: "stack" },
     h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", codeWords("cause", one.cause)),
     one.detail && h("span", { class: "muted wrap" }, one.detail),
-    h("span", { class: "tags" }, (one.ids ?? []).slice(0, IDS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, shortId(id).concat("…", id.slice(-4))))))));
+    h("span", { class: "tags" }, (one.ids ?? []).slice(0, IDS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, taskId(id)))))));
 }

@@ -4,7 +4,7 @@
 import { get, post } from "../api.js";
 import { confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { ago, count, shortId } from "../format.js";
+import { ago, count, shortId, taskId } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { order, redriveEdited } from "../job_orders.js";
 import { list } from "../lists.js";
@@ -28,7 +28,7 @@ export function open(root, { query, signal }) {
     path: "/dead", rows: "jobs", query: () => filter, signal, label: t("dead.title"), key: (row) => row.id, marks: true, compact: true, testid: "dead",
     onmark: (ids) => drawSelection([...ids]),
     columns: [
-      { label: t("field.job"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/jobs/${row.id}`, title: row.id }, shortId(row.id)) },
+      { label: t("field.job"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/jobs/${row.id}`, title: row.id }, row.array ? taskId(row.id) : shortId(row.id)) },
       { label: t("job.cause"), class: "p-wide", cell: (row) => h("div", {}, h("strong", {}, codeWords("cause", row.end?.cause ?? "")), row.end?.detail && h("div", { class: "small muted wrap" }, row.end.detail)) },
       { label: t("field.exec"), class: "cut p-wide", cell: (row) => h("span", { title: lineOf(row) }, lineOf(row)) },
       { label: t("field.queue"), class: "cut p-hide", cell: (row) => h("span", { title: row.queue }, row.queue) },

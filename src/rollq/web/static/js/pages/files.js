@@ -24,7 +24,7 @@ export function open(root, { signal }) {
       { label: t("field.state"), cell: (row) => (row.removed ? badge("warn", "trash", t("files.removed")) : badge("good", "ok", t("files.kept"))) },
       { label: "", class: "right", cell: (row) => button(t("files.holders"), () => holders(row.id), { sign: "workers", kind: "small", testid: "holders" }) },
     ],
-    blank: () => empty("files", t("files.none"), t("files.none.text"), command("rollq cache put NAME FILE…")),
+    blank: () => empty("files", t("files.none"), t("files.none.text"), command("rollq cache put ID PATH…")),
   });
   fill(root, pageHead(t("files.title"), t("files.lead")), caches.node);
 }

@@ -2,7 +2,7 @@
 
 import { get } from "../api.js";
 import { fill, h } from "../dom.js";
-import { ago, bytes, duration, shortId } from "../format.js";
+import { ago, bytes, duration, shortId, taskId } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { cancelJobs, redriveJobs } from "../job_orders.js";
 import { can } from "../me.js";
@@ -147,7 +147,7 @@ function jobTable(onmark) {
   return table({
     label: t("jobs.title"), key: (row) => row.id, marks: true, compact: true, onmark, testid: "jobs",
     columns: [
-      { label: t("field.job"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/jobs/${row.id}`, title: row.id }, shortId(row.id)) },
+      { label: t("field.job"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/jobs/${row.id}`, title: row.id }, row.array ? taskId(row.id) : shortId(row.id)) },
       { label: t("field.state"), cell: (row) => stateBadge(row.state) },
       { label: t("field.exec"), class: "cut p-wide", cell: (row) => h("span", { title: asLine(row) }, asLine(row)) },
       { label: t("field.queue"), class: "cut p-wide", cell: (row) => h("span", { class: "muted", title: row.queue }, row.queue) },

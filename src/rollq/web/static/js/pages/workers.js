@@ -41,7 +41,7 @@ function stateOf(row) {
 function runningOf(row) {
   const jobs = row.jobs ?? [];
   return jobs.length > 0 && h("div", { class: "tags" },
-    jobs.slice(0, JOBS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, shortId(id))),
+    jobs.slice(0, JOBS_SHOWN).map((id) => h("a", { class: "tag mono number", href: `/jobs/${id}` }, shortId(id))),
     jobs.length > JOBS_SHOWN && h("span", { class: "muted" }, `+${count(jobs.length - JOBS_SHOWN)}`));
 }
 
