@@ -4,6 +4,8 @@
 import { fill, h } from "./dom.js";
 import { t } from "./words.js";
 
+const focusable = (node) => [...node.querySelectorAll("a, button, input")];
+
 /**
  * @param {object} options
  * @param {string} options.label what the table is, for a screen reader
@@ -61,9 +63,9 @@ export function table({ label, columns, key, compact = false, marks = false, onm
     const before = shown.get(id);
     if (before && before.text === text) return before;
     const line = before?.node ?? h("tr", { role: "row", dataset: { row: id } });
-    const held = before && line.contains(document.activeElement);
-    if (held) return before; // whoever is on a row finishes first
+    const at = focusable(line).indexOf(document.activeElement);
     fill(line, cells(row, id));
+    if (at >= 0) focusable(line)[at]?.focus({ preventScroll: true }); // whoever is on it stays there
     return { row, text, node: line };
   };
 
