@@ -25,7 +25,7 @@ export function timeline(events) {
     ].filter(Boolean).join(" · ");
     return h("li", { dataset: { state, event: one.event } }, icon(sign), h("div", { class: "stack" },
       h("span", {}, h("strong", {}, codeWords("event", one.event)), by && ` · ${by}`),
-      one.detail && h("span", {}, String(one.detail)),
+      one.detail && one.detail !== one.by && h("span", {}, String(one.detail)),
       one.ts_ms ? h("span", { class: "small muted" }, clock(one.ts_ms)) : null));
   }));
 }

@@ -24,8 +24,8 @@ export function open(root, { signal }) {
     path: "/access/roles", rows: "roles", signal, everyMs: 60_000, label: t("access.roles"), key: (row) => row.name, testid: "roles",
     columns: [
       { label: t("access.role"), cell: (row) => h("strong", {}, row.name) },
-      { label: t("access.kind"), cell: (row) => t(row.built_in ? "access.built_in" : "access.own") },
-      { label: t("access.rules"), cell: (row) => tags(row.rules) },
+      { label: t("access.kind"), class: "nowrap", cell: (row) => t(row.built_in ? "access.built_in" : "access.own") },
+      { label: t("access.rules"), cell: (row) => h("details", {}, h("summary", {}, t("access.rules.count", { n: (row.rules ?? []).length })), tags(row.rules)) },
     ],
     blank: () => empty("access", t("access.no_roles"), ""),
   });
@@ -35,7 +35,7 @@ export function open(root, { signal }) {
       { label: t("access.when"), class: "nowrap", cell: (row) => clock(row.ts_ms) },
       { label: t("access.account"), cell: (row) => row.by || h("span", { class: "muted" }, t("account.anonymous")) },
       { label: t("access.what"), cell: (row) => (row.event === "refused" ? badge("bad", "cancelled", t("event.refused")) : codeWords("event", row.event)) },
-      { label: t("job.detail"), cell: (row) => h("span", { class: "wrap" }, [row.action, row.resource, row.detail, row.count > 1 ? `× ${row.count}` : ""].filter(Boolean).join(" ")) },
+      { label: t("job.detail"), cell: (row) => h("span", { class: "wrap" }, [row.action, row.resource, row.detail !== row.by && row.detail, row.count > 1 ? `× ${row.count}` : ""].filter(Boolean).join(" ")) },
     ],
     blank: () => empty("history", t("access.no_audit"), t("access.no_audit.text")),
   });
