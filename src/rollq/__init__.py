@@ -3,10 +3,10 @@
 Names are imported when they are first used: a worker's process must not pay for the client.
 
 The packages, from the lowest: `base`; `wire`, `subjects`, `raft`, `grid`, `policy` (pure);
-`security`, `store`, `net`, `history`; `roles` (the processes); `documents`, `observe`, `web`;
-`spark` and `cli` on top. `testing` is the simulator. Beside them `tasks` is the decorator `@task`,
-and `leash` ends a child process with its parent. Each package says in its head what lives in it and
-in which order to read it.
+`security`, `store`, `net`, `history`; `roles` (the processes); `backup`, `documents`, `observe`,
+`web`; `spark` and `cli` on top. `testing` is the simulator. Beside them `tasks` is the decorator
+`@task`, and `leash` ends a child process with its parent. Each package says in its head what lives
+in it and in which order to read it.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "roles.worker": (*ANY_ROLE, "tasks"),
     "roles.client": (*ANY_ROLE, "tasks"),
     "roles.reader": ANY_ROLE,
+    # A group in one file: from members that run or do not, and back.
+    "backup": (*SHELL, "roles.member", "roles.reader", "roles.blobs"),
     # What is shown to people and programs, whoever shows it: the command line, or pages.
     "documents": (*CORE, "roles.client", "roles.member.status"),
     # Metrics as text, and traces; what is counted is counted where it happens, by base.counters.
@@ -59,9 +61,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         *("roles.client", "roles.reader", "tasks", "leash"),
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
-    "cli": (*SHELL, "roles", "documents", "observe", "web", "spark", "leash"),
+    "cli": (*SHELL, "roles", "backup", "documents", "observe", "web", "spark", "leash"),
     "__main__": ("cli",),
-    "testing": (*SHELL, "roles", "documents", "observe", "web", "spark", "cli"),
+    "testing": (*SHELL, "roles", "backup", "documents", "observe", "web", "spark", "cli"),
     "": ("base", "tasks", "roles.client", "roles.reader"),  # rollq/__init__.py: the public API
 }
 

@@ -148,7 +148,8 @@ def test_decisions_are_numbered_and_listed() -> None:
     folder = ROOT / "docs/adr"
     index = (folder / "README.md").read_text(encoding="utf-8")
     pages = sorted(path.name for path in folder.glob("[0-9]*.md"))
-    assert [int(name[:4]) for name in pages] == list(range(len(pages)))
+    # A number is taken when a decision is begun: several are under way at once.
+    assert len({int(name[:4]) for name in pages}) == len(pages), "a number has two decisions"
     for name in pages:
         title = (folder / name).read_text(encoding="utf-8").splitlines()[0]
         assert f"]({name})" in index, f"docs/adr/README.md does not list {name}"

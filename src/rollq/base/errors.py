@@ -88,6 +88,7 @@ class ErrorCode(enum.IntEnum):
     WRONG_IDENTITY = 404
     DISK_VERSION = 405
     DISK_BUSY = 406
+    BACKUP_CORRUPT = 407
     # 5xx: our own fault, or our operator's
     BUG = 500
     BAD_ADDRESS = 501

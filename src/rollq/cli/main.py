@@ -12,6 +12,7 @@ import typer
 from rollq.cli import (
     access,
     access_roles,
+    backup,
     blobs,
     cache,
     cancel,
@@ -35,6 +36,7 @@ from rollq.cli import (
     pipeline,
     queue,
     report,
+    restore,
     settings,
     sql,
     status,
@@ -122,13 +124,14 @@ def rollq(
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
     *(client, clientx, demo3, demo, doctor, sql, report, init, web),
+    restore,
 ):
     module.register(app)
 GROUPS = [
     group.app
     for group in (
         *(dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls),
-        *(access, execs),
+        *(access, execs, backup),
     )
 ]
 for group in GROUPS:

@@ -14,4 +14,5 @@ Reading order:
    `wal`.
 6. `safe_dir`, `removal`, `archive`: files of jobs, without following a link. `blobs`: files by
    digest. `at_rest`: whether the system encrypts what is written.
+7. `backup_file`: a group in one file; `restoring`: a directory that is being made from it.
 """

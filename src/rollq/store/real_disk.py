@@ -19,6 +19,7 @@ from typing import Final
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import OPEN_FILES_MAX
 from rollq.store.descriptors import read_all
+from rollq.store.restoring import check_restored
 
 LOCK_NAME: Final = "LOCK"
 FILE_MODE: Final = 0o600
@@ -39,7 +40,8 @@ class RealDisk:
                 take what was acknowledged, and a member that comes back may break its promises.
 
         Raises:
-            DiskError: DISK_BUSY if another process uses it, DISK_FAILED if it cannot be written.
+            DiskError: DISK_BUSY if another process uses it, DISK_FAILED if it cannot be written,
+                DISK_CORRUPT if it is half of what a backup held.
         """
         self._root = root
         self._syncs = not unsafe_no_fsync
@@ -47,6 +49,7 @@ class RealDisk:
         self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
         self._mutex = threading.Lock()  # over `_files` and `_users` of each
         self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
+        check_restored(root)
         with _Explained("open the state directory", root):
             if not root.is_dir():
                 root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
