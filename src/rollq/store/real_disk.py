@@ -49,8 +49,8 @@ class RealDisk:
         self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
         self._mutex = threading.Lock()  # over `_files` and `_users` of each
         self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
-        check_restored(root)
         with _Explained("open the state directory", root):
+            check_restored(root)
             if not root.is_dir():
                 root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
                 self._sync_folder(root.parent)
