@@ -6,18 +6,18 @@ import { openLive, watchJob } from "./live.js";
 import { loadMe, me } from "./me.js";
 import { load } from "./pages.js";
 import { empty, errorNote, skeleton } from "./parts.js";
-import { go, openRouter, show } from "./router.js";
+import { go, openRouter, pageHere, show } from "./router.js";
 import { drawShell, main, openShell } from "./shell.js";
 import { loadWords, t } from "./words.js";
 
 async function start() {
-  await loadWords();
+  const [page] = pageHere();
+  if (page) load(page).catch(() => {}); // on its way already; who draws it tells what is wrong
   let wrong = null;
-  try {
-    await loadMe();
-  } catch (error) {
+  const asked = loadMe().catch((error) => {
     wrong = error; // the page says so where it asks for something, and goes on
-  }
+  });
+  await Promise.all([loadWords(), asked]);
   openShell(show);
   openKeys();
   openRouter(draw);

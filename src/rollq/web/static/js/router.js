@@ -47,14 +47,17 @@ export function show() {
   leave.abort();
   leave = new AbortController();
   const query = Object.fromEntries(new URLSearchParams(location.search));
+  const [page, params] = pageHere();
+  draw(page, { params, query, signal: leave.signal });
+}
+
+/** The page of this place and what its path says; null if there is none. */
+export function pageHere() {
   for (const page of PAGES) {
     const params = match(page.path, location.pathname);
-    if (params) {
-      draw(page, { params, query, signal: leave.signal });
-      return;
-    }
+    if (params) return [page, params];
   }
-  draw(null, { params: {}, query, signal: leave.signal });
+  return [null, {}];
 }
 
 function match(pattern, path) {

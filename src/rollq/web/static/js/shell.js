@@ -27,6 +27,7 @@ let current = null;
 /** Put the frame into the document. `redraw` draws the page again in another language. */
 export function openShell(redraw) {
   onredraw = redraw;
+  document.getElementById("early")?.remove(); // what stood there while the scripts came
   document.body.append(skip, topbar, h("div", { class: "frame" }, sidebar, h("div", { class: "content" }, banners, main)), news);
   onLive("link", ({ state, before }) => {
     drawLink();
