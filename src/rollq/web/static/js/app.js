@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { openKeys } from "./keys.js";
-import { openLive, watchJob } from "./live.js";
+import { closeLive, openLive, watchJob } from "./live.js";
 import { loadMe, me } from "./me.js";
 import { load } from "./pages.js";
 import { empty, errorNote, skeleton } from "./parts.js";
@@ -48,6 +48,7 @@ async function draw(page, place) {
 }
 
 function toLogin() {
+  closeLive();
   if (location.pathname === "/login") return;
   const from = location.pathname + location.search;
   go(from === "/" ? "/login" : `/login?${new URLSearchParams({ from })}`);

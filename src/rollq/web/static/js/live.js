@@ -13,6 +13,7 @@ let watched = "";
 let failures = 0;
 let heard = 0;
 let retry = 0;
+let watch = 0;
 let opened = false;
 let isFirst = true; // nothing came on this stream yet
 
@@ -24,12 +25,21 @@ export let lastOverview = null;
 
 /** Begin; or begin again, for somebody else. */
 export function openLive() {
-  connect();
-  if (opened) return;
   opened = true;
-  setInterval(() => {
-    if (source && heard && Date.now() - heard > SILENCE_MS) lose();
+  connect();
+  watch ||= setInterval(() => {
+    if (source && Date.now() - heard > SILENCE_MS) lose();
   }, 1_000);
+}
+
+/** End, until it is begun again: nobody is logged in. */
+export function closeLive() {
+  opened = false;
+  clearTimeout(retry);
+  source?.close();
+  source = null;
+  failures = 0;
+  enter("opening");
 }
 
 /** Listen to one kind of event until the signal ends it. */

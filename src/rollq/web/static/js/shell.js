@@ -32,7 +32,7 @@ export function openShell(redraw) {
   onLive("link", ({ state, before }) => {
     drawLink();
     drawBanners();
-    if (before !== "opening") news.textContent = t(`link.${state}`);
+    if (before !== "opening" && state !== "opening") news.textContent = t(`link.${state}`);
   });
   onLive("overview", () => {
     drawDead();
