@@ -54,7 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "web": (
         *("base", "wire", "subjects", "grid", "security", "net"),
         *("documents", "observe", "roles.client", "roles.reader", "roles.member.status"),
-        *("roles.service", "leash"),
+        *("roles.service", "leash", "spark.pipeline.catalog", "spark.pipeline.tables"),
     ),
     "spark": (
         *("base", "subjects", "wire.models", "grid.events", "history"),

@@ -28,6 +28,7 @@ from rollq.base.errors import (
     RollqError,
 )
 from rollq.security.secret import Secret
+from rollq.web.bodies import read_json
 from rollq.web.call import Call, Reply
 from rollq.web.errors import (
     JSON,
@@ -38,8 +39,8 @@ from rollq.web.errors import (
     not_found,
 )
 from rollq.web.guard import HeaderGuard, check_request
-from rollq.web.limits import BODY_BYTES_MAX, BODY_IDLE_S
 from rollq.web.links import AllLinks, Links, checked_token
+from rollq.web.openapi import make_document
 from rollq.web.pages import PAGE_PATHS, Pages
 from rollq.web.routes import API, ROUTES, Route
 from rollq.web.sessions import FailedLogins, Sessions
@@ -66,6 +67,8 @@ class Web:
         self.links = AllLinks(setup)
         self.sessions = Sessions()
         self.failed_logins = FailedLogins()
+        self.openapi = make_document(ROUTES, API)
+        self.streams = 0  # that are open
         self.closing = asyncio.Event()  # streams end
         self._cookie = f"{'__Host-' if setup.speaks_tls else ''}{COOKIE}_{setup.port}"
 
@@ -203,54 +206,10 @@ def _query_of(row: Route, request: Request) -> Any:
 
 
 async def _body_of(row: Route, request: Request) -> Any:
-    if row.body is None:
+    """What was sent. Of a route with forms the handler reads it: they may be large."""
+    if row.body is None or row.form is not None:
         return None
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
-    data = await read_body(request, BODY_BYTES_MAX)
-    try:
-        return msgspec.json.decode(data, type=row.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body: {error}", "GET /api/v1/openapi.json describes it") from None
-
-
-async def read_body(request: Request, bytes_max: int) -> bytes:
-    """All of a body that is small.
-
-    Raises:
-        RequestError: FRAME_TOO_LARGE, or TIMED_OUT.
-    """
-    pieces: list[bytes] = []
-    left = bytes_max
-    async for piece in pieces_of(request):
-        left -= len(piece)
-        if left < 0:
-            raise RequestError(
-                413, ErrorCode.FRAME_TOO_LARGE, f"the body has more than {bytes_max} bytes"
-            )
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-async def pieces_of(request: Request) -> AsyncIterator[bytes]:
-    """A body as it comes.
-
-    Raises:
-        RequestError: TIMED_OUT, if it stops coming.
-    """
-    stream = request.stream()
-    while True:
-        try:
-            async with asyncio.timeout(BODY_IDLE_S):
-                piece = await anext(stream, None)
-        except TimeoutError:
-            raise RequestError(
-                408, ErrorCode.TIMED_OUT, f"no byte of the body came for {BODY_IDLE_S:g} s"
-            ) from None
-        if piece is None:
-            return
-        yield piece
+    return await read_json(request, row.body)
 
 
 async def _made(row: Route, call: Call) -> Response:
@@ -258,7 +217,13 @@ async def _made(row: Route, call: Call) -> Response:
     made = answer if isinstance(answer, Reply) else await answer
     if isinstance(made, Response):
         return made
-    return Response(encode_json(made.document), made.status, made.headers, media_type=JSON)
+    headers = made.headers
+    if call.links is not None and call.links.applied:
+        headers = {
+            "Rollq-Applied": str(call.links.applied),
+            "Rollq-Member": call.links.member,
+        } | headers
+    return Response(encode_json(made.document), made.status, headers, media_type=JSON)
 
 
 class At:

@@ -1,22 +1,26 @@
-"""GET of jobs: lists, one job, why it waits, arrays, dead letters."""
+"""GET of jobs: lists, one job and what became of it, arrays, dead letters."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, StateError
-from rollq.base.ids import guid_to_text
-from rollq.base.outcomes import STATES
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.outcomes import DEAD, FAILED, STATES
 from rollq.documents.jobs import array_document, job_document, listed_document
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
-from rollq.roles.client.views import ArrayView
+from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
 from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
-from rollq.web.errors import bad_request
+from rollq.web.facts import Fact, facts_before
+from rollq.web.limits import FAILURES_LOOKED_AT_MAX, GROUP_IDS_MAX, PAGE_ROWS_MAX
 
 STATE_WORDS: Final = ("", *STATES)
+STAMP_MAX: Final = 1 << 53
 
 
 class JobQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,24 +30,52 @@ class JobQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
     exec: str = ""
     client: str = ""
     queue: str = ""
+    key: str = ""
+    text: str = ""
+    since_ms: int = 0
+    until_ms: int = 0
     newest: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.state not in STATE_WORDS:
+            raise ValueError(f"state is {self.state[:32]!r}; use one of: {', '.join(STATES)}")
+        if not (0 <= self.since_ms < STAMP_MAX and 0 <= self.until_ms < STAMP_MAX):
+            raise ValueError("a time is not in milliseconds since 1970")
+
+
+class DeadQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Dead jobs one by one, or grouped."""
+
+    queue: str = ""
+    group_by: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group_by not in ("", "cause"):
+            raise ValueError(f"group_by is {self.group_by[:32]!r}; use cause")
 
 
 async def jobs(call: Call) -> Reply:
-    """Jobs, the newest first."""
+    """Jobs, the newest first. A page may have fewer rows than were asked for, and not be the last:
+    `after` is null there."""
     wanted: JobQuery = call.query
-    key = msgspec.msgpack.encode(job_filter(wanted))
-    page, _ = await fewer_rows(
-        lambda limit: call.links.read(JobPage, "jobs", key, limit), wanted.limit
-    )
-    rows = [listed_document(view) for view in page.jobs]
+    page = await job_page(call.links.read, job_filter(wanted), wanted.limit)
+    rows = [listed_document(view) for view in page.jobs if fits(view, wanted)]
     return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
 
 
+async def job_page(
+    ask: Callable[..., Awaitable[JobPage]], wanted: JobFilter, limit: int
+) -> JobPage:
+    """A page of jobs, by whom `ask` asks."""
+    key = msgspec.msgpack.encode(wanted)
+    page, _ = await fewer_rows(lambda rows: ask(JobPage, "jobs", key, rows), limit)
+    return page
+
+
 def job_filter(wanted: JobQuery) -> JobFilter:
-    """The same as the group asks for it."""
-    if wanted.state not in STATE_WORDS:
-        raise bad_request(f"state={wanted.state[:32]!r}", f"use one of: {', '.join(STATES)}")
+    """What of it the group looks for."""
     return JobFilter(
         *(wanted.state, wanted.queue, wanted.client, wanted.exec),
         after=wanted.place,
@@ -51,12 +83,22 @@ def job_filter(wanted: JobQuery) -> JobFilter:
     )
 
 
+def fits(view: RawJobView, wanted: JobQuery) -> bool:
+    """The rest of it: the key, a text in what it was asked to run, when it changed last."""
+    if wanted.key and view.key != wanted.key:
+        return False
+    if view.stamp_ms < wanted.since_ms or (wanted.until_ms and view.stamp_ms > wanted.until_ms):
+        return False
+    if not wanted.text:
+        return True
+    args = () if view.request is None else view.request.args
+    named = (guid_to_text(view.job_id), view.exec_name, view.key, view.client_id, *args)
+    return any(wanted.text.lower() in one.lower() for one in named)
+
+
 async def job(call: Call) -> Reply:
     """One job or task."""
-    view = await call.links.find(RawJobView, "job", call.job_id)
-    if view is None:
-        raise unknown_job(call.path["id"])
-    return Reply(job_document(view))
+    return Reply(job_document(await known_job(call)))
 
 
 async def explain(call: Call) -> Reply:
@@ -66,8 +108,84 @@ async def explain(call: Call) -> Reply:
     if view is None and array is None:
         raise unknown_job(call.path["id"])
     why = await call.links.ask(str, "explain", call.job_id)
-    state = job_document(view)["state"] if view is not None else "array"
+    state = "array" if view is None else state_of(view)
     return Reply({"id": call.path["id"], "state": state, "code": "", "why": why, "todo": []})
+
+
+async def timeline(call: Call) -> Reply:
+    """What became of a job, in its order: by the history, as far back as it is searched; if that
+    may not be read, or does not reach so far, by what the group knows of its attempts."""
+    view = await known_job(call)
+    text = guid_to_text(call.job_id)
+    try:
+        found, before = await facts_before(
+            call.links,
+            0,
+            PAGE_ROWS_MAX,
+            lambda fact: fact.jobId == text,
+            contains=text.encode(),
+            ends=lambda fact: fact.type in ACCEPTED,
+        )
+    except RollqError as error:
+        if error.code is not ErrorCode.ACCESS_DENIED:
+            raise
+        found, before = [], 1
+    is_whole = any(fact.type in ACCEPTED for fact in found)
+    rows = [_event(fact) for fact in reversed(found)] if is_whole else _attempts(view)
+    return Reply({"events": rows, "whole": is_whole or not before})
+
+
+ACCEPTED: Final = ("enqueue", "delay")
+WORDS: Final = {
+    "enqueue": "accepted",
+    "delay": "delayed",
+    "release": "released",
+    "assign": "assigned",
+    "timeout_requeue": "requeued",
+    "worker_down_requeue": "lost",
+    "nack_requeue": "requeued",
+    "retry_requeue": "retried",
+    "dlq": "dead",
+    "expire": "dead",
+    "cancel_request": "cancel_requested",
+    "cancel": "cancelled",
+    "redrive": "redriven",
+    "confirm": "confirmed",
+    "adopt": "adopted",
+}
+
+
+def _event(fact: Fact) -> dict[str, Any]:
+    word = WORDS.get(fact.type, fact.type)
+    detail = " / ".join(filter(None, (cause_text(cause_word(fact.cause)), fact.detail)))
+    if fact.type == "ack":
+        word = FAILED if fact.status else "ok"
+        detail = detail or (f"exit code {fact.exitCode}" if fact.status else f"{fact.runMs} ms")
+    return {
+        "ts_ms": fact.ts,
+        "event": word,
+        "attempt": fact.attempt,
+        "worker": fact.workerId,
+        "by": fact.by,
+        "detail": detail,
+    }
+
+
+def _attempts(view: RawJobView) -> list[dict[str, Any]]:
+    rows = [
+        {
+            "ts_ms": one.stamp_ms,
+            "event": "requeued",
+            "attempt": one.attempt,
+            "worker": guid_to_text(one.worker_id) if any(one.worker_id) else "",
+            "by": "",
+            "detail": " / ".join(filter(None, (cause_text(cause_word(one.cause)), one.detail))),
+        }
+        for one in view.attempts
+    ]
+    worker = guid_to_text(view.worker_id) if any(view.worker_id) else ""
+    now = {"ts_ms": view.stamp_ms, "event": state_of(view), "attempt": view.attempt}
+    return [*rows, now | {"worker": worker, "by": "", "detail": ""}]
 
 
 async def arrays(call: Call) -> Reply:
@@ -81,10 +199,100 @@ async def arrays(call: Call) -> Reply:
 
 async def array(call: Call) -> Reply:
     """One array, by what its tasks do."""
+    return Reply(array_document(ArrayView.of(await _known_array(call))))
+
+
+async def failures(call: Call) -> Reply:
+    """The tasks of an array that ended badly, grouped by how. Of large arrays not all are looked
+    at: `whole` says whether all were."""
+    found = await _known_array(call)
+    groups = _Groups()
+    is_whole = True
+    for state in (FAILED, DEAD):
+        wanted = JobFilter(state, found.queue, found.client_id, found.exec_name)
+        is_whole &= await _collect(call, wanted, groups, found.array_id)
+    return Reply({"groups": groups.rows(), "whole": is_whole})
+
+
+async def dead(call: Call) -> Reply:
+    """Dead jobs, or groups of those that died of the same cause."""
+    wanted: DeadQuery = call.query
+    base = JobFilter(DEAD, wanted.queue, after=wanted.place, newest=True)
+    if wanted.group_by:
+        groups = _Groups()
+        is_whole = await _collect(call, base, groups)
+        return Reply({"groups": groups.rows(), "whole": is_whole})
+    page = await job_page(call.links.read, base, wanted.limit)
+    rows = [listed_document(view) for view in page.jobs]
+    return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
+
+
+class _Groups:
+    """Jobs that ended badly in the same way."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, str, str]] = Counter()
+        self._ids: dict[tuple[str, str, str, str], list[str]] = {}
+        self._last_ms: dict[tuple[str, str, str, str], int] = {}
+
+    def add(self, view: RawJobView) -> None:
+        """One more."""
+        assert view.end is not None
+        cause = cause_word(view.end.cause) or (
+            f"signal {view.end.signal}" if view.end.signal else f"exit code {view.end.exit_code}"
+        )
+        key = (cause, view.end.detail[:200], view.exec_name, view.queue)
+        self._counts[key] += 1
+        self._last_ms[key] = max(view.stamp_ms, self._last_ms.get(key, 0))
+        ids = self._ids.setdefault(key, [])
+        if len(ids) < GROUP_IDS_MAX:
+            ids.append(guid_to_text(view.job_id))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The largest first."""
+        return [
+            {
+                "cause": key[0],
+                "text": cause_text(key[0]),
+                "detail": key[1],
+                "exec": key[2],
+                "queue": key[3],
+                "count": count,
+                "last_ms": self._last_ms[key],
+                "ids": self._ids[key],
+            }
+            for key, count in self._counts.most_common()
+        ]
+
+
+async def _collect(call: Call, wanted: JobFilter, groups: _Groups, array_id: JobId = b"") -> bool:
+    """Look at jobs, up to a bound; whether those were all."""
+    looked_at = 0
+    while looked_at < FAILURES_LOOKED_AT_MAX:
+        page = await job_page(call.links.read, wanted, PAGE_ROWS_MAX)
+        for view in page.jobs:
+            if view.end is not None and array_id in (b"", view.array_id):
+                groups.add(view)
+        looked_at += len(page.jobs)
+        if not page.after:
+            return True
+        wanted = msgspec.structs.replace(wanted, after=page.after)
+    return False
+
+
+async def known_job(call: Call) -> RawJobView:
+    """The job that the path names."""
+    view = await call.links.find(RawJobView, "job", call.job_id)
+    if view is None:
+        raise unknown_job(call.path["id"])
+    return view
+
+
+async def _known_array(call: Call) -> RawArrayView:
     row = await call.links.find(RawArrayView, "array", call.job_id)
     if row is None:
         raise unknown_job(call.path["id"])
-    return Reply(array_document(ArrayView.of(row)))
+    return row
 
 
 def unknown_job(text: str) -> StateError:

@@ -23,6 +23,8 @@ FORM_JOB_BYTES_MAX: Final = 1024 * 1024  # of the part `job`
 # Lists.
 PAGE_ROWS: Final = 50
 PAGE_ROWS_MAX: Final = 500
+FAILURES_LOOKED_AT_MAX: Final = 10_000  # jobs that are grouped by their ends
+GROUP_IDS_MAX: Final = 100  # that are named of one group
 WALK_ROWS_MAX: Final = 1_000_000  # that a change by filter looks at
 
 # Links and logins. An account has a client and an observer: two connections to members.
@@ -42,6 +44,14 @@ POINTS_MAX: Final = 120  # of the curves: two minutes
 WATCHED_JOBS_MAX: Final = 50  # of one account, whose changes are told
 SLOW_READER_S: Final = 20.0  # for which a stream takes nothing before it is dropped
 ALIVE_S: Final = 15.0  # silence after which a stream says that it is alive
+
+LEADER_S: Final = 2.0  # between two looks at what the leader alone knows, and for its answer
+UNSERVED_MAX: Final = 20  # queues that are named
+VIEWER_EVENTS_MAX: Final = 32  # that wait for one reader
+
+# Searches of the history: entries that are read at once, and how often.
+FACTS_ENTRIES: Final = 2_000
+FACTS_PAGES_MAX: Final = 10
 
 STOP_S: Final = 5.0  # for answers that are under way when the process ends
 

@@ -14,17 +14,21 @@ from typing import Final, TypeVar
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
+from rollq.roles.client.session import as_addresses
+from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import Credentials
 from rollq.security.secret import Secret
 from rollq.security.tokens import account_of_token, parse_token
 from rollq.web.errors import RequestError
 from rollq.web.limits import CALL_S, LINK_S, LINKS_MAX
+from rollq.web.live import Live
 from rollq.web.setup import WebSetup
 
 log = logging.getLogger("rollq.web")
 
 Value = TypeVar("Value")
 CLIENT_ID: Final = "web"
+ANONYMOUS: Final = "anonymous"
 NOBODY: Final = b""  # the key of those who bring no token
 
 
@@ -34,7 +38,11 @@ class Links:
     Attributes:
         account: Whose they are; empty: of whoever brings no token.
         client: Finds the leader, and goes on through a change of it.
+        observer: Reads what one member has applied.
+        live: What the pages of the account see.
         users: Requests and streams that use them now.
+        streams: Those of them that are streams.
+        applied: The index that was read last.
     """
 
     def __init__(self, setup: WebSetup, token: Secret | None, opened_at: float) -> None:
@@ -48,16 +56,30 @@ class Links:
             shares_id=True,
             credentials=credentials,
         )
+        self.observer = Observer(
+            as_addresses(setup.servers), setup.group, credentials, setup.prefer, answer_s=CALL_S
+        )
+        self.live = Live(self)
         self.opened_at = opened_at
         self.users = 0
+        self.streams = 0
+        self.applied = 0
         self.is_old = False  # others took its place; it ends with its last user
+
+    @property
+    def member(self) -> str:
+        """The member that is read from; empty: none is reached."""
+        return self.observer.member
 
     async def start(self) -> None:
         """Begin to look for members."""
         await self.client.start()
+        await self.observer.start()
 
     async def stop(self) -> None:
         """Hang up."""
+        self.live.stop()
+        await self.observer.stop()
         await self.client.stop()
 
     async def prove(self) -> None:
@@ -67,23 +89,33 @@ class Links:
             RollqError: it does not, or nobody answers.
         """
         try:
-            await self.client.query("account", (self.account or "anonymous").encode())
+            await self.observer.query("account", (self.account or ANONYMOUS).encode())
         except RollqError as error:
-            # Of a session that was let in, that it may not look at itself is no refusal.
-            if error.code is not ErrorCode.ACCESS_DENIED or not self.client.is_connected:
+            # Of a link that was let in, that it may not look at itself is no refusal.
+            if error.code is not ErrorCode.ACCESS_DENIED or not self.member:
                 raise
 
     async def read(self, kind: type[Value], what: str, key: bytes = b"", limit: int = 100) -> Value:
         """A view, as a member has it that may be a moment behind the leader."""
-        return decode_as(await self.client.query(what, key, limit), kind)
+        self.applied, value = await self.observer.query(what, key, limit)
+        return decode_as(value, kind)
 
     async def find(self, kind: type[Value], what: str, key: bytes) -> Value | None:
         """The same of one thing; None if it is not known."""
-        return decode_known(await self.client.query(what, key), kind)
+        self.applied, value = await self.observer.query(what, key)
+        return decode_known(value, kind)
 
-    async def ask(self, kind: type[Value], what: str, key: bytes = b"", limit: int = 100) -> Value:
+    async def ask(
+        self,
+        kind: type[Value],
+        what: str,
+        key: bytes = b"",
+        limit: int = 100,
+        *,
+        timeout_s: float = CALL_S,
+    ) -> Value:
         """A view that the leader alone can give."""
-        return decode_as(await self.client.query(what, key, limit), kind)
+        return decode_as(await self.client.query(what, key, limit, timeout=timeout_s), kind)
 
 
 class AllLinks:
@@ -108,13 +140,21 @@ class AllLinks:
                 UNPROTECTED, if it asks nobody where it must; and so on.
         """
         links = await self._find(token)
-        links.users += 1
+        self.hold(links)
         try:
             yield links
         finally:
-            links.users -= 1
-            if links.is_old and not links.users:
-                self._end(links)
+            self.release(links)
+
+    def hold(self, links: Links) -> None:
+        """One more uses them."""
+        links.users += 1
+
+    def release(self, links: Links) -> None:
+        """One less; the last one of old ones ends them."""
+        links.users -= 1
+        if links.is_old and not links.users:
+            self._end(links)
 
     async def stop(self) -> None:
         """Hang up everywhere."""

@@ -1,56 +1,55 @@
-"""The overview: how much there is of everything, now and in the last two minutes."""
+"""How the group stands: once, and as a stream of what happens."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import msgspec
 
-from rollq.base.errors import RollqError
-from rollq.documents.grid import cluster_document, queue_document
-from rollq.grid import views
-from rollq.roles.member.status import ClusterView
-from rollq.web.call import Call, Reply
-from rollq.web.links import Links
+from rollq.base.errors import ErrorCode
+from rollq.web.call import Call, Reply, id_of
+from rollq.web.errors import RequestError
+from rollq.web.events import EventStream
+from rollq.web.limits import STREAMS_ACCOUNT_MAX, STREAMS_MAX
 
-WORKERS_MAX = 1_000
-UNSERVED_MAX = 20
+
+class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to tell beside the overview."""
+
+    job: str = ""
 
 
 async def overview(call: Call) -> Reply:
     """How the group stands now, and the curves of the last two minutes."""
-    return Reply(await overview_document(call.links))
+    return Reply(await call.links.live.overview())
 
 
-async def overview_document(links: Links) -> dict[str, Any]:
-    """The same for one account."""
-    counts = await links.read(views.CountsView, "counts")
-    document: dict[str, Any] = {
-        "counts": queue_document(counts),
-        "rates": {"accepted": 0.0, "started": 0.0, "ended": 0.0, "failed": 0.0},
-        "history": [],
-        "oldest_wait_ms": 0,
-        "workers": None,
-        "cluster": None,
-        "alarms": [],
-        "unserved": [],
-    }
-    try:
-        cluster = await links.ask(ClusterView, "cluster")
-        workers = await links.ask(list[views.RawWorkerView], "workers", b"", WORKERS_MAX)
-        unserved = await links.ask(list[views.UnservedView], "unserved", b"", UNSERVED_MAX)
-    except RollqError as error:
-        document["trouble"] = error.message  # nobody leads: the rest is shown
-        return document
-    described = cluster_document(cluster)
-    return document | {
-        "cluster": described,
-        "alarms": described["alarms"],
-        "workers": {
-            "connected": len(workers),
-            "slots": sum(one.slots for one in workers),
-            "running": sum(len(one.held) for one in workers),
-            "draining": 0,
-        },
-        "unserved": [msgspec.structs.asdict(one) for one in unserved],
-    }
+async def live(call: Call) -> EventStream:
+    """Events: `overview` each second, `job` when the named one changed, `gone` and `back`."""
+    wanted: LiveQuery = call.query
+    job_id = id_of(wanted.job) if wanted.job else None
+    await call.links.live.overview()  # an account that may not look is told so
+    return open_stream(call, call.links.live.events(job_id))
+
+
+def open_stream(call: Call, events: AsyncGenerator[bytes, None]) -> EventStream:
+    """A stream of events, if there is room for one more. It keeps the links of its account.
+
+    Raises:
+        RequestError: OVERLOADED.
+    """
+    web, links = call.web, call.links
+    if web.streams >= STREAMS_MAX or links.streams >= STREAMS_ACCOUNT_MAX:
+        raise RequestError(
+            429, ErrorCode.OVERLOADED, f"{web.streams} streams are open", "close some pages"
+        )
+    web.streams += 1
+    links.streams += 1
+    web.links.hold(links)
+
+    def on_end() -> None:
+        web.streams -= 1
+        links.streams -= 1
+        web.links.release(links)
+
+    return EventStream(events, web.closing, on_end)

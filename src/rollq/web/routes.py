@@ -6,7 +6,21 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from rollq.base.access import Action
-from rollq.web import jobs, me, overview, views
+from rollq.grid.commands import Settings
+from rollq.web import (
+    access,
+    answers,
+    history,
+    job_output,
+    jobs,
+    me,
+    openapi,
+    orders,
+    overview,
+    submits,
+    views,
+)
+from rollq.web.answers import BYTES, EVENTS, TEXT
 from rollq.web.call import Handler, Page
 
 API: Final = "/api/v1"
@@ -25,6 +39,7 @@ class Route(NamedTuple):
         answer: What is answered, as JSON; a text: bytes of this type.
         is_open: Nobody is asked who they are.
         status: Of a success.
+        form: The same as `body`, as a form with files.
     """
 
     method: str
@@ -32,29 +47,111 @@ class Route(NamedTuple):
     handler: Handler
     action: Action | None
     query: type | None = None
-    body: type | None = None
+    body: Any = None
     answer: Any = dict[str, Any]
     is_open: bool = False
     status: int = 200
+    form: Any = None
 
 
 A = Action
+COUNT: Final = orders.Count
 ROUTES: Final = (
-    Route("GET", "/me", me.me, None),
+    Route("GET", "/openapi.json", openapi.openapi, None, is_open=True),
+    Route("GET", "/me", me.me, None, answer=answers.Me),
     Route("POST", "/login", me.login, None, body=me.Login, is_open=True),
     Route("POST", "/logout", me.logout, None, is_open=True),
-    Route("GET", "/overview", overview.overview, A.CLUSTER_READ),
-    Route("GET", "/jobs", jobs.jobs, A.JOBS_READ, jobs.JobQuery),
+    Route("GET", "/overview", overview.overview, A.CLUSTER_READ, answer=answers.Overview),
+    Route("GET", "/live", overview.live, A.CLUSTER_READ, overview.LiveQuery, answer=EVENTS),
+    # jobs
+    Route("GET", "/jobs", jobs.jobs, A.JOBS_READ, jobs.JobQuery, answer=answers.JobList),
+    Route(
+        *("POST", "/jobs", submits.submit, A.JOBS_SUBMIT),
+        body=submits.JobBody,
+        form=submits.JobForm,
+        answer=submits.Submitted,
+        status=201,
+    ),
+    Route(
+        "POST", "/jobs/cancel", orders.cancel_some, A.JOBS_CANCEL, body=orders.Chosen, answer=COUNT
+    ),
+    Route(
+        *("POST", "/jobs/redrive", orders.redrive_some, A.JOBS_REDRIVE),
+        body=orders.Chosen,
+        answer=COUNT,
+    ),
     Route("GET", "/jobs/{id}", jobs.job, A.JOBS_READ),
-    Route("GET", "/jobs/{id}/explain", jobs.explain, A.JOBS_READ),
-    Route("GET", "/arrays", jobs.arrays, A.JOBS_READ, Page),
+    Route("GET", "/jobs/{id}/timeline", jobs.timeline, A.JOBS_READ, answer=answers.Timeline),
+    Route("GET", "/jobs/{id}/explain", jobs.explain, A.JOBS_READ, answer=answers.Explained),
+    Route(
+        *("GET", "/jobs/{id}/output/{stream}", job_output.output, A.OUTPUT_READ),
+        job_output.OutputQuery,
+        answer=TEXT,
+    ),
+    Route("GET", "/jobs/{id}/follow", job_output.follow, A.OUTPUT_READ, answer=EVENTS),
+    Route("GET", "/jobs/{id}/files", job_output.files, A.JOBS_READ, answer=answers.Files),
+    Route(
+        *("GET", "/jobs/{id}/files/{name:path}", job_output.file, A.BLOBS_READ),
+        job_output.FileQuery,
+        answer=BYTES,
+    ),
+    Route("POST", "/jobs/{id}/cancel", orders.cancel, A.JOBS_CANCEL, answer=COUNT),
+    Route("POST", "/jobs/{id}/redrive", orders.redrive, A.JOBS_REDRIVE, answer=COUNT),
+    Route(
+        *("POST", "/jobs/{id}/again", submits.again, A.JOBS_SUBMIT),
+        body=submits.Changes,
+        answer=submits.Submitted,
+        status=201,
+    ),
+    Route("GET", "/arrays", jobs.arrays, A.JOBS_READ, Page, answer=answers.ArrayList),
     Route("GET", "/arrays/{id}", jobs.array, A.JOBS_READ),
-    Route("GET", "/workers", views.workers, A.WORKERS_READ, Page),
+    Route("GET", "/arrays/{id}/failures", jobs.failures, A.JOBS_READ, answer=answers.Groups),
+    Route("GET", "/dead", jobs.dead, A.JOBS_READ, jobs.DeadQuery),
+    Route(
+        *("POST", "/dead/redrive", orders.redrive_dead, A.JOBS_REDRIVE),
+        body=orders.DeadChosen,
+        answer=COUNT,
+    ),
+    Route(
+        *("POST", "/dead/purge", orders.purge_dead, A.JOBS_PURGE),
+        body=orders.DeadChosen,
+        answer=COUNT,
+    ),
+    # the grid
+    Route("GET", "/workers", views.workers, A.WORKERS_READ, Page, answer=answers.WorkerList),
     Route("GET", "/workers/{id}", views.worker, A.WORKERS_READ),
-    Route("GET", "/queues", views.queues, A.QUEUES_READ, Page),
+    Route("POST", "/workers/{id}/dismiss", orders.dismiss, A.WORKERS_DISMISS, answer=COUNT),
+    Route("GET", "/queues", views.queues, A.QUEUES_READ, Page, answer=answers.QueueList),
     Route("GET", "/queues/{name}", views.queue, A.QUEUES_READ),
-    Route("GET", "/settings", views.settings, A.SETTINGS_READ),
+    Route("POST", "/queues/{name}/pause", orders.pause, A.QUEUES_PAUSE, answer=COUNT),
+    Route("POST", "/queues/{name}/resume", orders.resume, A.QUEUES_PAUSE, answer=COUNT),
+    Route("GET", "/settings", views.settings, A.SETTINGS_READ, answer=Settings),
+    Route(
+        *("PUT", "/settings", orders.put_settings, A.SETTINGS_WRITE),
+        body=orders.SomeSettings,
+        answer=Settings,
+    ),
     Route("GET", "/cluster", views.cluster, A.CLUSTER_READ),
-    Route("GET", "/files", views.caches, A.CACHES_READ, Page),
-    Route("GET", "/files/{name}/holders", views.holders, A.CACHES_READ),
+    Route(
+        *("POST", "/cluster/members", orders.add_member, A.CLUSTER_CHANGE),
+        body=orders.MemberBody,
+        answer=COUNT,
+    ),
+    Route(
+        "DELETE", "/cluster/members/{member}", orders.remove_member, A.CLUSTER_CHANGE, answer=COUNT
+    ),
+    Route(
+        *("POST", "/cluster/transfer", orders.transfer, A.CLUSTER_CHANGE),
+        body=orders.MemberId,
+        answer=COUNT,
+    ),
+    Route("GET", "/files", views.caches, A.CACHES_READ, Page, answer=answers.FileList),
+    Route("GET", "/files/{name:path}/holders", views.holders, A.CACHES_READ),
+    # access and history
+    Route("GET", "/access/accounts", access.accounts, A.ACCESS_READ, Page),
+    Route("GET", "/access/roles", access.roles, A.ACCESS_READ, Page),
+    Route("GET", "/access/check", access.check, A.ACCESS_READ, access.CheckQuery),
+    Route("GET", "/audit", access.audit, A.HISTORY_READ, Page, answer=answers.Acts),
+    Route("GET", "/history", history.tables, None, answer=answers.Tables),
+    Route("GET", "/history/{name}", history.table, None, Page, answer=answers.Table),
 )

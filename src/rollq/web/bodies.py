@@ -1,0 +1,70 @@
+"""Bodies of requests: read within bounds of size and time, and as structs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from rollq.base.errors import ErrorCode
+from rollq.web.errors import JSON, RequestError, bad_request
+from rollq.web.limits import BODY_BYTES_MAX, BODY_IDLE_S
+
+Value = TypeVar("Value")
+
+
+async def read_json(request: Request, wanted: type[Value]) -> Value:
+    """A body of JSON.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
+    data = await read_body(request, BODY_BYTES_MAX)
+    try:
+        return msgspec.json.decode(data, type=wanted)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"the body: {error}", "GET /api/v1/openapi.json describes it") from None
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """All of a body that is small.
+
+    Raises:
+        RequestError: FRAME_TOO_LARGE, or TIMED_OUT.
+    """
+    pieces: list[bytes] = []
+    left = bytes_max
+    async for piece in pieces_of(request):
+        left -= len(piece)
+        if left < 0:
+            raise RequestError(
+                413, ErrorCode.FRAME_TOO_LARGE, f"the body has more than {bytes_max} bytes"
+            )
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def pieces_of(request: Request) -> AsyncIterator[bytes]:
+    """A body as it comes.
+
+    Raises:
+        RequestError: TIMED_OUT, if it stops coming.
+    """
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(BODY_IDLE_S):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise RequestError(
+                408, ErrorCode.TIMED_OUT, f"no byte of the body came for {BODY_IDLE_S:g} s"
+            ) from None
+        if piece is None:
+            return
+        yield piece

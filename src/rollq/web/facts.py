@@ -1,0 +1,112 @@
+"""The history of the group, read from its end: who did what, and what became of one job. It is a
+search, not an index: it looks at a bounded number of entries, and says where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from rollq.grid.views import CountsView
+from rollq.web.limits import FACTS_ENTRIES, FACTS_PAGES_MAX
+from rollq.web.links import Links
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """Lines of the history, of these indexes."""
+
+    first: int
+    last: int
+    lines: tuple[bytes, ...]
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """A line of the history; names are those of its columns."""
+
+    index: int
+    ordinal: int
+    ts: int
+    type: str
+    jobId: str = ""  # noqa: N815
+    arrayId: str = ""  # noqa: N815
+    queue: str = ""
+    workerId: str = ""  # noqa: N815
+    attempt: int = 0
+    delayMs: int = 0  # noqa: N815
+    status: int = 0
+    cause: int = 0
+    exitCode: int = 0  # noqa: N815
+    signal: int = 0
+    runMs: int = 0  # noqa: N815
+    count: int = 0
+    detail: str = ""
+    cacheId: str = ""  # noqa: N815
+    by: str = ""
+    account: str = ""
+    action: str = ""
+    resource: str = ""
+    address: str = ""
+
+
+async def facts_before(
+    links: Links,
+    before: int,
+    limit: int,
+    is_wanted: Callable[[Fact], bool],
+    *,
+    contains: bytes = b"",
+    ends: Callable[[Fact], bool] = lambda _: False,
+) -> tuple[list[Fact], int]:
+    """Facts before an index (0: the newest), the newest first, and where to go on; 0: that was all.
+
+    Args:
+        links: Of whoever asks.
+        before: Entries with a smaller index are looked at.
+        limit: How many facts are wanted.
+        is_wanted: Which.
+        contains: Lines without this are passed over unread.
+        ends: A fact before which there is nothing to look for.
+    """
+    end = before or await _last_index(links) + 1
+    found: list[Fact] = []
+    for _ in range(FACTS_PAGES_MAX):
+        if end <= 1 or len(found) >= limit:
+            break
+        first = max(1, end - FACTS_ENTRIES)
+        some = await _between(links, first, end, contains)
+        wanted = [fact for fact in reversed(some) if is_wanted(fact)]
+        end = first
+        if len(found) + len(wanted) > limit:  # whole entries: the next page begins below them
+            wanted, end = _whole(wanted, limit - len(found))
+        found += wanted
+        if any(map(ends, wanted)):
+            return found, 0
+    return found, end if end > 1 else 0
+
+
+async def _last_index(links: Links) -> int:
+    """The newest entry that the member has applied."""
+    await links.read(CountsView, "counts")
+    return links.applied
+
+
+def _whole(facts: list[Fact], count: int) -> tuple[list[Fact], int]:
+    """So many facts, and the rest of the last entry; its index is where to go on."""
+    last = facts[max(count, 1) - 1].index
+    return [fact for fact in facts if fact.index >= last], last
+
+
+async def _between(links: Links, first: int, end: int, contains: bytes) -> list[Fact]:
+    facts: list[Fact] = []
+    while first < end:
+        told = await links.read(Told, "history", first.to_bytes(8, "big"))
+        low, last, lines = told.first, told.last, told.lines
+        if last < low or low >= end:
+            break
+        facts += [_decode(line) for line in lines if contains in line]
+        first = last + 1
+    return [fact for fact in facts if fact.index < end]
+
+
+_decode: Final = msgspec.json.Decoder(Fact).decode

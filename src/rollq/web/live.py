@@ -1,0 +1,255 @@
+"""What is live: one look a second at the group for all pages of an account together. Nobody looks
+where no page is open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rollq.base.counters import Family
+from rollq.base.errors import NOT_LET_IN_CODES, RollqError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.documents.grid import cluster_document
+from rollq.grid import views
+from rollq.roles.client.views import state_of
+from rollq.roles.member.status import ClusterView
+from rollq.web.events import event
+from rollq.web.limits import (
+    LEADER_S,
+    POINTS_MAX,
+    POLL_S,
+    UNSERVED_MAX,
+    VIEWER_EVENTS_MAX,
+    WATCHED_JOBS_MAX,
+)
+
+if TYPE_CHECKING:
+    from rollq.web.links import Links
+
+log = logging.getLogger("rollq.web")
+
+NO_RATES: Final = {"accepted": 0.0, "started": 0.0, "ended": 0.0, "failed": 0.0}
+
+
+class Viewer:
+    """One page that is open."""
+
+    def __init__(self, job_id: JobId | None) -> None:
+        self.job_id = job_id
+        self.events: asyncio.Queue[bytes] = asyncio.Queue(VIEWER_EVENTS_MAX)
+
+    def tell(self, piece: bytes) -> None:
+        """Send an event; one that reads too slowly misses the oldest: a newer one says all."""
+        if self.events.full():
+            self.events.get_nowait()
+        self.events.put_nowait(piece)
+
+
+class Live:
+    """What pages of one account see.
+
+    Args:
+        links: Of the account.
+    """
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._viewers: set[Viewer] = set()
+        self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_MAX)
+        self._totals: tuple[str, float, dict[str, float]] | None = None  # of which member, when
+        self._document: dict[str, Any] = {}
+        self._led: dict[str, Any] = {}  # what the leader said last
+        self._trouble = ""  # why no leader says anything; empty: one does
+        self._number = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[JobId, tuple[object, ...]] = {}
+
+    @property
+    def viewers(self) -> int:
+        """How many pages are open."""
+        return len(self._viewers)
+
+    async def overview(self) -> dict[str, Any]:
+        """How the group stands: by the last look if pages are open, else by a new one.
+
+        Raises:
+            RollqError: no member answers, or the account may not look.
+        """
+        if not self._viewers or not self._document:
+            await asyncio.gather(self._look(), self._ask_leader())
+        return self._document | self._led
+
+    async def events(self, job_id: JobId | None) -> AsyncGenerator[bytes, None]:
+        """For one page, until it closes; also what happens to a job."""
+        viewer = Viewer(job_id)
+        self._viewers.add(viewer)
+        if not self._tasks:
+            looks = (self._keep(POLL_S, self._poll), self._keep(LEADER_S, self._ask_leader))
+            self._tasks = [asyncio.create_task(one) for one in looks]
+        try:
+            if self._document:
+                yield event("overview", self._document | self._led, self._number)
+            if self._trouble:
+                yield event("gone", {"why": self._trouble})
+            while True:
+                yield await viewer.events.get()
+        finally:
+            self._viewers.discard(viewer)
+            if not self._viewers:
+                self.stop()
+
+    def stop(self) -> None:
+        """Look no more."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
+        self._seen.clear()
+        self._totals = None
+
+    async def _keep(self, every_s: float, look: Any) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await look()
+            except RollqError as error:
+                self._tell(event("gone", {"why": error.message}))
+                self._trouble = error.message
+                if error.code in NOT_LET_IN_CODES:  # until somebody logs in anew
+                    self._tell(event("login", {"why": error.message}))
+            await asyncio.sleep(max(every_s / 10, every_s - (loop.time() - began)))
+
+    async def _poll(self) -> None:
+        await self._look()
+        self._number += 1
+        self._tell(event("overview", self._document | self._led, self._number))
+        for job_id in self._watched():
+            await self._look_at(job_id)
+
+    async def _look(self) -> None:
+        """At what any member knows."""
+        families = {one.name: one for one in await self._links.read(list[Family], "metrics")}
+        counts = counts_in(families)
+        rates = self._rates(families)
+        point = {"t": int(time.time() * 1000), **rates}
+        point |= {name: counts[name] for name in ("waiting", "running")}
+        if self._points and point["t"] - self._points[-1]["t"] < 500 * POLL_S:
+            self._points.pop()  # looked at out of turn
+        self._points.append(point)
+        oldest_s = _values(families, "rollq_queue_oldest_seconds")
+        connected = _values(families, "rollq_workers_connected") or _values(
+            families, "rollq_workers"
+        )
+        self._document = {
+            "counts": counts,
+            "rates": rates,
+            "history": list(self._points),
+            "oldest_wait_ms": int(1000 * max(oldest_s, default=0)),
+            "workers": {
+                "connected": int(sum(connected)),
+                "slots": int(sum(_values(families, "rollq_worker_slots"))),
+                "running": int(sum(_values(families, "rollq_attempts_running"))),
+                "draining": int(sum(_values(families, "rollq_workers_draining"))),
+            },
+            "member": self._links.member,
+            "applied": self._links.applied,
+        }
+        if _values(families, "rollq_raft_has_leader") == [0.0]:
+            self._lose("there is no leader")
+
+    async def _ask_leader(self) -> None:
+        """What the leader alone knows. Where nobody leads the rest is shown without it."""
+        links = self._links
+        try:
+            cluster = await links.ask(ClusterView, "cluster", timeout_s=LEADER_S)
+            kind = list[views.UnservedView]
+            unserved = await links.ask(kind, "unserved", limit=UNSERVED_MAX, timeout_s=LEADER_S)
+        except RollqError as error:
+            self._led = {"cluster": None, "alarms": [], "unserved": []} | self._led
+            self._lose(error.message)
+            return
+        described = cluster_document(cluster)
+        self._led = {
+            "cluster": described,
+            "alarms": described["alarms"],
+            "unserved": [msgspec.structs.asdict(one) for one in unserved],
+        }
+        if self._trouble:
+            self._trouble = ""
+            self._tell(event("back", {"leader": cluster.leader}))
+
+    def _lose(self, why: str) -> None:
+        if not self._trouble:
+            self._tell(event("gone", {"why": why}))
+        self._trouble = why
+
+    def _rates(self, families: dict[str, Family]) -> dict[str, float]:
+        """A second, since the last look at the same member."""
+        outcomes = _by_label(families, "rollq_jobs_ended_total")
+        totals = {
+            "accepted": sum(_values(families, "rollq_jobs_accepted_total")),
+            "started": sum(_values(families, "rollq_attempts_started_total")),
+            "ended": sum(outcomes.values()),
+            "failed": outcomes.get("failed", 0.0) + outcomes.get("dead", 0.0),
+        }
+        now = time.monotonic()
+        last, self._totals = self._totals, (self._links.member, now, totals)
+        if last is None or last[0] != self._links.member or now <= last[1]:
+            return dict(NO_RATES)
+        passed_s = now - last[1]
+        grown = {name: totals[name] - last[2][name] for name in totals}
+        if min(grown.values()) < 0:  # it was started anew
+            return dict(NO_RATES)
+        return {name: round(value / passed_s, 3) for name, value in grown.items()}
+
+    def _watched(self) -> list[JobId]:
+        watched = {one.job_id for one in self._viewers if one.job_id is not None}
+        return sorted(watched)[:WATCHED_JOBS_MAX]
+
+    async def _look_at(self, job_id: JobId) -> None:
+        view = await self._links.find(views.RawJobView, "job", job_id)
+        seen: tuple[object, ...] = (None,)
+        document: dict[str, Any] = {"id": guid_to_text(job_id), "state": "", "attempt": 0}
+        if view is not None:
+            seen = (view.state, view.attempt, view.stamp_ms, view.cancel_requested)
+            document |= {"state": state_of(view), "attempt": view.attempt}
+        if self._seen.get(job_id) != seen:
+            self._seen[job_id] = seen
+            self._tell(event("job", document), job_id)
+
+    def _tell(self, piece: bytes, job_id: JobId | None = None) -> None:
+        for viewer in self._viewers:
+            if job_id is None or viewer.job_id == job_id:
+                viewer.tell(piece)
+
+
+def counts_in(families: dict[str, Family]) -> dict[str, int]:
+    """How many jobs stand where, in the words for people."""
+    by_state = {name: int(n) for name, n in _by_label(families, "rollq_jobs").items()}
+    failed = int(sum(_values(families, "rollq_jobs_failed")))
+    return {
+        "waiting": by_state.get("waiting", 0),
+        "delayed": by_state.get("delayed", 0),
+        "running": by_state.get("running", 0),
+        "ok": by_state.get("done", 0) - failed,
+        "failed": failed,
+        "dead": by_state.get("dead", 0),
+        "cancelled": by_state.get("cancelled", 0),
+    }
+
+
+def _values(families: dict[str, Family], name: str) -> list[float]:
+    family = families.get(name)
+    return [] if family is None else [sample.value for sample in family.samples]
+
+
+def _by_label(families: dict[str, Family], name: str) -> dict[str, float]:
+    family = families.get(name)
+    samples: Iterable[Any] = () if family is None else family.samples
+    return {sample.labels[0]: sample.value for sample in samples}

@@ -1,0 +1,309 @@
+"""POST of jobs: as JSON, or as a form with files. Files go to a temporary directory and from there
+to the group: a large one is never in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+from python_multipart import MultipartParser
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import parse_options_header
+from starlette.requests import Request
+
+from rollq.base.digests import digest_from_text
+from rollq.base.errors import ErrorCode, StateError
+from rollq.base.jobs import BlobRef, JobOptions
+from rollq.base.requests import Request as JobRequest
+from rollq.grid.views import RawJobView
+from rollq.roles.client.specs import CacheFile, Input, JobSpec
+from rollq.web.bodies import pieces_of, read_json
+from rollq.web.call import Call, Reply
+from rollq.web.errors import RequestError, bad_request
+from rollq.web.jobs import known_job
+from rollq.web.limits import FORM_BYTES_MAX, FORM_FILES_MAX, FORM_JOB_BYTES_MAX
+
+FORM: Final = "multipart/form-data"
+JOB: Final = "job"
+PIECES_BYTES: Final = 1024 * 1024  # that are written at once
+# Options as documents show them, and as the client takes them: durations in seconds.
+SECONDS: Final = {
+    "delay_ms": "delay",
+    "lease_ms": "lease",
+    "run_ms_soft": "run_limit_soft",
+    "run_ms_max": "run_limit",
+    "expire_ms": "expire",
+    "result_ttl_ms": "result_ttl",
+    "retry_base_ms": "retry_base",
+}
+
+
+class JobOptionsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a job may ask for; 0 or nothing: the cluster's setting."""
+
+    priority: int = 0
+    delay_ms: int = 0
+    max_attempts: int = 0
+    lease_ms: int = 0
+    run_ms_soft: int = 0
+    run_ms_max: int = 0
+    expire_ms: int = 0
+    result_ttl_ms: int = 0
+    retry_base_ms: int = 0
+    retry_exit_codes: tuple[int, ...] = ()
+    worker_name: str = ""
+
+
+class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job to run. Two of one account with the same `key` are one job."""
+
+    exec: str
+    args: tuple[str, ...] = ()
+    queue: str = ""
+    env: dict[str, str] = {}
+    outputs: tuple[str, ...] = ()
+    key: str = ""
+    payload: str | None = None
+    secrets: dict[str, str] = {}
+    options: JobOptionsBody = JobOptionsBody()
+
+
+class JobForm(msgspec.Struct, frozen=True):
+    """The same as a form: the part `job` is a JobBody, and every file is a part with a name."""
+
+    job: str
+    files: list[str] = []
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be different from the job before; nothing: as it was."""
+
+    args: tuple[str, ...] | None = None
+    env: dict[str, str] | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A job was accepted."""
+
+    id: str
+    client: str
+
+
+async def submit(call: Call) -> Reply:
+    """Accept one job, as JSON or as a form: a part `job` with the JSON, and files by name."""
+    kind = call.request.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != FORM:
+        return await _accept(call, _spec(await read_json(call.request, JobBody), {}))
+    async with _form(call.request, kind) as (data, files):
+        try:
+            body = msgspec.json.decode(data, type=JobBody)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(f"the part {JOB!r}: {error}", "send a job as JSON") from None
+        return await _accept(call, _spec(body, files))
+
+
+async def again(call: Call) -> Reply:
+    """Run a job once more, as a new job, with other arguments if some are given."""
+    return await _accept(call, spec_like(await known_job(call), call.body))
+
+
+def spec_like(view: RawJobView, changes: Changes) -> JobSpec:
+    """A job as another one was, but for some changes.
+
+    Raises:
+        StateError: WRONG_STATE, if the group does not tell all of it.
+    """
+    asked = view.request or JobRequest(is_payload=True)
+    if asked.is_payload:
+        raise _untold("it has a payload, which the group does not show")
+    if changes.args is None and asked.is_cut:
+        raise _untold("its arguments are too long to be shown whole")
+    if changes.env is None and asked.env:
+        raise _untold(f"values of {', '.join(asked.env)} are not shown: give env")
+    files: dict[str, Input] = {}
+    for one in asked.files:
+        if one.cache_id:
+            files[one.name] = CacheFile(one.cache_id)
+        elif one.digest:
+            files[one.name] = BlobRef(digest_from_text(one.digest), one.size)
+        else:
+            raise _untold(f"its file {one.name!r} is inside the request")
+    options = _options_of(view.options) | ({"env": changes.env} if changes.env else {})
+    options["queue"] = view.queue
+    args = asked.args if changes.args is None else changes.args
+    made: Any = options
+    return JobSpec(view.exec_name, args, files, options=made)
+
+
+async def _accept(call: Call, spec: JobSpec) -> Reply:
+    client = call.links.client
+    job_id = await client.jobs.post(spec)
+    headers = {"Location": f"/api/v1/jobs/{job_id}"}
+    return Reply({"id": job_id, "client": client.client_id}, 201, headers)
+
+
+def _spec(body: JobBody, files: Mapping[str, Path]) -> JobSpec:
+    options = _options_of(body.options)
+    options |= {"queue": body.queue} if body.queue else {}
+    options |= {"env": body.env} if body.env else {}
+    options |= {"secrets": body.secrets} if body.secrets else {}
+    made: Any = options
+    return JobSpec(
+        exec_name=body.exec,
+        args=body.args,
+        files=dict(files),
+        payload=body.payload,
+        options=made,
+        outputs=body.outputs,
+        key=body.key,
+    )
+
+
+def _options_of(given: JobOptionsBody | JobOptions) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        ours: getattr(given, name) / 1000 for name, ours in SECONDS.items() if getattr(given, name)
+    }
+    for name in ("priority", "max_attempts", "retry_exit_codes"):
+        if getattr(given, name):
+            options[name] = getattr(given, name)
+    if given.worker_name:
+        options["worker"] = given.worker_name
+    return options
+
+
+def _untold(why: str) -> StateError:
+    return StateError(
+        ErrorCode.WRONG_STATE, f"the job cannot be made again: {why}", "submit it anew"
+    )
+
+
+# --- forms
+
+
+@asynccontextmanager
+async def _form(request: Request, kind: str) -> AsyncIterator[tuple[bytes, dict[str, Path]]]:
+    """The part `job`, and the files of a form, for as long as they are needed."""
+    _, options = parse_options_header(kind)
+    boundary = options.get(b"boundary", b"")
+    if not boundary:
+        raise bad_request("the form has no boundary", "curl -F sends one")
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="rollq-web-"))
+    form = _Form(folder)
+    try:
+        parser = MultipartParser(boundary, form.callbacks())
+        left = FORM_BYTES_MAX
+        async for piece in pieces_of(request):
+            left -= len(piece)
+            if left < 0:
+                raise RequestError(
+                    413, ErrorCode.FRAME_TOO_LARGE, f"the form has more than {FORM_BYTES_MAX} bytes"
+                )
+            parser.write(piece)
+            if form.waiting_bytes >= PIECES_BYTES:
+                await asyncio.to_thread(form.flush)
+        parser.finalize()
+        await asyncio.to_thread(form.flush)
+        if not form.is_whole:
+            raise bad_request("the form is cut", "send all of it")
+        yield bytes(form.job), form.files
+    except MultipartParseError as error:
+        raise bad_request(f"the form: {error}", "curl -F sends one") from None
+    finally:
+        form.close()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+class _Form:
+    """Takes the parts of a form as the parser meets them. Files are written in `flush`, away from
+    the loop, under names of our own: what a browser calls them never becomes a path here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.job = bytearray()
+        self.files: dict[str, Path] = {}
+        self.waiting_bytes = 0
+        self.is_whole = False
+        self._folder = folder
+        self._header = ""
+        self._value = b""
+        self._headers: dict[str, bytes] = {}
+        self._target: Path | None = None  # of the part that comes; None: it is the job
+        self._open: dict[Path, BinaryIO] = {}
+        self._waiting: list[tuple[Path, bytes]] = []
+
+    def callbacks(self) -> Any:
+        """For the parser."""
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._on_name,
+            "on_header_value": self._on_value,
+            "on_header_end": self._on_header,
+            "on_headers_finished": self._on_headers,
+            "on_part_data": self._on_data,
+            "on_end": self._end,
+        }
+
+    def flush(self) -> None:
+        """Write what came."""
+        waiting, self._waiting, self.waiting_bytes = self._waiting, [], 0
+        for path, data in waiting:
+            file = self._open.get(path)
+            if file is None:
+                self.close()
+                file = self._open[path] = path.open("ab")
+            file.write(data)
+        for file in self._open.values():
+            file.flush()
+
+    def close(self) -> None:
+        """Write no more."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _begin(self) -> None:
+        self._headers = {}
+
+    def _on_name(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end].decode("latin-1")
+
+    def _on_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _on_header(self) -> None:
+        self._headers[self._header.lower()] = self._value
+        self._header, self._value = "", b""
+
+    def _on_headers(self) -> None:
+        _, options = parse_options_header(self._headers.get("content-disposition", b""))
+        field = options.get(b"name", b"").decode(errors="replace")
+        name = options.get(b"filename", b"").decode(errors="replace")
+        if field == JOB and not name:
+            self._target = None
+            return
+        if not name:
+            raise bad_request(f"unknown field {field[:64]!r}", f"send {JOB!r} and files")
+        if name in self.files:
+            raise bad_request(f"two files are called {name[:128]!r}", "rename one")
+        if len(self.files) >= FORM_FILES_MAX:
+            raise bad_request(f"more than {FORM_FILES_MAX} files", "send an archive")
+        self._target = self._folder / str(len(self.files))
+        self.files[name] = self._target
+        self._waiting.append((self._target, b""))
+
+    def _on_data(self, data: bytes, start: int, end: int) -> None:
+        if self._target is not None:
+            self._waiting.append((self._target, data[start:end]))
+            self.waiting_bytes += end - start
+            return
+        if len(self.job) + end - start > FORM_JOB_BYTES_MAX:
+            raise RequestError(413, ErrorCode.FRAME_TOO_LARGE, f"the part {JOB!r} is too large")
+        self.job += data[start:end]
+
+    def _end(self) -> None:
+        self.is_whole = True
