@@ -27,6 +27,7 @@ STATUS: Final[dict[ErrorCode, int]] = {
         404,
     ),
     **dict.fromkeys((E.BAD_OPTIONS, E.BAD_ID, E.BAD_PAYLOAD, E.BAD_SUBJECT, E.BAD_ACCESS), 400),
+    E.BAD_ADDRESS: 400,
     **dict.fromkeys((E.FRAME_TOO_LARGE, E.ANSWER_TOO_LARGE), 413),
     **dict.fromkeys(
         (

@@ -12,6 +12,8 @@ from rollq.grid.views import CountsView
 from rollq.web.limits import FACTS_ENTRIES, FACTS_PAGES_MAX
 from rollq.web.links import Links
 
+BEYOND: Final = 1 << 61  # all entries
+
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
     """Lines of the history, of these indexes."""
@@ -83,6 +85,11 @@ async def facts_before(
         if any(map(ends, wanted)):
             return found, 0
     return found, end if end > 1 else 0
+
+
+async def check_reads_history(links: Links) -> None:
+    """Raises StateError ACCESS_DENIED, if the account may not read the history."""
+    await links.read(Told, "history", BEYOND.to_bytes(8, "big"))
 
 
 async def _last_index(links: Links) -> int:

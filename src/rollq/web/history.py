@@ -15,6 +15,7 @@ from rollq.spark.pipeline.catalog import TABLES
 from rollq.spark.pipeline.tables import paths
 from rollq.web.call import Call, Page, Reply
 from rollq.web.errors import not_found
+from rollq.web.facts import check_reads_history
 
 log = logging.getLogger("rollq.web")
 
@@ -28,6 +29,7 @@ NAMES: Final = tuple(name for name in TABLES if name.startswith("gold_"))
 
 async def tables(call: Call) -> Reply:
     """Which tables there are, and how to make them."""
+    await check_reads_history(call.links)
     found = await asyncio.to_thread(_tables, call.web.setup.tables)
     can_read = importlib.util.find_spec("pyarrow") is not None
     is_there = can_read and bool(found)
@@ -37,6 +39,7 @@ async def tables(call: Call) -> Reply:
 
 async def table(call: Call) -> Reply:
     """Rows of one table, the last ones."""
+    await check_reads_history(call.links)
     page: Page = call.query
     name, root = call.path["name"], call.web.setup.tables
     if root is None or name not in await asyncio.to_thread(_tables, root):

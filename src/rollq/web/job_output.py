@@ -111,7 +111,7 @@ async def file(call: Call) -> Response:
         ref = next((one for one in given if one.name == name and one.digest), None)
         if ref is not None:
             blob = BlobRef(digest_from_text(ref.digest), ref.size)
-            found = call.links.client.caches.kept(name, blob)
+            found = call.links.client.kept(name, blob)
     if found is None:
         raise not_found(
             f"job {call.path['id']} has no file {name[:128]!r} to download",

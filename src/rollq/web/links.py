@@ -12,9 +12,12 @@ from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.jobs import BlobRef
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
+from rollq.roles.client.outputs import Output
 from rollq.roles.client.session import as_addresses
+from rollq.roles.client.specs import JobSpec
 from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import Credentials
 from rollq.security.secret import Secret
@@ -49,7 +52,7 @@ class Links:
         given = setup.credentials
         credentials = Credentials(given.directory, ca=given.ca, token=token)
         self.account = "" if token is None else account_of_token(token)
-        self.client = Client(
+        self.client = WebClient(
             setup.servers,
             client_id=f"{self.account}/{CLIENT_ID}" if self.account else CLIENT_ID,
             timeout=CALL_S,
@@ -116,6 +119,21 @@ class Links:
     ) -> Value:
         """A view that the leader alone can give."""
         return decode_as(await self.client.query(what, key, limit, timeout=timeout_s), kind)
+
+
+class WebClient(Client):
+    """A client for those who do not stay for results."""
+
+    async def post(self, spec: JobSpec) -> str:
+        """Submit a job whose result nobody here waits for; returns its id. The result stays owed to
+        this client id, and the same job may be posted again at any time."""
+        job = await self.submit(spec)
+        self._engine.forget(job.job_id, job)
+        return job.id
+
+    def kept(self, name: str, ref: BlobRef) -> Output:
+        """Bytes that the group keeps, as a file to read."""
+        return Output(name, ref, fetcher=self._engine)
 
 
 class AllLinks:

@@ -27,6 +27,7 @@ class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def me(call: Call) -> Reply:
     """Who asks, and what they may do somewhere at least."""
     links = call.links
+    await links.prove()
     is_asked = bool(links.account) and await _asks(call)
     return Reply(
         {

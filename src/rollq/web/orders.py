@@ -13,6 +13,7 @@ from rollq.base.ids import JobId
 from rollq.base.outcomes import DEAD, DELAYED, RUNNING, WAITING
 from rollq.grid.commands import Settings
 from rollq.grid.views import RawArrayView, RawJobView
+from rollq.net.dialer import split_address
 from rollq.web.call import Call, Reply, id_of
 from rollq.web.errors import bad_request
 from rollq.web.jobs import JobQuery, fits, job_filter, job_page, unknown_job
@@ -35,7 +36,7 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until_ms: int = 0
 
     def __post_init__(self) -> None:
-        if self == Filter(state=self.state) and not self.state:
+        if not any(msgspec.structs.astuple(self)):
             raise ValueError("an empty filter would mean all jobs; say which")
 
     def with_state(self, state: str) -> JobQuery:
@@ -181,6 +182,7 @@ async def put_settings(call: Call) -> Reply:
 async def add_member(call: Call) -> Reply:
     """Let a member in; it votes as soon as it has caught up."""
     body: MemberBody = call.body
+    split_address(body.address)
     await call.links.client.add_member(_member_id(body.id), body.address)
     return Reply({"count": 1})
 

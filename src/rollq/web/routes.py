@@ -152,6 +152,6 @@ ROUTES: Final = (
     Route("GET", "/access/roles", access.roles, A.ACCESS_READ, Page),
     Route("GET", "/access/check", access.check, A.ACCESS_READ, access.CheckQuery),
     Route("GET", "/audit", access.audit, A.HISTORY_READ, Page, answer=answers.Acts),
-    Route("GET", "/history", history.tables, None, answer=answers.Tables),
-    Route("GET", "/history/{name}", history.table, None, Page, answer=answers.Table),
+    Route("GET", "/history", history.tables, A.HISTORY_READ, answer=answers.Tables),
+    Route("GET", "/history/{name}", history.table, A.HISTORY_READ, Page, answer=answers.Table),
 )

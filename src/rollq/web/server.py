@@ -32,6 +32,7 @@ class WebServer:
 
     Attributes:
         url: Where it is reached.
+        web: What all requests share.
     """
 
     def __init__(self, setup: WebSetup) -> None:
@@ -41,9 +42,9 @@ class WebServer:
         scheme = "https" if setup.speaks_tls else "http"
         host = f"[{setup.host}]" if ":" in setup.host else setup.host or "0.0.0.0"
         self.url = f"{scheme}://{host}:{port}/"
-        self._web = Web(self.setup)
+        self.web = Web(self.setup)
         config = uvicorn.Config(
-            make_app(self._web),
+            make_app(self.web),
             http=_Http,
             ws="none",
             lifespan="off",
@@ -72,11 +73,11 @@ class WebServer:
 
     async def stop(self) -> None:
         """Finish the answers that are under way, and hang up."""
-        self._web.closing.set()
+        self.web.closing.set()
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving
-        await self._web.stop()
+        await self.web.stop()
 
 
 class _Server(uvicorn.Server):

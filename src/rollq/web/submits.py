@@ -143,7 +143,7 @@ def spec_like(view: RawJobView, changes: Changes) -> JobSpec:
 
 async def _accept(call: Call, spec: JobSpec) -> Reply:
     client = call.links.client
-    job_id = await client.jobs.post(spec)
+    job_id = await client.post(spec)
     headers = {"Location": f"/api/v1/jobs/{job_id}"}
     return Reply({"id": job_id, "client": client.client_id}, 201, headers)
 

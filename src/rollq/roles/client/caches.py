@@ -213,10 +213,6 @@ class Caches(CacheCalls):
                 yield view
             after = page[-1].cache_id
 
-    def kept(self, name: str, ref: BlobRef) -> Output:
-        """Bytes that the group keeps, as a file to read or save."""
-        return Output(name, ref, fetcher=self._engine)
-
     async def supply(self, pieces: Sequence[InputBlob]) -> None:
         """As `upload`, of files that were read before."""
         await self._engine.supplier.give(pieces, None, again=False)

@@ -386,13 +386,6 @@ class Jobs(JobCalls):
         """One job or task as a member tells it; None if it is not known (any more)."""
         return await self._view(as_id(job_id), timeout)
 
-    async def post(self, spec: JobSpec) -> str:
-        """Submit a job whose result nobody here waits for; returns its id. The result stays owed to
-        this client id, and the same job may be posted again at any time."""
-        job = await self.submit(spec)
-        self._engine.forget(job.job_id, job)
-        return job.id
-
 
 def new_first_id() -> JobId:
     """The id of an array, or of the first of many jobs: the last bytes count."""
