@@ -215,7 +215,6 @@ async def test_cve_2024_6717_names_of_files_lead_nowhere_else(tmp_path: Path) ->
                 "/etc/passwd",
                 "a/../../secret",
                 "a\\..\\b",
-                "C:\\x",
                 "a\x00b",
             ):
                 answer = await client.post(
