@@ -14,6 +14,7 @@ ANY_ROLE = (
         *SHELL,
         "roles.service",
         "roles.persist",
+        "roles.process",
         "roles.redial",
         "roles.silence",
         "roles.refusals",

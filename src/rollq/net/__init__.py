@@ -4,7 +4,8 @@ Reading order: `link` (one connection), `tls_layer` (TLS below it), `listener` a
 links begin), `arrival` (whether an accepted socket speaks TLS), `thread_stream` (a link that a
 thread uses by blocking calls), `login` and `logging_in` (what a dialer says before its hello),
 `partial_frames` (a bound on the memory of all partly received frames), `half_open` (one on links
-without a hello), `ports` (free local ports), `addresses` (hosts that are this machine).
+without a hello), `ports` (free local ports), `addresses` (hosts that are this machine),
+`counted` (what all links carry).
 
 Nothing here knows what a message means or who may send it: that is `roles.door`.
 """

@@ -27,6 +27,7 @@ from rollq.base.limits import (
     PARTIAL_FRAMES_BYTES_MAX,
 )
 from rollq.base.repeats import Repeats
+from rollq.net.counted import LINKS
 from rollq.net.half_open import HalfOpen
 from rollq.net.partial_frames import PartialFrames
 from rollq.security.identity import CertificateIdentity
@@ -155,6 +156,8 @@ class Link(asyncio.Protocol):
             self.abort(f"what was to be sent cannot be encoded: {error!r}")
             return
         transport.write(data)
+        LINKS.writes += 1
+        LINKS.written_bytes += len(data)
         if transport.get_write_buffer_size() > self._limits.outbox_bytes_max:
             bytes_max = self._limits.outbox_bytes_max
             self.abort(f"the peer does not read: more than {bytes_max} bytes are unsent")
@@ -204,6 +207,8 @@ class Link(asyncio.Protocol):
             return
         self.flush()
         transport.write(data)
+        LINKS.writes += 1
+        LINKS.written_bytes += len(data)
         self._unwritten_bytes += len(data)
         if not transport.get_write_buffer_size():
             self.resume_writing()
@@ -288,6 +293,8 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         connection = self.connection
+        LINKS.reads += 1
+        LINKS.read_bytes += len(data)
         if not self._was_heard and not self._first_bytes:
             self._first_bytes = data[:64]
         messages = connection.receive_data(data)
@@ -351,6 +358,7 @@ class Link(asyncio.Protocol):
     def _warn(self, reason: str) -> None:
         """A peer that comes again and again is logged once, and then counted. One that dialed has
         another port each time."""
+        LINKS.cut_off += 1
         address = self.address or "a connection"
         is_dialer = self.connection.side is Side.ACCEPTER
         kind = f"{address.rpartition(':')[0] if is_dialer else address} {reason}"

@@ -78,6 +78,11 @@ class Listener:
         self._server: asyncio.Server | None = None
         self.refused_count = 0  # connections over the bound
 
+    @property
+    def half_open_refused_count(self) -> int:
+        """Connections over the bound of those that have said no hello."""
+        return self._half_open.refused_count
+
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port (which is new if 0 was asked for)."""
         loop = asyncio.get_running_loop()

@@ -1,5 +1,7 @@
 """What operators see of a process beside its log: metrics as Prometheus text, and traces.
 
-Numbers are kept where things happen, as plain integers and fixed buckets; here
-they get names, labels and text. What decides anything does not come in here, nor does HTTP.
+Numbers are kept where things happen, as plain integers and fixed buckets (`base.counters`); here
+they get names, labels and text: `catalog` (every metric and its meaning), `text` (families as
+Prometheus reads them), `server` (`/metrics` and `/healthz` of a worker), `shipped` (a dashboard and
+alert rules). What decides anything does not come in here, nor do pages.
 """

@@ -8,6 +8,7 @@ What they share lies beside them:
 - `dialogue`, `redial`, `silence`, `refusals`, `offers`: parts of the machines of worker and client:
   a session with one member, whom to dial next, a member that says nothing, or that does not let us
   in, a legacy leader;
-- `persist`: the thread that waits for the disk; `service`: ending tasks, random numbers;
+- `persist`: the thread that waits for the disk; `service`: ending tasks, clocks, random
+  numbers; `process`: what the system knows of this process;
 - `blobs`: moving files between any two of them.
 """

@@ -9,6 +9,7 @@ a guard judges every message by what the account may do: services never ask.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
@@ -87,6 +88,7 @@ class Door:
         # From the first message of a login until the hello: how far it is, or what came of it.
         self._arriving: dict[Link, LoginMachine | Identity] = {}
         self._failed = Repeats(FAILED_LINES)
+        self.refused: Counter[int] = Counter()  # links, by error code
         # No token by which a link is here ends before this time of the group; 0: none ever ends.
         self.expires_ms = 0
 
@@ -124,6 +126,11 @@ class Door:
             self._arriving.pop(link, None)
             self._note_expiry(entry.identity)
         entry.service.hear(link, messages, entry.principal)
+
+    def count_by_role(self) -> dict[str, float]:
+        """How many links have said their hello, by what they are for."""
+        roles = Counter([entry.principal.role for entry in self._entries.values()])
+        return {role.value: roles[role] for role in self._services}
 
     def go_on(self) -> None:
         """Hand on what waited, as far as it can be judged now."""
@@ -226,6 +233,7 @@ class Door:
         return taken
 
     def _refuse(self, link: Link, message: Message, error: RemoteError) -> None:
+        self.refused[int(error.code)] += 1
         if isinstance(error, LoginFailedError):
             self._note_failed(link, error)
         request_id = request_id_of(message)

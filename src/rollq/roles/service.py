@@ -1,9 +1,10 @@
-"""What the processes of all roles share: ending tasks, and random numbers."""
+"""What the processes of all roles share: ending tasks, clocks, and random numbers."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,22 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in ending:
         task.cancel()
     await asyncio.gather(*ending, return_exceptions=True)
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """Monotonic milliseconds."""
+        return time.monotonic_ns() // 1_000_000
+
+    def now_us(self) -> int:
+        """Monotonic microseconds."""
+        return time.monotonic_ns() // 1_000
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        return time.time_ns() // 1_000_000
 
 
 class SystemJitter:

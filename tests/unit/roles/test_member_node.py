@@ -12,6 +12,7 @@ import pytest
 
 from rollq.base.limits import TURNS_MS_MAX
 from rollq.raft.types import Role
+from rollq.roles.member.metrics.counted import MemberCounters
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
 
@@ -23,6 +24,7 @@ class OneWork:
         self.told: list[str] = []
         self.raft = SimpleNamespace(role=Role.LEADER)
         self.roll = None
+        self.counters = MemberCounters()
         self._works = [
             SimpleNamespace(
                 needs_sync=True, is_light=is_light, run=partial(self.told.append, "written")

@@ -5,7 +5,8 @@ Read in this order: `orders` (what a machine asks for), `machine` with its halve
 threads, at a `pace`; `client_session` and `server_session` are one link each; `client` and `server`
 are what others use, with `files` for sources and sinks outside a store, `turns` for who may write
 now, `relay` for blobs that are passed on while they come in, `proving` for those whose giver must
-show to have them, and `failures` for errors on the wire and when to fetch again.
+show to have them, `failures` for errors on the wire and when to fetch again, and `counted` for
+how much came and went.
 
 Nothing here knows jobs, commands or consensus: which blobs are needed is told from outside.
 """

@@ -24,6 +24,7 @@ from rollq.base.limits import (
 )
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
+from rollq.roles.blobs.counted import TransferCounters
 from rollq.roles.blobs.pace import Pace
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server_session import ServerSession
@@ -81,6 +82,7 @@ class BlobServer:
     Attributes:
         on_proved: Told of an account that had to prove to have a blob, and has.
         writers: Who brought what there is of blobs that are not whole.
+        moved: What came and went.
     """
 
     def __init__(
@@ -102,6 +104,7 @@ class BlobServer:
         self.uploads: Turns[Digest, object] = Turns(BLOB_UPLOADS_MAX)
         self.downloads: Turns[object, object] = Turns(BLOB_DOWNLOADS_MAX)
         self.writers = Writers()
+        self.moved = TransferCounters()
         self.on_proved: Callable[[str, Digest], None] = lambda account, digest: None
         self._greet = greet
         self._sessions: dict[Link, ServerSession] = {}

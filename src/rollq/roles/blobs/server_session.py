@@ -60,6 +60,7 @@ class ServerSession(Carrier):
         self._account = account
         self._proofs: dict[int, Digest] = {}  # what comes in whole as a proof
         self._digests: dict[int, Digest] = {}
+        self._sizes: dict[int, int] = {}  # of the same
         self._waits: dict[int, asyncio.Task[None]] = {}
         self._relays: dict[int, Relay] = {}
 
@@ -100,6 +101,7 @@ class ServerSession(Carrier):
         """Carry out an order."""
         if isinstance(order, Begin):
             self._digests[order.number] = order.digest
+            self._sizes[order.number] = order.size
             start = partial(self._begin, order)
             self._server.uploads.enter(order.digest, (self, order.number), start)
         elif isinstance(order, Open):
@@ -122,6 +124,7 @@ class ServerSession(Carrier):
         """Pass the turn on."""
         me = (self, number)
         digest = self._digests.pop(number, None)
+        self._sizes.pop(number, None)
         if digest is not None:
             self._server.uploads.leave(digest, me)
         else:
@@ -181,6 +184,7 @@ class ServerSession(Carrier):
 
         def opened(size: int) -> None:
             if size != MISSING:
+                self._server.moved.gives(size)
                 self.machine.opened(order.number, order.digest, size)
                 return
             heals = healed is None and not self._is_member
@@ -217,6 +221,7 @@ class ServerSession(Carrier):
         proved = self._proofs.pop(number, None)
         if proved is not None:
             self._server.proved(self._account, proved)
+        self._server.moved.took(self._sizes[number])
         self.machine.committed(number)
         # Another upload of the same blob need not wait for all the copies.
         self.close(number)

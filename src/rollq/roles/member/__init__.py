@@ -14,7 +14,8 @@ Reading order:
 6. `rollcall`, `keyring`, `peers`, `membership`, `reports`, `group_clock`: the other members;
    `status`, `status_log`, `metrics`: how the group stands and what was counted, for its operators.
 7. `session_links`, `peer_links`, `cluster_login`: links, behind `roles.door`; `guard`: what
-   accounts may ask for on them; `inlining`: blobs put into messages.
+   accounts may ask for on them; `inlining`: blobs put into messages; `shell_figures`: numbers of
+   the process around the driver.
 8. `blobs`, `readers`, `tables`: files, and answers for analytics, beside the turns.
 
 What goes wrong, and which module handles it how:

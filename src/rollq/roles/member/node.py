@@ -50,12 +50,13 @@ from rollq.roles.member.peer_links import IncomingPeers, PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
 from rollq.roles.member.session_links import SessionLinks
 from rollq.roles.member.setup import MemberSetup
+from rollq.roles.member.shell_figures import shell_families
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
 from rollq.roles.member.status_log import StatusLog
 from rollq.roles.member.tables.exports import remove_exports
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
-from rollq.roles.service import SystemJitter
+from rollq.roles.service import SystemClock, SystemJitter
 from rollq.security.mode import Mode
 from rollq.security.tls import tls_files
 from rollq.store.real_disk import RealDisk
@@ -162,6 +163,7 @@ class MemberNode:
             ),
             None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )
+        driver.counters.shell = partial(shell_families, self._door, self._listener, blobs)
         self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._early.hand_over()
@@ -246,6 +248,8 @@ class MemberNode:
         except Exception as error:
             self._fail(error)
             return
+        late_s = self._loop.time() - self._tick_at
+        self.driver.counters.tick_late_us.add(max(0, int(late_s * 1_000_000)))
         self._wake()
         period = self.setup.tick_ms / 1000
         self._tick_at = max(self._tick_at + period, self._loop.time())
@@ -321,8 +325,15 @@ class MemberNode:
 
     def _write(self, work: Work) -> None:
         began_s = time.perf_counter()
-        work.run()
-        self._persist.synced(time.perf_counter() - began_s)
+        counters = self.driver.counters
+        try:
+            work.run()
+        except RollqError:
+            counters.sync_failed += 1
+            raise
+        took_s = time.perf_counter() - began_s
+        self._persist.synced(took_s)
+        counters.sync_us.add(int(took_s * 1_000_000))
 
     def _work_over(self, work: Work, failure: Exception | None) -> None:
         self._working = False
@@ -459,22 +470,6 @@ class MemberNode:
                 log.error("closing the log: %s", error)
         if self._disk is not None:
             self._disk.close()
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now_ms(self) -> int:
-        """Monotonic milliseconds."""
-        return time.monotonic_ns() // 1_000_000
-
-    def now_us(self) -> int:
-        """Monotonic microseconds."""
-        return time.monotonic_ns() // 1_000
-
-    def wall_ms(self) -> int:
-        """Milliseconds since 1970 UTC."""
-        return time.time_ns() // 1_000_000
 
 
 def _is_current(driver: Driver) -> bool:

@@ -92,6 +92,11 @@ class SnapshotOrder:
         self._crash_point("snapshot_written")
         return _encoder.encode(meta)
 
+    @property
+    def seal_count(self) -> int:
+        """How many of the first `steps` seal a piece of history."""
+        return len(self._parts)
+
     def close(self) -> None:
         """It is published, or came to nothing."""
         self._store.states.release(self._held)

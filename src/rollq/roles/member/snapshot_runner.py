@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
@@ -53,6 +54,7 @@ class SnapshotRunner:
         self._order: SnapshotOrder | None = None
         self._fork: Fork | None = None
         self._fork_ms = 0
+        self._began_s = 0.0  # the phase that is under way
         self._stopped = False
 
     def maybe_begin(self) -> None:
@@ -63,6 +65,7 @@ class SnapshotRunner:
         if order is None:
             return
         self._order = order
+        self._began_s = time.perf_counter()
         if not hasattr(os, "fork"):  # the loop stands still meanwhile
             self._publish(order, order.write())
             return
@@ -91,32 +94,55 @@ class SnapshotRunner:
             self._failed(order, answer)
 
     def _failed(self, order: SnapshotOrder, why: object) -> None:
+        self._driver.counters.snapshots_failed += 1
         log.error("snapshot at %d failed, retried later: %s", order.index, why)
         self._over(order, None)
 
     def _publish(self, order: SnapshotOrder, written: bytes) -> None:
-        self._step(order, order.steps(written))
+        self._phase_over("write")
+        self._step(order, order.steps(written), order.seal_count)
 
-    def _step(self, order: SnapshotOrder, steps: Iterator[None]) -> None:
+    def _phase_over(self, phase: str) -> None:
+        now_s = time.perf_counter()
+        took_ms = int((now_s - self._began_s) * 1000)
+        self._driver.counters.snapshot_ms[phase].add(took_ms)
+        self._began_s = now_s
+
+    def _step(self, order: SnapshotOrder, steps: Iterator[None], seals_left: int) -> None:
         """Do one step after what waits for the disk already, then the next."""
+        counters = self._driver.counters
+
+        def do() -> bool:
+            """On the persist thread; whether there is no other."""
+            began_s = time.perf_counter()
+            is_last = next(steps, steps) is steps
+            if seals_left > 0:
+                counters.seal_ms.add(int((time.perf_counter() - began_s) * 1000))
+            return is_last
 
         def done(future: asyncio.Future[bool]) -> None:
             error = future.exception()
+            if error is not None and seals_left > 0:
+                counters.seals_failed += 1
             if self._stopped:
                 return
             if error is not None and not isinstance(error, RollqError):
                 raise error
             if error is None and not future.result():
-                self._step(order, steps)
+                self._step(order, steps, seals_left - 1)
                 return
+            if error is None:
+                self._phase_over("publish")
             self._over(order, error)
             self._persist.submit(trim_memory)
 
-        self._loop.run_in_executor(self._persist, _is_last, steps).add_done_callback(done)
+        self._loop.run_in_executor(self._persist, do).add_done_callback(done)
 
     def _over(self, order: SnapshotOrder, error: RollqError | None) -> None:
         self._order = None
-        if error is None:
+        if error is not None:
+            self._driver.counters.snapshots_failed += 1
+        else:
             self._driver.finish_snapshot(order)
             if order.taken is not None:
                 log.info(
@@ -127,11 +153,6 @@ class SnapshotRunner:
                     self._fork_ms,
                 )
         self._done(error)
-
-
-def _is_last(steps: Iterator[None]) -> bool:
-    """Do the next step; whether there is no other."""
-    return next(steps, steps) is steps
 
 
 def trim_memory() -> None:

@@ -9,6 +9,7 @@ The machine decides and is pure; everything else does what it says. Read in this
    parts, all pure;
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
    `setup`: what it is told at its start; `cpu`: samples for the CPU cap;
+   `counted`: its numbers;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
    `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,
    `warm_main`, `app`), `fitting` of results, and the processes themselves (`child_processes`,

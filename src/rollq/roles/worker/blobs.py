@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+from rollq.base.counters import RARE_MS, Histogram
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.jobs import BlobRef
@@ -87,6 +88,17 @@ class WorkerBlobs:
         self._rounds = threading.Lock()  # held by the thread that does maintenance
         self._opened = False  # `_store`, `_keeper`, `_verified` and `_scrub` exist from then on
         self._closed = False
+        self.fetch_ms = Histogram(RARE_MS)  # each blob that was brought here
+
+    @property
+    def bytes_stored(self) -> int:
+        """Of all blobs here."""
+        return self._keeper.bytes_stored if self._opened else 0
+
+    @property
+    def count(self) -> int:
+        """Blobs that are here."""
+        return self._keeper.count if self._opened else 0
 
     async def start(self, owed: Iterable[BlobRef] = ()) -> None:
         """Open the store. `owed`: what results that the grid has not taken yet refer to.
@@ -252,11 +264,13 @@ class WorkerBlobs:
     async def _fetch(self, blob: BlobRef, sources: Sequence[str], progress: Moved | None) -> None:
         stored = partial(self._keeper.stored, blob.digest, blob.size)
         moved = None if progress is None else lambda done, _: progress(blob.digest, done)
+        began_s = time.monotonic()
         while True:  # an eviction that had begun before it was pinned may take it away once
             await self._with_room(partial(self._fetch_once, blob, sources, moved))
             if await self.on_thread(stored, _now_ms()):
                 await self.on_thread(self._verified.note, blob.digest, _now_ms())
                 break
+        self.fetch_ms.add(int((time.monotonic() - began_s) * 1000))
         log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
         self._trim_soon()
 

@@ -76,6 +76,11 @@ class LiveOutput:
     def __bool__(self) -> bool:
         return bool(self._watches or self._refused)
 
+    @property
+    def watch_count(self) -> int:
+        """How many watches there are."""
+        return len(self._watches)
+
     def told(self, message: TellOutput) -> None:
         """The leader begins, moves or ends a watch."""
         if not message.on:

@@ -26,6 +26,12 @@ class LiveOutputSender:
         self._output = LiveOutput(tails, is_open)
         self._link: Link | None = None
         self._timer: asyncio.Handle | None = None
+        self.sent_bytes = 0  # since the process began
+
+    @property
+    def watch_count(self) -> int:
+        """How many watches there are."""
+        return self._output.watch_count
 
     def told(self, link: Link, message: TellOutput) -> None:
         """The leader wants to see the output of an attempt, or no longer."""
@@ -48,7 +54,9 @@ class LiveOutputSender:
         if link is None or not link.is_open:
             self._output.clear()
         elif link.waiting_bytes < OUTPUT_WINDOW_BYTES:  # job traffic must not wait behind it
-            link.send_all(self._output.share(SHARE_BYTES))
+            chunks = self._output.share(SHARE_BYTES)
+            self.sent_bytes += sum([len(chunk.data) for chunk in chunks])
+            link.send_all(chunks)
         if self._output:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(OUTPUT_PACE_MS / 1_000, self._send)

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef, Status
@@ -28,8 +29,9 @@ from rollq.roles.service import SystemJitter
 from rollq.roles.worker import signals
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
+from rollq.roles.worker.counted import FAILED_STEPS, WorkerCounters, worker_families
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
-from rollq.roles.worker.execs import ExecDir
+from rollq.roles.worker.execs import log_programs
 from rollq.roles.worker.executor import JobExecutor
 from rollq.roles.worker.live_output_sender import LiveOutputSender
 from rollq.roles.worker.machine import WorkerMachine
@@ -61,7 +63,6 @@ from rollq.wire.run_messages import AcksTaken, AssignRun
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
-NAMES_MAX: Final = 20  # of programs, in the log
 LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
 FAILED: Final = int(Status.FAILED)
@@ -120,6 +121,7 @@ class WorkerNode:
         self._looking: asyncio.Task[None] | None = None  # for programs that come and go
         self._turn_due = False  # the end of this turn is scheduled
         self._told = Repeats(LINES_MAX)
+        self._counted = WorkerCounters()
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -134,6 +136,19 @@ class WorkerNode:
     def layers(self) -> tuple[str, ...]:
         """Of the sandbox that jobs run in, once started."""
         return self._executor.sandbox.layers
+
+    def families(self) -> list[Family]:
+        """What it counts and knows of this moment, once started. On the loop."""
+        return worker_families(
+            self._counted,
+            self.machine,
+            self._writer,
+            self._blobs,
+            self._live_output,
+            slots=self.setup.slots,
+            layers=self.layers,
+            is_capped=self._cpu.busy,
+        )
 
     async def start(self) -> None:
         """Recover, start the executor and look for the leader.
@@ -179,7 +194,7 @@ class WorkerNode:
             setup.slots,
             len(stored),
         )
-        log_programs(setup)
+        log_programs(setup.exec_dir, setup.apps)
         self._tick()
         self._sample()
         self._feed(signals.Started())
@@ -240,6 +255,8 @@ class WorkerNode:
         handle = self.machine.handle
         try:
             while True:
+                if (step := FAILED_STEPS.get(type(event))) is not None:
+                    self._counted.failed[step] += 1
                 for instruction in handle(event):
                     DO[type(instruction)](self, instruction)
                 if not events:
@@ -265,6 +282,7 @@ class WorkerNode:
     def _send(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if type(message) is wire.Nack:
+                self._counted.given_back += 1
                 job = guid_to_text(message.job_id)
                 self._tell(f"job {job} is given back: {message.detail}", message.detail)
         if self._link is not None:
@@ -277,9 +295,11 @@ class WorkerNode:
         self._executor.drop_inputs(instruction.refs)
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
+        self._counted.started["program"] += len(instruction.jobs)
         self._executor.run(instruction.jobs)
 
     def _do_call(self, instruction: signals.StartCalls) -> None:
+        self._counted.started["function"] += len(instruction.jobs)
         self._executor.call(instruction.jobs)
 
     def _do_fail(self, instruction: signals.FailJob) -> None:
@@ -367,16 +387,19 @@ class WorkerNode:
         if link is self._link:
             self._tell(f"connection to {link.address} lost: {reason}")
             self._link = None
+            self._counted.disconnected += 1
             self._feed(signals.Disconnected())
 
     # --- results
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
         self._tell_failures(results)
+        self._counted.ended(results)
         self._feed(signals.Finished(results))
 
     def _calls_ended(self, results: list[signals.StoredResult], ran_ms: float) -> None:
         self._tell_failures(results)
+        self._counted.ended(results)
         self._feed(signals.CallsEnded(results, ran_ms))
 
     def _tell_failures(self, results: list[signals.StoredResult]) -> None:
@@ -412,6 +435,7 @@ class WorkerNode:
         self._blobs.tick()
         news = self._cpu.sample()
         if news is not None:
+            self._counted.capped += self._cpu.busy
             self._feed(news)
 
     def _later(self, what: str, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
@@ -461,21 +485,6 @@ class WorkerNode:
         await self._writer.close()
         log.info("stopped")
         self._stopped.set()
-
-
-def log_programs(setup: NodeSetup) -> None:
-    """What this worker can run, and what it could if the file were executable."""
-    programs, others = ExecDir(setup.exec_dir).listing()
-    apps = ", ".join(setup.apps) or "none"
-    log.info("programs: %s; modules of functions: %s", _shown(programs), apps)
-    if others:
-        names = _shown(others)
-        log.warning("files in %s are not executable: %s; chmod +x them", setup.exec_dir, names)
-
-
-def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return (", ".join(names[:NAMES_MAX]) or "none") + more
 
 
 DO: dict[type, Callable[[WorkerNode, Any], None]] = {

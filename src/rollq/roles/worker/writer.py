@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from rollq.base.counters import STEP_US, Histogram
 from rollq.base.errors import DiskError, ErrorCode, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import AttemptRef
@@ -28,6 +29,9 @@ class ResultWriter:
         table: Owned from now on.
         on_stored: Called with the attempts whose results one write made durable.
         on_failed: Called at most once; nothing is written after it.
+
+    Attributes:
+        sync_us: How long each write with its sync took.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class ResultWriter:
         self._forgets: list[AttemptRef] = []  # written with the next results
         self._writing = False
         self._usable = False
+        self.sync_us = Histogram(STEP_US)
 
     async def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
         """See `ResultTable.open`."""
@@ -114,7 +119,9 @@ class ResultWriter:
             self._table.commit(stores, forgets)
         except BaseException as error:
             return error
-        self._thread.synced(time.perf_counter() - began_s)
+        took_s = time.perf_counter() - began_s
+        self._thread.synced(took_s)
+        self.sync_us.add(int(took_s * 1_000_000))
         return None
 
     def _written(self, error: BaseException | None, stores: list[StoredResult]) -> None:

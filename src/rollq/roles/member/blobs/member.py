@@ -135,6 +135,16 @@ class MemberBlobs:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
         self._store.close()
 
+    @property
+    def bytes_stored(self) -> int:
+        """Of the blobs here; 0 if a shared store has them."""
+        return 0 if self._keeper is None else self._keeper.bytes_stored
+
+    @property
+    def missing_count(self) -> int:
+        """Blobs that the state refers to and that are not here."""
+        return 0 if self._keeper is None else len(self._keeper.wanted())
+
     def follow(self) -> None:
         """After every turn: pin what the state refers to by now, serve as who we are, and take note
         of work."""

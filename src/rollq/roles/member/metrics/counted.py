@@ -13,7 +13,7 @@ from rollq.base.counters import JOB_MS, RARE_MS, STEP_US, Family, Histogram
 from rollq.base.ids import MemberId
 
 # Of a turn, in their order.
-STEPS: Final = ("decide", "propose", "collect", "apply", "answer")
+STEPS: Final = ("decide", "propose", "apply", "answer")
 # Of a snapshot, in their order.
 SNAPSHOT_PHASES: Final = ("write", "publish")
 

@@ -1,0 +1,38 @@
+"""What all links of this process carry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rollq.base.counters import Family, counter, counters_by
+
+
+class LinkCounters:
+    """Numbers since the process began: one addition a read and a write, whatever is in them.
+
+    Attributes:
+        read_bytes: What came, without TLS.
+        written_bytes: What was given to the system, without TLS.
+        reads: How often something came.
+        writes: How often something was given.
+        cut_off: Links that this side ended because of what the peer did or did not do.
+    """
+
+    __slots__ = ("cut_off", "read_bytes", "reads", "writes", "written_bytes")
+
+    def __init__(self) -> None:
+        self.read_bytes = self.written_bytes = self.reads = self.writes = self.cut_off = 0
+
+    def families(self) -> list[Family]:
+        """The same under their names."""
+        moved_bytes = {"in": self.read_bytes, "out": self.written_bytes}
+        return [
+            counters_by("rollq_link_bytes_total", "direction", moved_bytes),
+            counters_by(
+                "rollq_link_moves_total", "direction", {"in": self.reads, "out": self.writes}
+            ),
+            counter("rollq_links_cut_total", self.cut_off),
+        ]
+
+
+LINKS: Final = LinkCounters()

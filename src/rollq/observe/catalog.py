@@ -1,0 +1,279 @@
+"""Every metric: what kind it is, its labels, who tells it, and what it means.
+
+docs/metrics.md shows this table, and a test compares it with what running processes tell.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from rollq.base.counters import COUNTER, GAUGE, HISTOGRAM
+
+EVERY_MEMBER: Final = "every member"
+LEADER: Final = "the leader"
+WORKER: Final = "a worker"
+EVERYBODY: Final = "members and workers"
+
+
+class Row(NamedTuple):
+    """One metric.
+
+    Attributes:
+        kind: COUNTER, GAUGE or HISTOGRAM.
+        labels: Their names.
+        told_by: Who has it.
+        meaning: In a sentence.
+    """
+
+    kind: str
+    labels: tuple[str, ...]
+    told_by: str
+    meaning: str
+
+
+_MEMBER_JOBS: Final = {
+    "rollq_jobs_accepted_total": Row(COUNTER, (), EVERY_MEMBER, "Jobs and tasks accepted."),
+    "rollq_attempts_started_total": Row(
+        COUNTER, (), EVERY_MEMBER, "Attempts that were given to workers."
+    ),
+    "rollq_jobs_ended_total": Row(
+        *(COUNTER, ("outcome",), EVERY_MEMBER),
+        "Jobs and tasks that ended: succeeded, failed (their program said so), dead, cancelled.",
+    ),
+    "rollq_attempts_lost_total": Row(
+        *(COUNTER, ("cause",), EVERY_MEMBER),
+        "Attempts that came to nothing and are made again: lease_lost, worker_lost, given_back, "
+        "failed (by the retry rule of the job).",
+    ),
+    "rollq_jobs_dead_total": Row(
+        COUNTER, ("cause",), EVERY_MEMBER, "Jobs and tasks that became dead letters, by cause."
+    ),
+    "rollq_facts_total": Row(
+        *(COUNTER, ("event",), EVERY_MEMBER),
+        "Facts of the history, by kind: one for each job that an event is about.",
+    ),
+    "rollq_attempt_run_seconds": Row(
+        *(HISTOGRAM, (), EVERY_MEMBER),
+        "How long the attempts ran that gave results, as their workers say.",
+    ),
+    "rollq_jobs": Row(GAUGE, ("state",), EVERY_MEMBER, "Jobs and tasks in the state, by state."),
+    "rollq_jobs_failed": Row(
+        GAUGE, (), EVERY_MEMBER, "Of the done jobs in the state: those whose program failed."
+    ),
+    "rollq_arrays": Row(GAUGE, (), EVERY_MEMBER, "Arrays in the state."),
+    "rollq_clients": Row(GAUGE, (), EVERY_MEMBER, "Clients in the state."),
+    "rollq_queues": Row(GAUGE, (), EVERY_MEMBER, "Queues in the state."),
+    "rollq_queues_paused": Row(GAUGE, (), EVERY_MEMBER, "Queues that are paused."),
+    "rollq_queue_jobs": Row(
+        *(GAUGE, ("queue", "state"), EVERY_MEMBER),
+        "Jobs and tasks by queue and state: of the 50 deepest queues; all others are `other`.",
+    ),
+    "rollq_queue_oldest_seconds": Row(
+        *(GAUGE, ("queue",), EVERY_MEMBER),
+        "How long the job waits that waits longest, of the same queues; 0: none waits.",
+    ),
+    "rollq_workers": Row(
+        GAUGE, (), EVERY_MEMBER, "Workers that are connected, or gone for less than their grace."
+    ),
+    "rollq_slots": Row(GAUGE, (), EVERY_MEMBER, "Slots of these workers."),
+    "rollq_attempts_running": Row(GAUGE, (), EVERY_MEMBER, "Attempts that these workers hold."),
+    "rollq_blobs": Row(GAUGE, (), EVERY_MEMBER, "Blobs that jobs, results and caches refer to."),
+    "rollq_caches": Row(GAUGE, (), EVERY_MEMBER, "Caches in the state."),
+}
+_MEMBER_GROUP: Final = {
+    "rollq_raft_term": Row(GAUGE, (), EVERY_MEMBER, "Term of this member."),
+    "rollq_raft_role": Row(
+        GAUGE, ("role",), EVERY_MEMBER, "1 for what this member is in its term, 0 for the others."
+    ),
+    "rollq_raft_has_leader": Row(GAUGE, (), EVERY_MEMBER, "1 if this member knows who leads."),
+    "rollq_raft_commit_index": Row(GAUGE, (), EVERY_MEMBER, "Last log index known as committed."),
+    "rollq_raft_applied_index": Row(GAUGE, (), EVERY_MEMBER, "Last log index applied here."),
+    "rollq_raft_last_index": Row(GAUGE, (), EVERY_MEMBER, "Last log index that is here."),
+    "rollq_raft_voters": Row(GAUGE, (), EVERY_MEMBER, "Voters of the group."),
+    "rollq_raft_learners": Row(GAUGE, (), EVERY_MEMBER, "Learners of the group."),
+    "rollq_raft_campaigns_total": Row(
+        COUNTER, (), EVERY_MEMBER, "How often this member stood for election."
+    ),
+    "rollq_raft_leader_changes_total": Row(
+        COUNTER, (), EVERY_MEMBER, "How often this member heard of another leader than before."
+    ),
+    "rollq_raft_led_total": Row(COUNTER, (), EVERY_MEMBER, "How often this member began to lead."),
+    "rollq_state_hash": Row(
+        *(GAUGE, (), EVERY_MEMBER),
+        "The first six bytes of the hash of the state, as a number, at rollq_state_hash_index: "
+        "members with the same index have the same number.",
+    ),
+    "rollq_state_hash_index": Row(GAUGE, (), EVERY_MEMBER, "The log index of rollq_state_hash."),
+    "rollq_turn_step_seconds": Row(
+        *(HISTOGRAM, ("step",), EVERY_MEMBER),
+        "Steps of a turn of the loop: decide (assignments, timers), propose, apply, answer "
+        "(views).",
+    ),
+    "rollq_wal_sync_seconds": Row(
+        HISTOGRAM, (), EVERY_MEMBER, "A write to the log, with its sync."
+    ),
+    "rollq_wal_failed_total": Row(
+        *(COUNTER, (), EVERY_MEMBER),
+        "Writes to the log that failed. A member stops after the first: see also `up`.",
+    ),
+    "rollq_snapshot_seconds": Row(
+        *(HISTOGRAM, ("phase",), EVERY_MEMBER),
+        "Snapshots: write (state and history, by a child), publish (names, and the log shrinks).",
+    ),
+    "rollq_snapshot_failed_total": Row(COUNTER, (), EVERY_MEMBER, "Snapshots that failed."),
+    "rollq_history_seal_seconds": Row(
+        *(HISTOGRAM, (), EVERY_MEMBER),
+        "A piece of history that got its place among the sealed; its bytes are written with the "
+        "snapshot.",
+    ),
+    "rollq_history_seal_failed_total": Row(
+        COUNTER, (), EVERY_MEMBER, "Pieces of history that could not be sealed."
+    ),
+    "rollq_loop_late_seconds": Row(
+        *(HISTOGRAM, (), EVERY_MEMBER),
+        "How late the ticks of the loop came: it stood still for so long.",
+    ),
+    "rollq_refused_total": Row(
+        *(COUNTER, ("code",), EVERY_MEMBER),
+        "Requests of clients and workers that this member refused as a leader, by error code.",
+    ),
+    "rollq_links": Row(
+        GAUGE, ("role",), EVERY_MEMBER, "Open links by what they are for, since their hello."
+    ),
+    "rollq_links_refused_total": Row(
+        *(COUNTER, ("reason",), EVERY_MEMBER),
+        "Links that were refused, by error code or bound.",
+    ),
+    "rollq_blob_transfers_total": Row(
+        *(COUNTER, ("direction",), EVERY_MEMBER),
+        "Blobs that came (whole and verified) and that began to go.",
+    ),
+    "rollq_blob_transfer_bytes_total": Row(COUNTER, ("direction",), EVERY_MEMBER, "Their bytes."),
+    "rollq_blob_stored_bytes": Row(
+        GAUGE, (), EVERY_MEMBER, "Bytes of the blobs here; 0 with a shared store."
+    ),
+    "rollq_blobs_missing": Row(
+        GAUGE, (), EVERY_MEMBER, "Blobs that the state refers to and that are not here yet."
+    ),
+}
+_LEADER: Final = {
+    "rollq_raft_lag_entries": Row(
+        GAUGE, ("member",), LEADER, "Committed entries that a member is not known to hold."
+    ),
+    "rollq_raft_round_trip_seconds": Row(
+        HISTOGRAM, ("member",), LEADER, "From a heartbeat to its answer."
+    ),
+    "rollq_commit_seconds": Row(
+        HISTOGRAM, (), LEADER, "From the proposal of an entry until it is applied."
+    ),
+    "rollq_job_wait_seconds": Row(
+        *(HISTOGRAM, (), LEADER),
+        "From when a job could start (accepted, released, given back) until a worker was chosen; "
+        "all of a run as its first.",
+    ),
+    "rollq_commands_waiting": Row(GAUGE, (), LEADER, "Commands that are not in the log yet."),
+    "rollq_workers_connected": Row(GAUGE, (), LEADER, "Workers that are connected."),
+    "rollq_workers_capped": Row(GAUGE, (), LEADER, "Of them, those above their CPU cap."),
+    "rollq_credits": Row(GAUGE, (), LEADER, "Jobs that workers may still be given."),
+    "rollq_clients_connected": Row(GAUGE, (), LEADER, "Clients that are connected, by id."),
+    "rollq_clients_at_cap": Row(
+        GAUGE, (), LEADER, "Clients whose jobs wait because of their cap alone."
+    ),
+    "rollq_alarms": Row(
+        *(GAUGE, ("code",), LEADER),
+        "Alarms by code; STATE_DIVERGED: a member made something else of the same log.",
+    ),
+}
+_WORKER: Final = {
+    "rollq_worker_slots": Row(GAUGE, (), WORKER, "Jobs that it runs at once."),
+    "rollq_worker_slots_used": Row(GAUGE, (), WORKER, "Slots in use."),
+    "rollq_worker_attempts_waiting": Row(GAUGE, (), WORKER, "Attempts that wait for a slot."),
+    "rollq_worker_attempts_held": Row(
+        GAUGE, (), WORKER, "Attempts that it answers for, also those whose result is not taken."
+    ),
+    "rollq_worker_credit": Row(GAUGE, (), WORKER, "Jobs that it may still be given."),
+    "rollq_worker_connected": Row(GAUGE, (), WORKER, "1 if it has a session with a leader."),
+    "rollq_worker_cpu_capped": Row(
+        GAUGE, (), WORKER, "1 while the CPU is above its cap: one job at a time."
+    ),
+    "rollq_worker_cpu_capped_total": Row(COUNTER, (), WORKER, "How often that began."),
+    "rollq_worker_sandbox_layer": Row(
+        GAUGE, ("layer",), WORKER, "1 for each layer of the sandbox that jobs run in."
+    ),
+    "rollq_worker_attempts_started_total": Row(
+        COUNTER, ("kind",), WORKER, "Attempts that it started: of a program or a function."
+    ),
+    "rollq_worker_results_total": Row(
+        COUNTER, ("outcome",), WORKER, "Results: ok, failed, cancelled."
+    ),
+    "rollq_worker_killed_total": Row(
+        COUNTER, (), WORKER, "Results of programs that a signal ended, limits among them."
+    ),
+    "rollq_worker_run_seconds": Row(
+        HISTOGRAM, (), WORKER, "How long the attempts ran that gave results."
+    ),
+    "rollq_worker_attempts_failed_total": Row(
+        *(COUNTER, ("step",), WORKER),
+        "Attempts that came to no result, by what could not be done: inputs, start, upload.",
+    ),
+    "rollq_worker_given_back_total": Row(
+        COUNTER, (), WORKER, "Attempts that were returned to the leader."
+    ),
+    "rollq_worker_disconnects_total": Row(
+        COUNTER, (), WORKER, "How often the connection to a leader was lost."
+    ),
+    "rollq_worker_result_sync_seconds": Row(
+        HISTOGRAM, (), WORKER, "A write to the table of results, with its sync."
+    ),
+    "rollq_worker_input_bytes_total": Row(
+        *(COUNTER, ("source",), WORKER),
+        "Inputs of the attempts that gave results: fetched for them, or held already.",
+    ),
+    "rollq_worker_fetch_seconds": Row(HISTOGRAM, (), WORKER, "A blob that was brought here."),
+    "rollq_worker_cache_bytes": Row(GAUGE, (), WORKER, "Bytes of the blobs that are here."),
+    "rollq_worker_cache_files": Row(GAUGE, (), WORKER, "Blobs that are here."),
+    "rollq_worker_outputs_watched": Row(
+        GAUGE, (), WORKER, "How many follow the output of a job that runs here."
+    ),
+    "rollq_worker_output_bytes_total": Row(COUNTER, (), WORKER, "Output that was sent to them."),
+}
+_PROCESS: Final = {
+    "rollq_link_bytes_total": Row(
+        *(COUNTER, ("direction",), EVERYBODY),
+        "Bytes of all links of the process, before TLS.",
+    ),
+    "rollq_link_moves_total": Row(
+        COUNTER, ("direction",), EVERYBODY, "Reads and writes of all links of the process."
+    ),
+    "rollq_links_cut_total": Row(
+        *(COUNTER, (), EVERYBODY),
+        "Links that this side ended for what the peer did or did not do.",
+    ),
+    "process_resident_memory_bytes": Row(GAUGE, (), EVERYBODY, "Memory in use."),
+    "process_virtual_memory_bytes": Row(GAUGE, (), EVERYBODY, "Address space in use."),
+    "process_cpu_seconds_total": Row(COUNTER, (), EVERYBODY, "CPU time, of user and system."),
+    "process_open_fds": Row(GAUGE, (), EVERYBODY, "Open descriptors."),
+    "process_threads": Row(GAUGE, (), EVERYBODY, "Threads."),
+    "process_start_time_seconds": Row(
+        GAUGE, (), EVERYBODY, "When the process began, in seconds since 1970."
+    ),
+    "rollq_build_info": Row(
+        GAUGE, ("version", "python"), EVERYBODY, "1, with the versions of rollq and Python."
+    ),
+}
+CATALOG: Final[dict[str, Row]] = {
+    **_MEMBER_JOBS,
+    **_MEMBER_GROUP,
+    **_LEADER,
+    **_WORKER,
+    **_PROCESS,
+}
+
+
+def as_markdown() -> str:
+    """The table as docs/metrics.md shows it."""
+    lines = ["| Name | Type | Labels | Told by | Meaning |", "|---|---|---|---|---|"]
+    for name, row in CATALOG.items():
+        labels = " ".join(f"`{label}`" for label in row.labels)
+        lines.append(f"| `{name}` | {row.kind} | {labels} | {row.told_by} | {row.meaning} |")
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+"""`/metrics` and `/healthz` of a process without pages: served by the library's own server, on
+threads. What is told is asked for on the loop of the process, which alone may look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from prometheus_client import make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from rollq.base.counters import Family
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.observe.text import registry_of
+
+ANSWER_S: Final = 5.0  # a loop that does not answer for so long is not well
+SOCKET_S: Final = 10.0  # for a request, and for taking its answer
+NOT_FOUND: Final = "404 Not Found", b"there are /metrics and /healthz\n"
+WELL: Final = "200 OK", b"ok\n"
+UNWELL: Final = "503 Service Unavailable", b"the loop of the process does not answer\n"
+
+
+class MetricsServer:
+    """Serves from its making until `stop`. Made on the loop of the process.
+
+    Args:
+        host: Where to listen.
+        port: The same; 0: any.
+        families: What is told; called on the loop.
+
+    Raises:
+        LocalError: CANNOT_LISTEN.
+    """
+
+    def __init__(self, host: str, port: int, families: Callable[[], list[Family]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._families = families
+        try:
+            self._server = make_server(host, port, self._answer, _server_for(host), _Quiet)
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.CANNOT_LISTEN,
+                f"cannot listen on {host}:{port}: {error.strerror or error}",
+                "use another port with --http",
+            ) from None
+        self.port: int = self._server.server_port
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="metrics", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """One request, on a thread."""
+        path = environ["PATH_INFO"]
+        if path not in ("/metrics", "/healthz"):
+            return _said(start, NOT_FOUND)
+        try:
+            told = self._ask()
+        except (TimeoutError, RuntimeError):  # RuntimeError: the loop is closed
+            return _said(start, UNWELL)
+        if path == "/healthz":
+            return _said(start, WELL)
+        answer: Iterable[bytes] = make_wsgi_app(registry_of(told))(environ, start)
+        return answer
+
+    def _ask(self) -> list[Family]:
+        asked: concurrent.futures.Future[list[Family]] = concurrent.futures.Future()
+
+        def look() -> None:
+            try:
+                asked.set_result(self._families())
+            except Exception as error:  # the asker is told, and the process goes on
+                asked.set_exception(error)
+
+        self._loop.call_soon_threadsafe(look)
+        return asked.result(ANSWER_S)
+
+
+class _Quiet(WSGIRequestHandler):
+    """Logs no request; waits for nobody for ever."""
+
+    timeout = SOCKET_S
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing."""
+
+
+def _server_for(host: str) -> type[ThreadingWSGIServer]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return type("_Server", (ThreadingWSGIServer,), {"address_family": family})
+
+
+def _said(start: Callable[..., Any], what: tuple[str, bytes]) -> Iterable[bytes]:
+    status, text = what
+    start(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return (text,)

@@ -1,0 +1,36 @@
+"""Numbers that the process around the driver has: links, blobs, the process itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rollq.base.counters import Family, counters_by, gauge, gauges_by
+from rollq.base.errors import ErrorCode
+from rollq.net.counted import LINKS
+from rollq.net.listener import Listener
+from rollq.roles.door import Door
+from rollq.roles.member.blobs.member import MemberBlobs
+from rollq.roles.process import process_families
+
+
+def shell_families(door: Door, listener: Listener, blobs: MemberBlobs) -> list[Family]:
+    """All of them, as of this moment."""
+    return [
+        gauges_by("rollq_links", "role", door.count_by_role()),
+        counters_by("rollq_links_refused_total", "reason", _refused(door, listener)),
+        *LINKS.families(),
+        *blobs.server.moved.families(),
+        gauge("rollq_blob_stored_bytes", blobs.bytes_stored),
+        gauge("rollq_blobs_missing", blobs.missing_count),
+        *process_families(),
+    ]
+
+
+def _refused(door: Door, listener: Listener) -> dict[str, float]:
+    """Links that were refused, by error code or by the bound that they met."""
+    by_code: Counter[int] = door.refused
+    return {
+        **{ErrorCode(code).name: count for code, count in by_code.items()},
+        "too_many": listener.refused_count,
+        "too_many_without_hello": listener.half_open_refused_count,
+    }
