@@ -33,6 +33,7 @@ from rollq.cli import (
     joblogs,
     jobs,
     leader,
+    metrics,
     pipeline,
     queue,
     report,
@@ -131,7 +132,7 @@ GROUPS = [
     group.app
     for group in (
         *(dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls),
-        *(access, execs, backup),
+        *(access, execs, backup, metrics),
     )
 ]
 for group in GROUPS:

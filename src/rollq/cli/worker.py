@@ -172,6 +172,16 @@ WorkerState = Annotated[
         show_default="./state/worker-NAME or ./state/worker",
     ),
 ]
+Http = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_WORKER_HTTP",
+        metavar="[HOST:]PORT",
+        help="Also serve /metrics and /healthz there (0 = any free port).",
+        show_default="no metrics",
+    ),
+]
+PORT_MAX = 65_535
 
 
 def register(app: typer.Typer) -> None:
@@ -222,6 +232,7 @@ def worker(
     allow_write: sandboxing.AllowWrite = None,
     unsafe_no_auth: UnsafeNoAuth = False,
     require_encrypted_disk: EncryptedDisk = False,
+    http: Http = "",
     log_level: LogLevel = Level.INFO,
     as_json: Json = False,
 ) -> None:
@@ -236,13 +247,14 @@ def worker(
 
     setup = _setup(ctx.params)
     setup.check()
+    listen = metrics_address(http, unsafe_no_auth=unsafe_no_auth) if http else None
     if require_encrypted_disk:
         check_encrypted(setup.state_dir)
         check_encrypted(setup.jobs_dir)
     set_up_logs(log_level.value, as_json=as_json)
     if vault is not None or vault_env:
         close_memory()
-    run(_serve(setup, as_json=as_json))
+    run(_serve(setup, listen=listen, as_json=as_json))
 
 
 def _setup(asked: dict[str, Any]) -> NodeSetup:
@@ -293,12 +305,41 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-async def _serve(setup: NodeSetup, *, as_json: bool) -> None:
+def metrics_address(http: str, *, unsafe_no_auth: bool) -> tuple[str, int]:
+    """Where `/metrics` is served, from `[HOST:]PORT`: on this machine alone, if no host is named.
+
+    Raises:
+        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines would reach it.
+    """
+    from rollq.net.addresses import is_loopback
+
+    host, _, port = http.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > PORT_MAX:
+        raise LocalError(
+            ErrorCode.BAD_ADDRESS, f"not [HOST:]PORT: {http[:128]!r}", "give a port: --http 9100"
+        )
+    if not is_loopback(host) and not unsafe_no_auth:
+        raise LocalError(
+            ErrorCode.UNPROTECTED,
+            f"other machines would reach the metrics on {host} without TLS and logins",
+            "leave out the host, or say --unsafe-no-auth",
+        )
+    return host, int(port)
+
+
+async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: bool) -> None:
     from rollq.cli.output import write_json, write_line
+    from rollq.observe.server import MetricsServer
     from rollq.roles.worker.node import WorkerNode
 
     node = WorkerNode(setup)
     await node.start()
+    try:
+        server = None if listen is None else MetricsServer(*listen, node.families)
+    except LocalError:
+        await node.stop()
+        raise
     if as_json:
         write_json(
             {
@@ -309,10 +350,17 @@ async def _serve(setup: NodeSetup, *, as_json: bool) -> None:
                 "servers": list(setup.addresses),
                 "layers": list(node.layers),
             }
+            | ({} if server is None else {"http": server.address})
         )
     else:
         name = setup.name or gethostname()
         where = ", ".join(setup.addresses)
         write_line(f"rollq worker {name}: {setup.slots} slots, looking for a member at {where}")
         write_line(f"layers of jobs: {', '.join(node.layers)}")
-    await node.run()
+        if server is not None:
+            write_line(f"metrics: http://{server.address}/metrics")
+    try:
+        await node.run()
+    finally:
+        if server is not None:
+            server.stop()

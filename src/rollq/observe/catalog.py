@@ -75,7 +75,7 @@ _MEMBER_JOBS: Final = {
     "rollq_workers": Row(
         GAUGE, (), EVERY_MEMBER, "Workers that are connected, or gone for less than their grace."
     ),
-    "rollq_slots": Row(GAUGE, (), EVERY_MEMBER, "Slots of these workers."),
+    "rollq_worker_slots": Row(GAUGE, (), EVERY_MEMBER, "Slots of these workers."),
     "rollq_attempts_running": Row(GAUGE, (), EVERY_MEMBER, "Attempts that these workers hold."),
     "rollq_blobs": Row(GAUGE, (), EVERY_MEMBER, "Blobs that jobs, results and caches refer to."),
     "rollq_caches": Row(GAUGE, (), EVERY_MEMBER, "Caches in the state."),
@@ -174,7 +174,7 @@ _LEADER: Final = {
     "rollq_commands_waiting": Row(GAUGE, (), LEADER, "Commands that are not in the log yet."),
     "rollq_workers_connected": Row(GAUGE, (), LEADER, "Workers that are connected."),
     "rollq_workers_capped": Row(GAUGE, (), LEADER, "Of them, those above their CPU cap."),
-    "rollq_credits": Row(GAUGE, (), LEADER, "Jobs that workers may still be given."),
+    "rollq_worker_credits": Row(GAUGE, (), LEADER, "Jobs that workers may still be given."),
     "rollq_clients_connected": Row(GAUGE, (), LEADER, "Clients that are connected, by id."),
     "rollq_clients_at_cap": Row(
         GAUGE, (), LEADER, "Clients whose jobs wait because of their cap alone."
@@ -185,13 +185,13 @@ _LEADER: Final = {
     ),
 }
 _WORKER: Final = {
-    "rollq_worker_slots": Row(GAUGE, (), WORKER, "Jobs that it runs at once."),
-    "rollq_worker_slots_used": Row(GAUGE, (), WORKER, "Slots in use."),
+    "rollq_slots": Row(GAUGE, (), WORKER, "Jobs that it runs at once."),
+    "rollq_slots_used": Row(GAUGE, (), WORKER, "Slots in use."),
     "rollq_worker_attempts_waiting": Row(GAUGE, (), WORKER, "Attempts that wait for a slot."),
     "rollq_worker_attempts_held": Row(
         GAUGE, (), WORKER, "Attempts that it answers for, also those whose result is not taken."
     ),
-    "rollq_worker_credit": Row(GAUGE, (), WORKER, "Jobs that it may still be given."),
+    "rollq_credit": Row(GAUGE, (), WORKER, "Jobs that it may still be given."),
     "rollq_worker_connected": Row(GAUGE, (), WORKER, "1 if it has a session with a leader."),
     "rollq_worker_cpu_capped": Row(
         GAUGE, (), WORKER, "1 while the CPU is above its cap: one job at a time."

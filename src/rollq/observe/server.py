@@ -33,6 +33,9 @@ class MetricsServer:
         port: The same; 0: any.
         families: What is told; called on the loop.
 
+    Attributes:
+        address: Where it listens.
+
     Raises:
         LocalError: CANNOT_LISTEN.
     """
@@ -48,7 +51,8 @@ class MetricsServer:
                 f"cannot listen on {host}:{port}: {error.strerror or error}",
                 "use another port with --http",
             ) from None
-        self.port: int = self._server.server_port
+        port = self._server.server_port
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics", daemon=True
         )

@@ -266,7 +266,7 @@ def test_the_legacy_variables_reach_a_worker(
 ) -> None:
     seen: list[NodeSetup] = []
 
-    async def serve(setup: NodeSetup, *, as_json: bool) -> None:
+    async def serve(setup: NodeSetup, **_: Any) -> None:
         seen.append(setup)
 
     monkeypatch.setattr(worker, "_serve", serve)

@@ -22,7 +22,7 @@ LEADERS_OWN = {
     "rollq_commands_waiting",
     "rollq_workers_connected",
     "rollq_workers_capped",
-    "rollq_credits",
+    "rollq_worker_credits",
     "rollq_clients_connected",
     "rollq_clients_at_cap",
     "rollq_alarms",
@@ -168,7 +168,7 @@ def test_credits_and_caps_are_the_leaders(group: Group) -> None:
     group.worker(WORKER, credit=10)
     assert worker(WORKER) in group.leader.state.workers
     told = values(families(group.leader))
-    assert told["rollq_credits"] == 7
+    assert told["rollq_worker_credits"] == 7
     assert told["rollq_workers_connected"] == told["rollq_workers"] == 1
     assert told["rollq_attempts_running"] == 3
     assert told["rollq_clients_at_cap"] == 0

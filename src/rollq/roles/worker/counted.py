@@ -86,11 +86,11 @@ def worker_families(
 ) -> list[Family]:
     """Everything that a worker counts and knows of this moment."""
     return [
-        gauge("rollq_worker_slots", slots),
-        gauge("rollq_worker_slots_used", machine.running_count),
+        gauge("rollq_slots", slots),
+        gauge("rollq_slots_used", machine.running_count),
         gauge("rollq_worker_attempts_waiting", machine.waiting_count),
         gauge("rollq_worker_attempts_held", len(machine.holding)),
-        gauge("rollq_worker_credit", machine.credit),
+        gauge("rollq_credit", machine.credit),
         gauge("rollq_worker_connected", int(machine.link is OPEN)),
         gauge("rollq_worker_cpu_capped", int(is_capped)),
         counter("rollq_worker_cpu_capped_total", counted.capped),

@@ -37,26 +37,12 @@ from rollq.roles.worker.live_output_sender import LiveOutputSender
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.results import ResultTable
-from rollq.roles.worker.session import WorkerSetup
+from rollq.roles.worker.session import FEATURES, WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.writer import ResultWriter
 from rollq.security.tls import reload_all
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.features import (
-    ACCEPTED,
-    ALIVE,
-    BATCH,
-    CACHE,
-    COMPACT,
-    HOLDINGS,
-    LEASE,
-    OUTPUT,
-    PATTERNS,
-    PROGRAMS,
-    RETURNS,
-    RUNS,
-)
 from rollq.wire.output_messages import TellOutput
 from rollq.wire.run_messages import AcksTaken, AssignRun
 
@@ -69,20 +55,6 @@ FAILED: Final = int(Status.FAILED)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 # Nothing to log.
 SILENT: Final = frozenset({AssignRun, AcksTaken, wire.AssignJob, wire.AckTaken, wire.Pong})
-FEATURES: Final = (
-    COMPACT,
-    ACCEPTED,
-    LEASE,
-    PATTERNS,
-    BATCH,
-    OUTPUT,
-    CACHE,
-    ALIVE,
-    PROGRAMS,
-    RETURNS,
-    HOLDINGS,
-    RUNS,
-)
 
 
 class WorkerNode:

@@ -27,9 +27,37 @@ from rollq.roles.silence import Silence, Verdict
 from rollq.roles.worker.orders import Orders
 from rollq.roles.worker.signals import Connect, Disconnect, ProgramsFound
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, HOLDINGS, PROGRAMS, RETURNS, RUNS
+from rollq.wire.features import (
+    ACCEPTED,
+    ALIVE,
+    BATCH,
+    CACHE,
+    COMPACT,
+    HOLDINGS,
+    LEASE,
+    OUTPUT,
+    PATTERNS,
+    PROGRAMS,
+    RETURNS,
+    RUNS,
+)
 
 IDLE_HEARTBEAT_MS: Final = 10_000
+# What a worker offers.
+FEATURES: Final = (
+    COMPACT,
+    ACCEPTED,
+    LEASE,
+    PATTERNS,
+    BATCH,
+    OUTPUT,
+    CACHE,
+    ALIVE,
+    PROGRAMS,
+    RETURNS,
+    HOLDINGS,
+    RUNS,
+)
 
 
 @dataclass(slots=True, frozen=True)
