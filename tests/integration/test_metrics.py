@@ -162,6 +162,12 @@ def test_a_worker_says_how_it_is(grid: Grid) -> None:
         fetch(f"{grid.worker_url}/anything")
     assert raised.value.code == 404
     raised.value.close()
+    for method in ("POST", "PUT", "DELETE"):
+        request = urllib.request.Request(f"{grid.worker_url}/metrics", b"x", method=method)
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(request)
+        assert raised.value.code == 405
+        raised.value.close()
 
 
 @pytest.mark.parametrize(

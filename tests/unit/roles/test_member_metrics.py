@@ -9,6 +9,7 @@ import pytest
 
 from rollq.base.counters import Family
 from rollq.base.jobs import Status
+from rollq.observe.text import exposition
 from rollq.roles.member.metrics.families import OTHER, QUEUES_SHOWN, families
 from rollq.wire import messages as wire
 from tests.unit.roles.members import CLIENT, Group, job, submit, three_members, worker
@@ -121,6 +122,15 @@ def test_only_the_deepest_queues_have_a_label() -> None:
     assert {"deep", OTHER} < labels
     waiting = [count for key, count in told.items() if key[::2] == ("rollq_queue_jobs", "waiting")]
     assert sum(waiting) == told["rollq_jobs", "waiting"] == 2 * QUEUES_SHOWN + 5
+
+
+def test_the_text_is_bounded_however_many_queues_there_are_and_however_long_their_names() -> None:
+    group = Group("a")
+    group.elect()
+    group.client(CLIENT)
+    for number in range(4 * QUEUES_SHOWN):
+        group.say(CLIENT, submit(number + 1, f"{'q' * 240}{number}"))
+    assert len(exposition(families(group.leader))) < 2 * 1024 * 1024 / 8
 
 
 def test_a_queue_that_is_called_other_is_added_to_the_others() -> None:

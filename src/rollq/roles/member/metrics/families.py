@@ -27,7 +27,7 @@ from rollq.base.counters import (
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Cause
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED, QueueRecord
-from rollq.grid.views import RawQueueView, grid_counts, queue_view
+from rollq.grid.views import CountsView, RawQueueView, grid_counts, queue_view
 from rollq.raft.types import NO_MEMBER, Role
 from rollq.roles.member.reports import ALARM_CODES
 
@@ -42,9 +42,10 @@ HASH_NUMBER_BYTES: Final = 6  # of a hash: a number that every reader of metrics
 
 def families(driver: Driver) -> list[Family]:
     """All of them."""
+    counts = grid_counts(driver.state)
     return [
-        *_of_jobs(driver),
-        *_of_queues(driver),
+        *_of_jobs(driver, counts),
+        *_of_queues(driver, counts),
         *_of_raft(driver),
         *_of_work(driver),
         *(_of_leader(driver) if driver.leading else ()),
@@ -52,10 +53,9 @@ def families(driver: Driver) -> list[Family]:
     ]
 
 
-def _of_jobs(driver: Driver) -> list[Family]:
+def _of_jobs(driver: Driver, counts: CountsView) -> list[Family]:
     counted = driver.replica.counted
     state = driver.replica.state
-    counts = grid_counts(state)
     slots = held = 0
     for worker in state.workers.values():
         slots += worker.slots
@@ -97,13 +97,13 @@ def _by_state(counts: RawQueueView) -> dict[str, float]:
     }
 
 
-def _of_queues(driver: Driver) -> list[Family]:
+def _of_queues(driver: Driver, counts: CountsView) -> list[Family]:
     """Of the deepest queues each by itself, and of the rest together."""
     state = driver.replica.state
     shown = [queue.name for queue in nlargest(QUEUES_SHOWN, state.queues.values(), key=_depth)]
     rows = {name: _by_state(view) for name in shown if (view := queue_view(state, name))}
     if len(state.queues) > len(shown):
-        rest = _by_state(grid_counts(state))
+        rest = _by_state(counts)
         for row in rows.values():
             for job_state, count in row.items():
                 rest[job_state] -= count
