@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
+from rollq.net.ports import free_ports
 from rollq.security.credentials import Credentials
 from rollq.web.server import WebServer
 from rollq.web.setup import WebSetup
@@ -279,3 +281,40 @@ async def test_a_server_stops_with_streams_open(tmp_path: Path) -> None:
             kinds = [kind async for kind, _ in told]  # it ends cleanly, not by a cut
             assert set(kinds) <= {"overview", "gone", "back"}
             await asyncio.wait_for(stopping, DEADLINE_S)
+
+
+def metrics_client(server: WebServer) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.url, timeout=DEADLINE_S)
+
+
+@in_loop
+async def test_metrics_are_those_of_the_member_that_is_asked(tmp_path: Path) -> None:
+    with SmallGrid(tmp_path) as grid:
+        setup = WebSetup(grid.address)
+        async with serving(setup) as server, metrics_client(server) as client:
+            told = await client.get("/metrics")
+            assert told.status_code == 200
+            assert told.headers["content-type"].startswith("text/plain")
+            names = {family.name for family in text_string_to_metric_families(told.text)}
+            assert {"rollq_raft_term", "rollq_links", "rollq_build_info"} <= names
+            accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+            told = await client.get("/metrics", headers=accept)
+            assert told.text.endswith("# EOF\n")
+        gone = WebSetup(grid.address, prefer=f"127.0.0.1:{free_ports(1)[0]}")
+        async with serving(gone) as server, metrics_client(server) as client:
+            told = await client.get("/metrics")
+            assert (told.status_code, code_of(told)) == (503, "UNREACHABLE")
+
+
+@in_loop
+async def test_metrics_need_an_account_where_members_ask_for_one(tmp_path: Path) -> None:
+    async with access_grid(tmp_path) as grid, grid.client("root") as root:
+        await root.access.add("alice", roles=["reader"])
+        token = await root.access.new_token("alice")
+        setup = WebSetup(grid.address, credentials=Credentials(ca=grid.credentials("root").ca))
+        async with serving(setup) as server, metrics_client(server) as client:
+            told = await client.get("/metrics")
+            assert (told.status_code, code_of(told)) == (401, "LOGIN_REQUIRED")
+            bearer = {"Authorization": f"Bearer {token}"}
+            told = await client.get("/metrics", headers=bearer)
+            assert (told.status_code, "rollq_raft_term" in told.text) == (200, True)

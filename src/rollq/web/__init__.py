@@ -11,6 +11,7 @@ group, `bodies` what it brings, `call` what a handler gets, `routes` the table o
 (logins), `overview` (with `live`, what is looked at for all pages of an account, and `events`, how
 it is sent), `jobs`, `job_output`, `submits`, `orders` (what changes something), `views`, `access`
 (with `facts`, the search of the history), `history` (tables of a pipeline), `openapi` (with
-`answers`, the forms of answers). `pages` has the files of the pages, `errors` how refusals are
-told, `limits` all bounds, and `child` keeps the process running beside a member.
+`answers`, the forms of answers). `pages` has the files of the pages, `metrics` what a member
+counts, `errors` how refusals are told, `limits` all bounds, and `child` keeps the process running
+beside a member.
 """

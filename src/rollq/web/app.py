@@ -40,6 +40,7 @@ from rollq.web.errors import (
 )
 from rollq.web.guard import HeaderGuard, check_request
 from rollq.web.links import AllLinks, Links, checked_token
+from rollq.web.metrics import metrics_of
 from rollq.web.openapi import make_document
 from rollq.web.pages import PAGE_PATHS, Pages
 from rollq.web.routes import API, ROUTES, Route
@@ -99,6 +100,7 @@ def make_app(web: Web) -> ASGIApp:
         *(_starlette_route(web, row) for row in ROUTES),
         StarletteRoute("/healthz", At(_healthz), methods=["GET"]),
         StarletteRoute("/readyz", _Ready(web), methods=["GET"]),
+        StarletteRoute("/metrics", _Metrics(web), methods=["GET"]),
         *(StarletteRoute(path, At(pages.index), methods=["GET"]) for path in PAGE_PATHS),
         StarletteRoute("/static/{path:path}", At(pages.static), methods=["GET"]),
     ]
@@ -255,6 +257,26 @@ def _healthz(request: Request) -> Response:
 _BUG: Final = LocalError(
     ErrorCode.BUG, "the request met a bug in rollq", "the log of `rollq web` has it"
 )
+
+
+class _Metrics:
+    """What the member counts that is read from."""
+
+    def __init__(self, web: Web) -> None:
+        self._web = web
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; as on any route that shows something, an account may be needed."""
+        web, request = self._web, Request(scope)
+        cookie = web.cookie_of(request)
+        accept = request.headers.get("accept", "")
+        try:
+            check_request(web.setup, request, has_cookie=bool(cookie))
+            async with _links_of(web, request, cookie) as links:
+                response = await metrics_of(links, web.setup.prefer, accept)
+        except RollqError as error:
+            response = error_response(error)
+        await response(scope, receive, send)
 
 
 class _Ready:
