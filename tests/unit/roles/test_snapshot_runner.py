@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from rollq.roles.member.metrics.counted import MemberCounters
 from rollq.roles.member.snapshot_runner import SnapshotRunner
 
 
@@ -19,6 +20,7 @@ class Orders:
     def __init__(self, count: int) -> None:
         self._due = [SimpleNamespace(index=index, write=None, taken=None) for index in range(count)]
         self.finished: list[Any] = []
+        self.counters = MemberCounters()
 
     def begin_snapshot(self) -> Any:
         return self._due.pop(0) if self._due else None
@@ -44,6 +46,7 @@ def test_a_member_that_cannot_fork_goes_on_and_tries_again(
     over: list[Exception | None] = []
     asyncio.run(ask_twice())
     assert driver.finished == [0, 1]
+    assert driver.counters.snapshots_failed == 2
     assert over == [None, None], "an error would stop the member"
     assert [record.getMessage() for record in caplog.records] == [
         f"snapshot at {index} failed, retried later: [Errno {errno.EAGAIN}] no process"
