@@ -96,7 +96,7 @@ def test_snapshots_are_taken_while_turns_go_on(tmp_path: Path) -> None:
         async with Client(setup.address) as client:
             jobs = [await client.submit("work", [str(n)], queue="q") for n in range(60)]
         await until(
-            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver._snapshots.order is None
+            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver.snapshots.order is None
         )
         bodies = {
             job.job_id: node.driver.state.bodies.load(node.driver.state.jobs[job.job_id].body)
@@ -129,7 +129,7 @@ def test_large_bodies_outlive_the_log_that_brought_them(tmp_path: Path) -> None:
         async with Client(setup.address) as client:
             jobs = [await client.submit("work", payload=one) for one in payloads]
         await until(
-            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver._snapshots.order is None
+            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver.snapshots.order is None
         )
         await node.stop()
         assert list((tmp_path / "bodies").glob("*.log"))

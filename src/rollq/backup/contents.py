@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 from zlib import crc32
 
@@ -77,10 +78,18 @@ def snapshot_part(file: BackupFile) -> BackupPart:
 def state_of(file: BackupFile) -> GridState:
     """The state, without the bodies of its jobs."""
     part = snapshot_part(file)
-    size = head_bytes(file.read(part, 0, PREFACE_BYTES))
-    state = decode_snapshot(file.read(part, 0, size), adopt=_no_bodies)
-    if state.applied_index != file.manifest.index:
-        raise _corrupt(file, f"its state is of index {state.applied_index}")
+    return state_in(partial(file.read, part), file.manifest.index)
+
+
+def state_in(read: Callable[[int, int], bytes], index: int) -> GridState:
+    """The same, of a snapshot that is read by offset and length, and is of this index."""
+    size = head_bytes(read(0, PREFACE_BYTES))
+    state = decode_snapshot(read(0, size), adopt=_no_bodies)
+    if state.applied_index != index:
+        raise DiskError(
+            ErrorCode.BACKUP_CORRUPT,
+            f"the state in the backup is of index {state.applied_index}, not {index}",
+        )
     return state
 
 

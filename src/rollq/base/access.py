@@ -85,6 +85,7 @@ class Action(enum.StrEnum):
     TABLES_READ = "tables.read"
     CLUSTER_READ = "cluster.read"
     CLUSTER_CHANGE = "cluster.change"
+    CLUSTER_BACKUP = "cluster.backup"  # all of the state, of all clients
     ACCESS_READ = "access.read"
     ACCESS_WRITE = "access.write"  # whoever has it can give themselves everything
     # a request whose action is in another table: that of its verb or view

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_FOUND
-from rollq.cli.options import Json
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
     from rollq.backup.contents import Summary
-    from rollq.store.backup_file import BackupFile
+    from rollq.store.backup_file import BackupFile, Progress
 
 EPILOG = """\b
 Examples:
-  rollq backup take /backups/grid.rqb --state ./state/5000
+  rollq backup take /backups/grid.rqb
   rollq backup verify /backups/grid.rqb
   rollq restore /backups/grid.rqb --state ./new/5000 --address 127.0.0.1:5000
 """
@@ -35,34 +38,64 @@ def backup() -> None:
     """Copy a group into one file, and check such a file."""
 
 
-@app.command(epilog="Example: rollq backup take /backups/grid.rqb --state ./state/5000")
+@app.command(
+    epilog="""\b
+Examples:
+  rollq backup take /backups/grid.rqb
+  rollq backup take /backups/grid.rqb --member 10.0.0.2:5000 --json
+  rollq backup take /backups/grid.rqb --state ./state/5000
+"""
+)
 def take(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup; must not exist.")],
+    servers: Servers = DEFAULT_SERVERS,
+    member: Annotated[
+        str,
+        typer.Option(
+            "--member",
+            metavar="HOST:PORT",
+            help="Ask this member first.",
+            show_default="a follower",
+        ),
+    ] = "",
     state: Annotated[
-        Path, typer.Option("--state", metavar="DIR", help="State directory of a stopped member.")
-    ],
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Copy this state directory of a stopped member instead.",
+            show_default=False,
+        ),
+    ] = None,
     history: Annotated[
         bool, typer.Option("--history/--no-history", help="Include the event history.")
     ] = True,
     blobs: Annotated[
         bool, typer.Option("--blobs/--no-blobs", help="Include files that jobs and results need.")
     ] = True,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Copy the state of a group into one file, and check that file.
+    """Copy a running group, or a stopped member, into one file, and check that file.
 
+    All that was accepted before it was begun is in it; the group goes on working meanwhile.
     FILE gets its name when it is complete, and is readable by its owner alone. It holds payloads
     and results of all jobs, and hashes of access tokens: keep it as safe as a state directory.
     Exit code 1 if files that jobs refer to are missing.
     """
+    from rollq.backup.live import LiveSource, take_live
     from rollq.backup.stopped import take_stopped
     from rollq.cli.output import remark
-    from rollq.cli.progress import spinner
+    from rollq.roles.reader.reader import addresses_in
     from rollq.store.backup_file import BackupFile, BackupWriter
 
     with BackupWriter(file) as writer:
-        with spinner(f"reading {state}"):
+        if state is not None:
             take_stopped(state, writer, with_history=history, with_blobs=blobs)
+        else:
+            source = LiveSource(addresses_in(servers), member, timeout, given_credentials())
+            stage = _quiet_stage if as_json else _shown_stage
+            take_live(source, writer, stage, with_history=history, with_blobs=blobs)
         with BackupFile(writer.partial) as written:
             summary = _checked(written, is_quiet=as_json)
             document = _document(written, summary) | {"file": str(file)}
@@ -87,6 +120,19 @@ def verify(file: BackupArgument, as_json: Json = False) -> None:
     _show(document, as_json=as_json)
     if document["blobs_missing"]:
         raise typer.Exit(EXIT_FOUND)
+
+
+@contextmanager
+def _shown_stage(name: str, in_bytes: bool) -> Iterator[Progress]:
+    from rollq.cli.progress import progress_bar
+
+    with progress_bar(name, in_bytes=in_bytes, vanishes=True) as advance:
+        yield advance
+
+
+@contextmanager
+def _quiet_stage(name: str, in_bytes: bool) -> Iterator[Progress]:
+    yield lambda done, total: None
 
 
 def _checked(file: BackupFile, *, is_quiet: bool) -> Summary:

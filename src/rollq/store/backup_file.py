@@ -25,7 +25,7 @@ from typing import Final, Self, TypeAlias
 import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.store.blobs.failures import explained
+from rollq.store.blobs import failures
 from rollq.store.descriptors import read_all, write_all
 
 MAGIC: Final = b"RQBACKUP"
@@ -94,7 +94,7 @@ class BackupWriter:
         self._size = 0
         self._published = False
         _check_free(path)
-        with explained(f"write {self.partial}"):
+        with _explained(f"write {self.partial}"):
             self._fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,6 +148,12 @@ class BackupWriter:
             raise
         self._parts.append(BackupPart(kind, name, self._size - begin, digest.hexdigest()))
 
+    def read_back(self, offset: int, length: int) -> bytes:
+        """Some bytes of the first part."""
+        length = min(length, self._parts[0].size_bytes - offset)
+        with _explained(f"read {self.partial}"):
+            return read_all(self._fd, _HEADER.size + offset, length)
+
     def finish(self, manifest: Manifest) -> None:
         """Write the end, and sync all of it. It can be opened under its temporary name then.
 
@@ -159,13 +165,13 @@ class BackupWriter:
         length, own = len(data).to_bytes(8, "little"), hashlib.sha256(data).digest()
         self._write(length + own)
         self._write(self._digest.digest() + MAGIC_END)
-        with explained(f"write {self.partial}"):
+        with _explained(f"write {self.partial}"):
             os.fsync(self._fd)
 
     def publish(self) -> None:
         """Give it its name; durable when it returns."""
         _check_free(self.path)
-        with explained(f"rename {self.partial} to {self.path}"):
+        with _explained(f"rename {self.partial} to {self.path}"):
             os.rename(self.partial, self.path)
             self._published = True
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -177,7 +183,7 @@ class BackupWriter:
     def _write(self, data: bytes) -> None:
         self._digest.update(data)
         self._size += len(data)
-        with explained(f"write {self.partial}"):
+        with _explained(f"write {self.partial}"):
             write_all(self._fd, data)
 
 
@@ -191,10 +197,10 @@ class BackupFile:
     def __init__(self, path: Path) -> None:
         """Raises DiskError: BACKUP_CORRUPT, DISK_VERSION, DISK_FAILED."""
         self.path = path
-        with explained(f"read {path}"):
+        with _explained(f"read {path}"):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with explained(f"read {path}"):
+            with _explained(f"read {path}"):
                 self.size_bytes = os.fstat(self._fd).st_size
                 self.manifest = self._read_manifest()
         except BaseException:
@@ -219,7 +225,7 @@ class BackupFile:
     def read(self, part: BackupPart, offset: int, length: int) -> bytes:
         """Some bytes of a part, not checked: after `verify`."""
         length = min(length, part.size_bytes - offset)
-        with explained(f"read {self.path}"):
+        with _explained(f"read {self.path}"):
             return read_all(self._fd, self._offsets[part] + offset, length)
 
     def pieces(self, part: BackupPart) -> Iterator[bytes]:
@@ -245,10 +251,10 @@ class BackupFile:
         digest = hashlib.sha256()
         end = self.size_bytes - hashlib.sha256().digest_size - len(MAGIC_END)
         for offset in range(0, end, READ_BYTES):
-            with explained(f"read {self.path}"):
+            with _explained(f"read {self.path}"):
                 digest.update(read_all(self._fd, offset, min(READ_BYTES, end - offset)))
             progress(min(offset + READ_BYTES, end), end)
-        with explained(f"read {self.path}"):
+        with _explained(f"read {self.path}"):
             written = read_all(self._fd, end, digest.digest_size)
         if digest.digest() == written:
             return
@@ -298,6 +304,17 @@ class BackupFile:
             f"the backup {self.path} is damaged: {reason}",
             "use another backup; nothing of this one was used",
         )
+
+
+@contextlib.contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        with failures.explained(what):
+            yield
+    except DiskError as error:
+        if error.code is ErrorCode.DISK_FULL:
+            error.hint = "make room, or choose another place for the backup"
+        raise
 
 
 def _check_free(path: Path) -> None:

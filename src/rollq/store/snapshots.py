@@ -195,6 +195,17 @@ class Snapshots:
         self._pinned[name] = self._pinned.get(name, 0) + 1
         return name, header.length, layout
 
+    def open(self, meta: SnapshotMeta) -> OpenSnapshot:
+        """A snapshot to be read on any thread, whatever becomes of it meanwhile."""
+        return OpenSnapshot(self, *self.pin(meta))
+
+    def read_spans(
+        self, name: str, start: int, layout: SnapshotLayout, ends: tuple[int, int]
+    ) -> bytes:
+        """Bytes of a stream, whose file is pinned."""
+        spans = layout.spans(*ends)
+        return b"".join([self._span(name, start, layout, span) for span in spans])
+
     def file_bytes(self, meta: SnapshotMeta) -> int:
         """What a snapshot takes on disk, without the bodies that it refers to; that is also about
         what the next one will cost."""
@@ -228,8 +239,7 @@ class Snapshots:
         layout = self._sent[1]
         end = offset + min(length, SNAPSHOT_CHUNK_BYTES_MAX, max(meta.size_bytes - offset, 0))
         try:
-            spans = layout.spans(offset, end)
-            return b"".join([self._span(name, header.length, layout, span) for span in spans])
+            return self.read_spans(name, header.length, layout, (offset, end))
         except DiskError:
             if self._disk.size(name) >= 0:
                 raise
@@ -358,6 +368,25 @@ class Snapshots:
         prune_broken(self._disk, SUFFIX)
         self._disk.sync_dir(BROKEN)
         self._disk.sync_dir(FOLDER)
+
+
+class OpenSnapshot:
+    """The stream of a snapshot, as a peer is sent it."""
+
+    def __init__(self, snapshots: Snapshots, name: str, start: int, layout: SnapshotLayout) -> None:
+        self._snapshots = snapshots
+        self._name = name
+        self._start = start
+        self._layout = layout
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Some bytes of it; fewer only at its end."""
+        ends = (offset, min(offset + length, self._layout.size_bytes))
+        return self._snapshots.read_spans(self._name, self._start, self._layout, ends)
+
+    def close(self) -> None:
+        """It may go. Where it was opened; once."""
+        self._snapshots.unpin(self._name)
 
 
 def name_of(meta: SnapshotMeta) -> str:

@@ -22,6 +22,7 @@ RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes 
 HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before Welcome
 RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
 VIEWS: Final = "views"  # on the link of a reader: Query is answered with Answer
+BACKUP: Final = "backup"  # on the link of a reader: BackupAsk is answered
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -40,6 +41,7 @@ FEATURES: Final = (
     HOLDINGS,
     RUNS,
     VIEWS,
+    BACKUP,
     *METHODS,
 )
 

@@ -14,8 +14,11 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from rollq.base import limits as most
+from rollq.base.digests import DIGEST_BYTES
+from rollq.base.ids import NIL_ID
 from rollq.wire.fields import (
     Count,
+    Digest,
     Features,
     GroupName,
     Id,
@@ -154,6 +157,30 @@ class PartAsk(ReaderMessage, frozen=True, tag=94):
     export_id: Keyword
     number: Count
     offset: Number = 0
+
+
+# The form of the pieces that follow `BackupTold`; first and last: where they begin and end.
+SNAPSHOT: Final = "snapshot"
+
+
+class BackupAsk(ReaderMessage, frozen=True, tag=99):
+    """Send me all of your state, at an index that is not before anything that was committed when
+    this was asked."""
+
+    request_id: MessageId
+
+
+class BackupTold(ReaderMessage, frozen=True, tag=100):
+    """The state follows in pieces, as a peer would be sent it. Index 0: it is not written down yet,
+    and another of these follows."""
+
+    request_id: MessageId
+    index: Number = 0
+    term: Number = 0
+    size_bytes: Number = 0
+    sha256: Digest = bytes(DIGEST_BYTES)  # large bodies are left out of it
+    large_count: Count = 0
+    cluster_id: Id = NIL_ID
 
 
 class ResultsAsk(ReaderMessage, frozen=True, tag=95):

@@ -407,6 +407,8 @@ ROWS: Final = (
     # The part is one of a table.
     Row(94, r.PartAsk, READ_ASKED, Action.TABLES_READ, (Resource(K.TABLE),), request_id=ASKED),
     Row(95, r.ResultsAsk, READ_ASKED, Action.RESULTS_READ, JOBS, request_id=ASKED),
+    Row(99, r.BackupAsk, READ_ASKED, Action.CLUSTER_BACKUP, GROUP, request_id=ASKED),
+    Row(100, r.BackupTold, READ_TOLD, Action.ANSWER, SESSION),
 )
 
 # --- what follows from the table

@@ -96,4 +96,21 @@ READERS = [
         r.ResultsAsk(JOB, (JOB,), 9),
         Dialect.COMPACT,
     ),
+    Vector(
+        "99 BackupAsk",
+        from_parts("3a000000 63" + NIL + NIL, "0000", "13000000", "91 c410" + GUID),
+        r.BackupAsk(JOB),
+        Dialect.COMPACT,
+    ),
+    Vector(
+        "100 BackupTold",
+        from_parts(
+            "72000000 64" + NIL + NIL,
+            "0000",
+            "4b000000",
+            "97 c410" + GUID + "09 02 05 c420" + "ab" * 32 + "01 c410" + GUID,
+        ),
+        r.BackupTold(JOB, 9, 2, 5, b"\xab" * 32, 1, JOB),
+        Dialect.COMPACT,
+    ),
 ]

@@ -169,6 +169,8 @@ SAMPLES: list[Message] = [
     r.TableTold(JOB, "a1b2", 2**40, (r.TablePart("jobs", 50_000, 2**25),)),
     r.PartAsk(JOB, "a1b2", 3, 2**40),
     r.ResultsAsk(JOB, (JOB, OTHER), 2**40),
+    r.BackupAsk(JOB),
+    r.BackupTold(JOB, 2**40, 3, 2**33, bytes(range(32)), 7, OTHER),
     raft.RequestVote(1, 2, 3, 4, 5, True, True),
     raft.VoteResponse(1, 2, 3, True, True, 4, 5),
     raft.AppendEntries(1, 2, 3, 4, 5, 6, (raft.Entry(3, 5, 1, b"data"),)),

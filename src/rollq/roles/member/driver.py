@@ -117,7 +117,7 @@ class Driver:
         self.read_points = ReadPoints()
         self._leading_term = 0  # the term in which this member leads (see `leading`); 0: none
         self._early = EarlyMessages()  # empty while this member leads
-        self._snapshots = SnapshotSchedule(self._store, crash_point, self.replica)
+        self.snapshots = SnapshotSchedule(self._store, crash_point, self.replica)
         self._ticks = 0
         self._applied_tick = 0  # when an entry was last applied
         self._idle_ticks = 0
@@ -164,7 +164,7 @@ class Driver:
 
     def close(self) -> None:
         """Leave the disk in the state that reads back best. Nothing may follow."""
-        self._snapshots.close(self.raft)
+        self.snapshots.close(self.raft)
         self.replica.history.seal_rest()
         self._store.wal.close()
 
@@ -327,7 +327,7 @@ class Driver:
                 self.raft.snapshot_failed()
             self._after_persist(work.ready, work.loaded)
             self._go_on()
-        self._snapshots.settle(self.raft)
+        self.snapshots.settle(self.raft)
         self._follow_role()
         if self.leading:
             self._steps.begin()
@@ -338,16 +338,16 @@ class Driver:
         """Order a snapshot if one is due and none is under way. The caller has it written before
         anything else changes, published on the persist thread, and hands it to
         `finish_snapshot`; turns go on meanwhile."""
-        if self._snapshots.order is not None or not self._is_snapshot_due():
+        if self.snapshots.order is not None or not self._is_snapshot_due():
             return None
         self._peers.snapshot_wanted = False
-        return self._snapshots.begin(self.raft)
+        return self.snapshots.begin(self.raft)
 
     def finish_snapshot(self, order: SnapshotOrder) -> None:
         """A snapshot is published, or came to nothing; then the next one will be later."""
-        self._snapshots.finished(order)
+        self.snapshots.finished(order)
         if self._work is None:  # else at the end of the turn
-            self._snapshots.settle(self.raft)
+            self.snapshots.settle(self.raft)
 
     # --- begin, in order
 
@@ -404,7 +404,7 @@ class Driver:
             self._store.states.retire(self.replica.state)
             self.replica.replace(loaded)
             self.time.follow(self.state.time_ms)
-            self._snapshots.installed()
+            self.snapshots.installed()
         self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)
@@ -480,7 +480,7 @@ class Driver:
         if self._early:  # clients wait for a leader: a fork would compete with the election
             return False
         is_idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
-        return self._snapshots.is_due(idle=is_idle)
+        return self.snapshots.is_due(idle=is_idle)
 
     def _join(self) -> None:
         """The cluster is written down: consensus starts from its roster."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from rollq.raft.node import RaftNode
+from rollq.raft.types import SnapshotMeta
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import MemberStore
+from rollq.store.snapshots import OpenSnapshot
+
+Wanted: TypeAlias = Callable[[SnapshotMeta | None], None]  # None: it could not be written
 
 
 class SnapshotSchedule:
@@ -26,11 +31,23 @@ class SnapshotSchedule:
         self._crash_point = crash_point
         self._replica = replica
         self._last_index = replica.state.applied_index  # of the last one ordered or installed
+        self._wanted: list[tuple[int, Wanted]] = []  # from which index on, and who is to be told
 
     def is_due(self, *, idle: bool) -> bool:
-        """Whether the log since the last one is long enough for another."""
+        """Whether the log since the last one is long enough for another, or somebody wants one."""
+        if self._wanted:
+            return True
         is_behind = self._replica.state.applied_index > self._last_index
         return is_behind and self._replica.pace.is_due(idle=idle)
+
+    def want(self, index: int, tell: Wanted) -> None:
+        """Have a snapshot taken soon, at an index that is applied or a later one; `tell` is called
+        when that is over."""
+        self._wanted.append((index, tell))
+
+    def open(self, meta: SnapshotMeta) -> OpenSnapshot:
+        """A snapshot to be read on any thread. Raises DiskError SNAPSHOT_CORRUPT."""
+        return self._store.snapshots.open(meta)
 
     def begin(self, raft: RaftNode) -> SnapshotOrder:
         """Order a snapshot of the state as it is now; none is under way."""
@@ -54,10 +71,12 @@ class SnapshotSchedule:
             self._replica.history.sealed(order.index)
             self._replica.pace.taken(order.file_bytes)
             raft.snapshot_taken(order.taken, min(order.compact_to, order.index))
+        self._tell(order.index, order.taken)
 
     def installed(self) -> None:
         """The state is that of a snapshot of another member."""
         self._last_index = self._replica.state.applied_index
+        self._tell(self._last_index, None)
 
     def close(self, raft: RaftNode) -> None:
         """The member stops: leave what the next start would have to apply in a snapshot, if it is
@@ -70,6 +89,12 @@ class SnapshotSchedule:
             order = self._make(raft)
             order.publish(order.write())
             self._replica.history.sealed(order.index)
+
+    def _tell(self, index: int, taken: SnapshotMeta | None) -> None:
+        told = [tell for wanted, tell in self._wanted if wanted <= index]
+        self._wanted = [one for one in self._wanted if one[0] > index]
+        for tell in told:
+            tell(taken)
 
     def _make(self, raft: RaftNode) -> SnapshotOrder:
         state = self._replica.state

@@ -13,6 +13,7 @@ import msgspec
 from rollq.base.errors import (
     DeadlineError,
     DialError,
+    DiskError,
     ErrorCode,
     LocalError,
     RollqError,
@@ -32,6 +33,7 @@ from rollq.roles.reader.tables import (
 )
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
+from rollq.wire.features import BACKUP
 from rollq.wire.reader_messages import (
     FORMS,
     Cut,
@@ -262,7 +264,7 @@ class Reader:
             address = self._addresses[0]
             try:
                 channel = Channel(
-                    address, HelloReader(self._group), self._timeout_s, self._credentials
+                    address, HelloReader(self._group, (BACKUP,)), self._timeout_s, self._credentials
                 )
                 if self._is_to_be_spared(channel):
                     channel.close()
@@ -339,8 +341,10 @@ class _Trial:
 
 
 def _may_do_elsewhere(error: RollqError) -> bool:
-    """Whether another member may do better: it has applied more, is whole, or keeps more."""
-    return error.retryable or error.code is ErrorCode.HISTORY_GONE
+    """Whether another member may do better: it has applied more, is whole, or keeps more. A disk
+    that fails is that of whoever asks."""
+    is_ours = isinstance(error, DiskError)
+    return not is_ours and (error.retryable or error.code is ErrorCode.HISTORY_GONE)
 
 
 def addresses_in(servers: str | Sequence[str]) -> list[str]:

@@ -5,6 +5,6 @@ slices of what it has in memory (`member_view`). The loop keeps the socket
 (`net.thread_stream`). Any member serves, so that analytics need not touch the leader.
 
 Reading order: `server`, `session`, `handlers`, `member_view`; then `pieces` (history), `tables`
-(state and results), and `copies_keeper` with `copies_maker` (sealed history as JSON `lines` and as
-Arrow `columns`).
+(state and results), `backups` (all of the state), and `copies_keeper` with `copies_maker` (sealed
+history as JSON `lines` and as Arrow `columns`).
 """

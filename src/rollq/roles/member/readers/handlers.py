@@ -8,12 +8,14 @@ from itertools import islice
 from rollq.base.limits import READER_CUTS_MAX
 from rollq.history.arrow_cache import copies_there
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.readers.backups import send_backup
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
 from rollq.wire.messages import Answer, Error, Query
 from rollq.wire.reader_messages import (
+    BackupAsk,
     Cut,
     PartAsk,
     PiecesAsk,
@@ -60,6 +62,7 @@ def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
 
 HANDLERS: dict[type, Handler] = {
     SpanAsk: tell_span,
+    BackupAsk: send_backup,
     PiecesAsk: send_pieces,
     TableAsk: tell_tables,
     PartAsk: send_part,

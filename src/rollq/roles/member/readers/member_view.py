@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Final, TypeVar
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.limits import READER_WAIT_MS_MAX, READER_WAIT_STEP_MS
 from rollq.history.segments import Segments
-from rollq.raft.types import Role
+from rollq.raft.types import Role, SnapshotMeta
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.tables.exports import Exports
 from rollq.store.disk import Disk
@@ -123,6 +124,31 @@ class MemberView:
         self._wait_until(is_told, lambda: "no leader says what is committed")
         self.wait_applied(told[-1])
         return told[-1]
+
+    def snapshot_from(self, index: int) -> Future[SnapshotMeta | None]:
+        """A snapshot on this member's disk, at an index that it has applied or a later one; None:
+        it could not be written."""
+        found: Future[SnapshotMeta | None] = Future()
+
+        def ask(driver: Driver) -> None:
+            newest = driver.raft.snapshot
+            if newest.index >= index:
+                found.set_result(newest)
+            else:
+                driver.snapshots.want(index, found.set_result)
+                self._wake()
+
+        self.on_loop(ask)
+        return found
+
+    def later(self, task: Callable[[], None]) -> None:
+        """Do something small between two turns of the loop, some time; not if the member stops."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(task)
+
+    def check_running(self) -> None:
+        """Raises StateError NOT_READY if the member stops."""
+        self._must_go_on()
 
     def _wait_until(self, is_true: Callable[[], bool], complaint: Callable[[], str]) -> None:
         deadline = time.monotonic() + READER_WAIT_MS_MAX / 1000

@@ -24,13 +24,13 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.tables.exports import Exports
 from rollq.store.real_disk import RealDisk
 from rollq.wire.compact import Message
-from rollq.wire.features import VIEWS
+from rollq.wire.features import BACKUP, VIEWS
 from rollq.wire.messages import Error, Welcome
 from rollq.wire.reader_messages import HelloReader
 
 log = logging.getLogger("rollq.readers")
 
-FEATURES: Final = (VIEWS,)
+FEATURES: Final = (VIEWS, BACKUP)
 
 
 class ReaderServer:

@@ -1,0 +1,70 @@
+"""The answer to `BackupAsk`: a snapshot of this member, as a peer would be sent it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from rollq.base.errors import DiskError, ErrorCode, StateError
+from rollq.base.limits import EXPORT_ALIVE_MS, READER_PIECE_BYTES
+from rollq.raft.types import SnapshotMeta
+from rollq.roles.member.driver import Driver
+from rollq.roles.member.readers.member_view import ELSEWHERE
+from rollq.roles.member.readers.session import ReaderSession
+from rollq.store.snapshots import OpenSnapshot
+from rollq.wire.reader_messages import SNAPSHOT, BackupAsk, BackupTold
+
+
+def send_backup(session: ReaderSession, ask: BackupAsk) -> None:
+    """Answer `BackupAsk`: now and then that it is under way, then what it is, then all of it.
+
+    Raises:
+        StateError: NOT_READY, if there is no leader, or no snapshot can be had here.
+    """
+    member = session.member
+    asked = member.snapshot_from(member.fresh_index())
+    meta = _awaited(session, ask, asked)
+
+    def open_it(driver: Driver) -> tuple[OpenSnapshot, bytes]:
+        return driver.snapshots.open(meta), driver.roll.cluster_id
+
+    try:
+        opened, cluster_id = member.on_loop(open_it)
+    except DiskError as error:
+        raise _not_here(error.message) from None
+    try:
+        session.say(
+            BackupTold(
+                ask.request_id,
+                meta.index,
+                meta.term,
+                meta.size_bytes,
+                meta.sha256,
+                meta.large_count,
+                cluster_id,
+            )
+        )
+        for offset in range(0, meta.size_bytes, READER_PIECE_BYTES):
+            data = opened.read(offset, READER_PIECE_BYTES)
+            session.say_piece(ask.request_id, offset, offset + len(data), SNAPSHOT, data)
+    finally:
+        member.later(opened.close)
+
+
+def _awaited(
+    session: ReaderSession, ask: BackupAsk, asked: Future[SnapshotMeta | None]
+) -> SnapshotMeta:
+    while True:
+        try:
+            meta = asked.result(EXPORT_ALIVE_MS / 1000)
+        except TimeoutError:
+            session.member.check_running()
+            session.say(BackupTold(ask.request_id))
+        else:
+            break
+    if meta is None:
+        raise _not_here("a snapshot could not be written here; the log of the member says why")
+    return meta
+
+
+def _not_here(reason: str) -> StateError:
+    return StateError(ErrorCode.NOT_READY, reason, ELSEWHERE)
