@@ -116,6 +116,9 @@ async def test_what_ended_badly_is_grouped_cancelled_and_made_again(tmp_path: Pa
             redriven = await client.post("dead/redrive", json={"ids": ids[:1]})
             assert redriven.json() == {"count": 1}
             assert (await ended(client, ids[0]))["attempt"] == 2
+            other = await client.post(f"jobs/{ids[0]}/redrive", json={"args": ["other"]})
+            assert other.json() == {"count": 1}
+            assert (await ended(client, ids[0]))["request"]["args"] == ["other"]
             again = await client.post(f"jobs/{ids[0]}/again", json={"args": ["x"]})
             assert again.status_code == 201
             assert again.json()["id"] not in ids

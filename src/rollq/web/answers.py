@@ -89,6 +89,10 @@ class Explained(msgspec.Struct, frozen=True):
     code: str
     why: str
     todo: list[str]
+    since: str
+    since_ms: int
+    attempts: list[Document] = []
+    groups: list[Document] = []
 
 
 class Files(msgspec.Struct, frozen=True):

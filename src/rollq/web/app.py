@@ -150,6 +150,7 @@ async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Li
         if web.setup.needs_login:
             raise login_required()
         async with web.links.of(None) as links:
+            await links.maybe_prove(now)
             yield links
         return
     address = web.address_of(request)

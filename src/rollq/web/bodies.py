@@ -17,15 +17,17 @@ Value = TypeVar("Value")
 
 
 async def read_json(request: Request, wanted: type[Value]) -> Value:
-    """A body of JSON.
+    """A body of JSON; none at all is an empty object.
 
     Raises:
         RequestError: it is something else.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
     data = await read_body(request, BODY_BYTES_MAX)
+    if not data and not kind:
+        data = b"{}"
+    elif kind != JSON:
+        raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
     try:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

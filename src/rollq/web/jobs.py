@@ -11,7 +11,12 @@ import msgspec
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import DEAD, FAILED, STATES
-from rollq.documents.jobs import array_document, job_document, listed_document
+from rollq.documents.jobs import (
+    array_document,
+    explain_document,
+    job_document,
+    listed_document,
+)
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
@@ -102,14 +107,11 @@ async def job(call: Call) -> Reply:
 
 
 async def explain(call: Call) -> Reply:
-    """Why a job waits, or why it failed."""
-    view = await call.links.find(RawJobView, "job", call.job_id)
-    array = await call.links.find(RawArrayView, "array", call.job_id) if view is None else None
-    if view is None and array is None:
+    """Why a job waits, or why it failed, and what would help."""
+    told = await call.links.client.explain(call.job_id)
+    if told is None:
         raise unknown_job(call.path["id"])
-    why = await call.links.ask(str, "explain", call.job_id)
-    state = "array" if view is None else state_of(view)
-    return Reply({"id": call.path["id"], "state": state, "code": "", "why": why, "todo": []})
+    return Reply(explain_document(told))
 
 
 async def timeline(call: Call) -> Reply:

@@ -30,6 +30,7 @@ WALK_ROWS_MAX: Final = 1_000_000  # that a change by filter looks at
 # Links and logins. An account has a client and an observer: two connections to members.
 LINKS_MAX: Final = 64
 LINK_S: Final = 300.0  # after which a token is proved anew: it may count no more
+PROVED_S: Final = 1.0  # for which it is believed that whoever brings no token is let in
 SESSIONS_MAX: Final = 1_000
 SESSION_IDLE_S: Final = 8 * 3_600.0
 LOGINS_FAILED_MAX: Final = 10  # of one address within LOGINS_S

@@ -12,18 +12,20 @@ from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import ClientId
 from rollq.base.jobs import BlobRef
+from rollq.grid.commands import RedriveItem
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
 from rollq.roles.client.outputs import Output
 from rollq.roles.client.session import as_addresses
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.specs import JobSpec, as_id, body_of
 from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import Credentials
 from rollq.security.secret import Secret
 from rollq.security.tokens import account_of_token, parse_token
 from rollq.web.errors import RequestError
-from rollq.web.limits import CALL_S, LINK_S, LINKS_MAX
+from rollq.web.limits import CALL_S, LINK_S, LINKS_MAX, PROVED_S
 from rollq.web.live import Live
 from rollq.web.setup import WebSetup
 
@@ -64,6 +66,7 @@ class Links:
         )
         self.live = Live(self)
         self.opened_at = opened_at
+        self.proved_at = -PROVED_S  # by the loop's clock
         self.users = 0
         self.streams = 0
         self.applied = 0
@@ -98,6 +101,13 @@ class Links:
             if error.code is not ErrorCode.ACCESS_DENIED or not self.member:
                 raise
 
+    async def maybe_prove(self, now: float) -> None:
+        """The same, unless that was asked a moment ago: nothing of a request that is not let in is
+        looked at."""
+        if now - self.proved_at > PROVED_S:
+            await self.prove()
+            self.proved_at = now
+
     async def read(self, kind: type[Value], what: str, key: bytes = b"", limit: int = 100) -> Value:
         """A view, as a member has it that may be a moment behind the leader."""
         self.applied, value = await self.observer.query(what, key, limit)
@@ -130,6 +140,13 @@ class WebClient(Client):
         job = await self.submit(spec)
         self._engine.forget(job.job_id, job)
         return job.id
+
+    async def redrive_as(self, owner: ClientId, spec: JobSpec) -> int:
+        """Run a dead job again under its id, as another spec says; 1 if it was dead."""
+        job_id = as_id(spec.job_id or b"")
+        settled = await self._engine.inputs.settle(spec) if spec.files else spec
+        item = RedriveItem(job_id, body_of(settled, job_id, owner))
+        return await self._change("redrive", items=(item,))
 
     def kept(self, name: str, ref: BlobRef) -> Output:
         """Bytes that the group keeps, as a file to read."""

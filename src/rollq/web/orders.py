@@ -90,7 +90,13 @@ class MemberId(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
 
 
-# Every setting by its name; what is left out stays as it is.
+# Every setting by its name.
+AllSettings: Final = msgspec.defstruct(
+    "AllSettings",
+    [(one.name, one.type) for one in msgspec.structs.fields(Settings)],
+    frozen=True,
+)
+# The same; what is left out stays as it is.
 SomeSettings: Final = msgspec.defstruct(
     "SomeSettings",
     [(one.name, one.type | None, None) for one in msgspec.structs.fields(Settings)],
@@ -137,12 +143,6 @@ async def cancel(call: Call) -> Reply:
     """Cancel one job or array."""
     await _must_be_known(call)
     return Reply({"count": await call.links.client.cancel(call.job_id)})
-
-
-async def redrive(call: Call) -> Reply:
-    """Run a dead job again under its id."""
-    await _must_be_known(call)
-    return Reply({"count": await call.links.client.redrive(call.job_id)})
 
 
 async def dismiss(call: Call) -> Reply:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from rollq.base.access import Action
-from rollq.grid.commands import Settings
 from rollq.web import (
     access,
     answers,
@@ -96,7 +95,11 @@ ROUTES: Final = (
         answer=BYTES,
     ),
     Route("POST", "/jobs/{id}/cancel", orders.cancel, A.JOBS_CANCEL, answer=COUNT),
-    Route("POST", "/jobs/{id}/redrive", orders.redrive, A.JOBS_REDRIVE, answer=COUNT),
+    Route(
+        *("POST", "/jobs/{id}/redrive", submits.redrive, A.JOBS_REDRIVE),
+        body=submits.Changes,
+        answer=COUNT,
+    ),
     Route(
         *("POST", "/jobs/{id}/again", submits.again, A.JOBS_SUBMIT),
         body=submits.Changes,
@@ -125,11 +128,11 @@ ROUTES: Final = (
     Route("GET", "/queues/{name}", views.queue, A.QUEUES_READ),
     Route("POST", "/queues/{name}/pause", orders.pause, A.QUEUES_PAUSE, answer=COUNT),
     Route("POST", "/queues/{name}/resume", orders.resume, A.QUEUES_PAUSE, answer=COUNT),
-    Route("GET", "/settings", views.settings, A.SETTINGS_READ, answer=Settings),
+    Route("GET", "/settings", views.settings, A.SETTINGS_READ, answer=orders.AllSettings),
     Route(
         *("PUT", "/settings", orders.put_settings, A.SETTINGS_WRITE),
         body=orders.SomeSettings,
-        answer=Settings,
+        answer=orders.AllSettings,
     ),
     Route("GET", "/cluster", views.cluster, A.CLUSTER_READ),
     Route(

@@ -113,6 +113,16 @@ async def again(call: Call) -> Reply:
     return await _accept(call, spec_like(await known_job(call), call.body))
 
 
+async def redrive(call: Call) -> Reply:
+    """Run a dead job again under its id, with other arguments if some are given."""
+    changes: Changes = call.body
+    client, view = call.links.client, await known_job(call)
+    if changes == Changes():
+        return Reply({"count": await client.redrive(call.job_id)})
+    spec = msgspec.structs.replace(spec_like(view, changes), job_id=call.job_id)
+    return Reply({"count": await client.redrive_as(view.client_id, spec)})
+
+
 def spec_like(view: RawJobView, changes: Changes) -> JobSpec:
     """A job as another one was, but for some changes.
 
