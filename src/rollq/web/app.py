@@ -150,7 +150,12 @@ async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Li
         if web.setup.needs_login:
             raise login_required()
         async with web.links.of(None) as links:
-            await links.maybe_prove(now)
+            try:
+                await links.maybe_prove(now)
+            except RollqError as error:
+                raise (
+                    login_required() if error.code is ErrorCode.LOGIN_REQUIRED else error
+                ) from None
             yield links
         return
     address = web.address_of(request)
