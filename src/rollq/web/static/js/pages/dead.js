@@ -10,12 +10,13 @@ import { order, redriveEdited } from "../job_orders.js";
 import { list } from "../lists.js";
 import { can } from "../me.js";
 import { button, card, codeWords, empty, pageHead } from "../parts.js";
-import { go } from "../router.js";
 import { t } from "../words.js";
 
+const PAGE_ROWS = 500;
+const DETAIL_CHARS = 200; // of a detail that groups are told apart by
+
 export function open(root, { query, signal }) {
-  const filter = { cause: query.cause ?? "", queue: query.queue ?? "", exec: query.exec ?? "" };
-  const isFiltered = Object.values(filter).some(Boolean);
+  const filter = { queue: query.queue ?? "" };
   const groups = h("div", { class: "stack" });
   const selection = h("div", { class: "selection", hidden: true, role: "region", "aria-label": t("table.marked"), dataset: { testid: "selection" } });
   const again = () => {
@@ -36,7 +37,7 @@ export function open(root, { query, signal }) {
       { label: t("field.changed"), class: "right nowrap", cell: (row) => ago(row.changed_ms) },
       { label: "", class: "right nowrap p-end", cell: (row) => button(t("order.redrive_edited"), () => redriveEdited(row, again), { sign: "edit", kind: "small", disabled: !can("jobs.redrive"), testid: "redrive-edited" }) },
     ],
-    blank: () => (isFiltered
+    blank: () => (filter.queue
       ? empty("search", t("dead.none_found"), "", h("a", { class: "button", href: "/dead" }, t("dead.show_all")))
       : empty("ok", t("dead.none"), t("dead.none.text"))),
   });
@@ -47,14 +48,14 @@ export function open(root, { query, signal }) {
   };
 
   const loadGroups = async () => {
-    const told = await get("/dead", { group_by: "cause" }, signal).catch(() => null);
+    const told = await get("/dead", { ...filter, group_by: "cause" }, signal).catch(() => null);
     if (signal.aborted || !told) return;
     const found = told.groups ?? [];
     fill(groups, found.length ? card(t("dead.groups"), h("ul", { class: "stack", dataset: { testid: "groups" } }, found.map((one) => groupLine(one, again)))) : null);
   };
 
   fill(root,
-    pageHead(t("dead.title"), t("dead.lead"), ...orders(isFiltered ? { filter: told(filter) } : { all: true }, 0, again, "all")),
+    pageHead(t("dead.title"), t("dead.lead"), ...orders(filter.queue ? { filter } : { all: true }, 0, again, "all")),
     groups, dead.node, selection);
   loadGroups();
   keepFresh(loadGroups, signal, 5_000);
@@ -80,16 +81,33 @@ function orders(what, n, then, testid) {
 }
 
 function groupLine(one, then) {
-  const which = told({ cause: one.cause, exec: one.exec, queue: one.queue });
+  const send = (path, words) => order(() => ofGroup(one, path), (answer) => words(answer.count), then);
+  const purge = async () => {
+    const yes = await confirm({ title: t("dead.purge", { n: one.count }), text: t("dead.purge.text"), yes: t("order.purge"), danger: true });
+    if (yes) send("/dead/purge", (n) => t("dead.purged", { n }));
+  };
   return h("li", { class: "card-head" },
-    h("strong", { class: "number" }, count(one.count)), h("span", {}, codeWords("cause", one.cause ?? "")),
-    h("span", { class: "muted wrap" }, [one.exec, one.queue, one.detail].filter(Boolean).join(" · ")),
+    h("strong", { class: "number" }, count(one.count)), h("span", {}, codeWords("cause", one.cause)),
+    h("span", { class: "muted wrap" }, [one.exec, one.queue, one.detail].filter(Boolean).join(" · ")), ago(one.last_ms),
     h("div", { class: "actions" },
-      button(t("dead.only"), () => go(`/dead?${new URLSearchParams(which)}`), { kind: "small" }),
-      button(t("order.redrive"), () => order(() => post("/dead/redrive", { filter: which }), (answer) => t("redrive.done", { n: answer.count ?? one.count }), then),
-        { sign: "redrive", kind: "small", disabled: !can("jobs.redrive") })));
+      button(t("order.redrive"), () => send("/dead/redrive", (n) => t("redrive.done", { n })), { sign: "redrive", kind: "small", disabled: !can("jobs.redrive"), testid: "redrive-group" }),
+      button(t("order.purge"), purge, { sign: "trash", kind: "small danger", disabled: !can("jobs.purge"), testid: "purge-group" })));
 }
 
-const told = (filter) => Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
+/** Order something of all jobs of a group: page by page, each job once. */
+async function ofGroup(group, path) {
+  let done = 0;
+  let after = "";
+  do {
+    const page = await get("/dead", { queue: group.queue, after, limit: PAGE_ROWS });
+    const ids = page.jobs.filter((job) => isOf(job, group)).map((job) => job.id);
+    if (ids.length) done += (await post(path, { ids })).count;
+    after = page.after;
+  } while (after);
+  return { count: done };
+}
+
+const isOf = (job, group) => job.exec === group.exec && (job.end?.cause ?? "") === group.cause
+  && (job.end?.detail ?? "").slice(0, DETAIL_CHARS) === group.detail;
 
 const lineOf = (row) => [row.exec, ...(row.request?.args ?? [])].join(" ");
