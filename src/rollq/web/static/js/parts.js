@@ -142,6 +142,12 @@ export function progressBar(share, label, state = "running") {
 /** The words for a code of the grid, if there are some; else the code. */
 export const codeWords = (prefix, code) => (hasWords(`${prefix}.${code}`) ? t(`${prefix}.${code}`) : code);
 
+/** Why something ended badly: a cause of the grid, or how the program ended. */
+export function causeWords(cause) {
+  const [, how, number] = /^(exit code|signal) (\d+)$/.exec(cause) ?? [];
+  return how ? `${t(how === "signal" ? "job.signal" : "job.exit_code")} ${number}` : codeWords("cause", cause);
+}
+
 /**
  * Show what a question is answered with: a skeleton first, an error with a way to try again.
  * @returns {() => Promise<void>} asks again, and leaves what is shown until the answer is there

@@ -6,7 +6,7 @@ import { count, shortId, taskId } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { cancelJobs } from "../job_orders.js";
 import { can } from "../me.js";
-import { ask, button, card, codeWords, facts, stateBar } from "../parts.js";
+import { ask, button, card, causeWords, facts, stateBar } from "../parts.js";
 import { t } from "../words.js";
 import { taskCounts } from "./arrays.js";
 
@@ -42,7 +42,7 @@ export function open(root, { params, signal }) {
 function grouped(groups) {
   if (!groups.length) return h("p", { class: "muted" }, t("array.no_failures"));
   return h("ul", { class: "stack", dataset: { testid: "failures" } }, groups.map((one) => h("li", { class: "stack" },
-    h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", codeWords("cause", one.cause)),
+    h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", causeWords(one.cause)),
     one.detail && h("span", { class: "muted wrap" }, one.detail),
     h("span", { class: "tags" }, (one.ids ?? []).slice(0, IDS_SHOWN).map((id) => h("a", { class: "tag mono", href: `/jobs/${id}` }, taskId(id)))))));
 }

@@ -3,7 +3,7 @@
 import { get, part, post, remove } from "../api.js";
 import { confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { bytes, count, duration } from "../format.js";
+import { count, duration } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { order } from "../job_orders.js";
 import { can } from "../me.js";
@@ -25,7 +25,6 @@ export function open(root, { signal }) {
       { label: t("cluster.match"), class: "right", cell: (row) => count(row.match) },
       { label: t("cluster.lag"), class: "right nowrap", cell: (row) => t("cluster.entries", { n: row.lag ?? 0 }) },
       { label: t("cluster.skew"), class: "right nowrap", cell: (row) => duration(Math.abs(row.clock_skew_ms ?? 0)) },
-      { label: t("cluster.disk"), class: "right nowrap", cell: (row) => (row.disk_free_bytes === undefined || row.disk_free_bytes === null ? "–" : t("cluster.free", { size: bytes(row.disk_free_bytes) })) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, row.id === leaderId, () => again()) },
     ],
   });

@@ -9,7 +9,7 @@ import { keepFresh } from "../fresh.js";
 import { order, redriveEdited } from "../job_orders.js";
 import { list } from "../lists.js";
 import { can } from "../me.js";
-import { button, card, codeWords, empty, pageHead } from "../parts.js";
+import { button, card, causeWords, empty, pageHead } from "../parts.js";
 import { t } from "../words.js";
 
 const PAGE_ROWS = 500;
@@ -30,7 +30,7 @@ export function open(root, { query, signal }) {
     onmark: (ids) => drawSelection([...ids]),
     columns: [
       { label: t("field.job"), class: "nowrap", cell: (row) => h("a", { class: "mono", href: `/jobs/${row.id}`, title: row.id }, row.array ? taskId(row.id) : shortId(row.id)) },
-      { label: t("job.cause"), class: "p-wide", cell: (row) => h("div", {}, h("strong", {}, codeWords("cause", row.end?.cause ?? "")), row.end?.detail && h("div", { class: "small muted wrap" }, row.end.detail)) },
+      { label: t("job.cause"), class: "p-wide", cell: (row) => h("div", {}, h("strong", {}, causeWords(row.end?.cause ?? "")), row.end?.detail && h("div", { class: "small muted wrap" }, row.end.detail)) },
       { label: t("field.exec"), class: "cut p-wide", cell: (row) => h("span", { title: lineOf(row) }, lineOf(row)) },
       { label: t("field.queue"), class: "cut p-hide", cell: (row) => h("span", { title: row.queue }, row.queue) },
       { label: t("field.attempt"), class: "right p-hide", cell: (row) => count(row.attempt) },
@@ -87,7 +87,7 @@ function groupLine(one, then) {
     if (yes) send("/dead/purge", (n) => t("dead.purged", { n }));
   };
   return h("li", { class: "card-head" },
-    h("strong", { class: "number" }, count(one.count)), h("span", {}, codeWords("cause", one.cause)),
+    h("strong", { class: "number" }, count(one.count)), h("span", {}, causeWords(one.cause)),
     h("span", { class: "muted wrap" }, [one.exec, one.queue, one.detail].filter(Boolean).join(" · ")), ago(one.last_ms),
     h("div", { class: "actions" },
       button(t("order.redrive"), () => send("/dead/redrive", (n) => t("redrive.done", { n })), { sign: "redrive", kind: "small", disabled: !can("jobs.redrive"), testid: "redrive-group" }),

@@ -8,7 +8,7 @@ import { cancelJobs, redriveEdited, redriveJobs, runAgain } from "../job_orders.
 import { onLive, watchJob } from "../live.js";
 import { can } from "../me.js";
 import { outputOf } from "../output.js";
-import { button, callout, card, codeWords, command, copy, empty, ENDED, errorNote, facts, progressBar, skeleton, stateBadge } from "../parts.js";
+import { button, callout, card, causeWords, command, copy, empty, ENDED, errorNote, facts, progressBar, skeleton, stateBadge } from "../parts.js";
 import { timeline } from "../timeline.js";
 import { t } from "../words.js";
 
@@ -121,7 +121,7 @@ function factsOf(job) {
     [t("job.array"), job.array && h("a", { class: "mono", href: `/arrays/${job.array}` }, shortId(job.array))],
     [t("job.exit_code"), end.exit_code === null || end.exit_code === undefined ? "" : String(end.exit_code)],
     [t("job.signal"), end.signal ? `${end.signal_name || end.signal}` : ""],
-    [t("job.cause"), end.cause && codeWords("cause", end.cause)],
+    [t("job.cause"), end.cause && causeWords(end.cause)],
     [t("job.detail"), end.detail],
     [t("field.run"), job.end && duration(end.run_ms)],
     [t("job.memory"), end.peak_bytes && bytes(end.peak_bytes)],

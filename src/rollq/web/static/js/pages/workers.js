@@ -3,7 +3,7 @@
 import { part, post } from "../api.js";
 import { confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { bytes, count, percent, shortId } from "../format.js";
+import { count, shortId } from "../format.js";
 import { order } from "../job_orders.js";
 import { list } from "../lists.js";
 import { can } from "../me.js";
@@ -20,7 +20,6 @@ export function open(root, { signal }) {
       { label: t("field.state"), cell: stateOf },
       { label: t("workers.patterns"), class: "roomy", cell: (row) => h("span", { class: "tags" }, (row.patterns ?? []).map((one) => h("span", { class: "tag mono" }, one))) },
       { label: t("workers.running"), cell: (row) => h("div", {}, t("workers.busy", { running: row.running ?? 0, slots: row.slots ?? 0 }), runningOf(row)) },
-      { label: t("workers.load"), class: "right nowrap", cell: loadOf },
       { label: t("workers.layers"), cell: (row) => ((row.layers ?? []).length ? h("span", { class: "tags" }, row.layers.map((one) => h("span", { class: "tag" }, one))) : h("span", { class: "muted" }, t("workers.no_layers"))) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, () => workers.load()) },
     ],
@@ -43,15 +42,6 @@ function runningOf(row) {
   return jobs.length > 0 && h("div", { class: "tags" },
     jobs.slice(0, JOBS_SHOWN).map((id) => h("a", { class: "tag mono number", href: `/jobs/${id}` }, shortId(id))),
     jobs.length > JOBS_SHOWN && h("span", { class: "muted" }, `+${count(jobs.length - JOBS_SHOWN)}`));
-}
-
-function loadOf(row) {
-  const said = [
-    row.cpu_share !== undefined && t("workers.cpu", { share: percent(row.cpu_share, 1) }),
-    row.memory_bytes !== undefined && t("workers.memory", { size: bytes(row.memory_bytes) }),
-    row.cache_bytes !== undefined && t("workers.cached", { size: bytes(row.cache_bytes) }),
-  ].filter(Boolean);
-  return said.length ? h("div", {}, said.map((one) => h("div", {}, one))) : "–";
 }
 
 function actionsOf(row, then) {
