@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, StateError
+from rollq.base.counters import Family
+from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.documents.grid import cluster_document, queue_document, worker_document
 from rollq.grid import views
@@ -26,7 +27,9 @@ async def queues(call: Call) -> Reply:
         list[views.RawQueueView], "queues", page.after.encode(), page.limit
     )
     after = rows[-1].name if len(rows) == page.limit else None
-    return Reply({"queues": [queue_document(row) for row in rows], "after": after})
+    ages_ms = await _ages_ms(call)
+    found = [queue_document(row) | {"oldest_wait_ms": ages_ms.get(row.name)} for row in rows]
+    return Reply({"queues": found, "after": after})
 
 
 async def queue(call: Call) -> Reply:
@@ -87,6 +90,22 @@ async def holders(call: Call) -> Reply:
     )
     rows = [msgspec.structs.asdict(HolderView.of(one)) for one in told]
     return Reply({"holders": rows})
+
+
+async def _ages_ms(call: Call) -> dict[str, int]:
+    """How long the oldest job waits in each of the deepest queues; none for who may not look."""
+    try:
+        families = await call.links.read(list[Family], "metrics")
+    except RollqError as error:
+        if error.code is not ErrorCode.ACCESS_DENIED:
+            raise
+        return {}
+    return {
+        sample.labels[0]: int(1000 * sample.value)
+        for family in families
+        if family.name == "rollq_queue_oldest_seconds"
+        for sample in family.samples
+    }
 
 
 def _cache(view: CacheView) -> dict[str, Any]:
