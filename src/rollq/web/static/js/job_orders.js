@@ -48,21 +48,21 @@ export async function order(act, words, then = () => {}) {
   }
 }
 
+/** Whether the grid shows enough of a job to run it with other arguments. */
+export const isShown = (job) => !("payload_bytes" in (job.request ?? {}));
+
 async function askArguments(job, title, yes) {
   const asked = job.request ?? {};
-  const isPayload = "payload_bytes" in asked;
   const args = h("textarea", { rows: 5, spellcheck: "false", dataset: { testid: "args" } });
   args.value = linesOf(asked.args ?? []);
   const env = h("textarea", { rows: 3, spellcheck: "false", placeholder: "NAME=value", dataset: { testid: "env" } });
   const body = h("div", { class: "form" },
-    isPayload ? h("p", {}, t("again.payload")) : [
-      field(t("field.args"), args, t("field.args.help")),
-      field(t("field.env"), env, (asked.env ?? []).length ? t("again.env", { names: asked.env.join(", ") }) : t("field.env.help")),
-    ],
+    field(t("field.args"), args, t("field.args.help")),
+    field(t("field.env"), env, (asked.env ?? []).length ? t("again.env", { names: asked.env.join(", ") }) : t("field.env.help")),
     asked.cut && h("p", { class: "muted" }, t("again.cut")));
   if (!await confirm({ title, yes, body })) return null;
   const said = {};
-  if (!isPayload && args.value !== linesOf(asked.args ?? [])) said.args = argsOf(args.value);
+  if (args.value !== linesOf(asked.args ?? [])) said.args = argsOf(args.value);
   if (env.value.trim()) said.env = pairsOf(env.value);
   return said;
 }

@@ -6,7 +6,7 @@ import { confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
 import { ago, count, shortId, taskId } from "../format.js";
 import { keepFresh } from "../fresh.js";
-import { order, redriveEdited } from "../job_orders.js";
+import { isShown, order, redriveEdited } from "../job_orders.js";
 import { list } from "../lists.js";
 import { can } from "../me.js";
 import { button, card, causeWords, empty, pageHead } from "../parts.js";
@@ -35,7 +35,7 @@ export function open(root, { query, signal }) {
       { label: t("field.queue"), class: "cut p-hide", cell: (row) => h("span", { title: row.queue }, row.queue) },
       { label: t("field.attempt"), class: "right p-hide", cell: (row) => count(row.attempt) },
       { label: t("field.changed"), class: "right nowrap", cell: (row) => ago(row.changed_ms) },
-      { label: "", class: "right nowrap p-end", cell: (row) => button(t("order.redrive_edited"), () => redriveEdited(row, again), { sign: "edit", kind: "small", disabled: !can("jobs.redrive"), testid: "redrive-edited" }) },
+      { label: "", class: "right nowrap p-end", cell: (row) => button(t("order.redrive_edited"), () => redriveEdited(row, again), { sign: "edit", kind: "small", disabled: !can("jobs.redrive") || !isShown(row), title: isShown(row) ? null : t("again.payload"), testid: "redrive-edited" }) },
     ],
     blank: () => (filter.queue
       ? empty("search", t("dead.none_found"), "", h("a", { class: "button", href: "/dead" }, t("dead.show_all")))

@@ -4,7 +4,7 @@ import { address, get, part } from "../api.js";
 import { fill, h, icon } from "../dom.js";
 import { ago, bytes, clock, count, duration, shortId } from "../format.js";
 import { keepFresh } from "../fresh.js";
-import { cancelJobs, redriveEdited, redriveJobs, runAgain } from "../job_orders.js";
+import { cancelJobs, isShown, redriveEdited, redriveJobs, runAgain } from "../job_orders.js";
 import { onLive, watchJob } from "../live.js";
 import { can } from "../me.js";
 import { outputOf } from "../output.js";
@@ -95,9 +95,9 @@ function headOf(job, again) {
       !isEnd && button(t("order.cancel"), () => cancelJobs([job.id], again), { sign: "cancelled", kind: "danger", disabled: !can("jobs.cancel"), testid: "cancel" }),
       job.state === "dead" && [
         button(t("order.redrive"), () => redriveJobs([job.id], again), { sign: "redrive", kind: "primary", disabled: !can("jobs.redrive"), testid: "redrive" }),
-        button(t("order.redrive_edited"), () => redriveEdited(job, again), { sign: "edit", disabled: !can("jobs.redrive"), testid: "redrive-edited" }),
+        button(t("order.redrive_edited"), () => redriveEdited(job, again), { sign: "edit", disabled: !can("jobs.redrive") || !isShown(job), title: isShown(job) ? null : t("again.payload"), testid: "redrive-edited" }),
       ],
-      button(t("order.again"), () => runAgain(job), { sign: "again", disabled: !can("jobs.submit"), testid: "again" })),
+      button(t("order.again"), () => runAgain(job), { sign: "again", disabled: !can("jobs.submit") || !isShown(job), title: isShown(job) ? null : t("again.payload"), testid: "again" })),
     h("p", { class: "lead mono" }, lineOf(job)));
 }
 
