@@ -89,6 +89,9 @@ export function clock(ms) {
   return h("time", { datetime: at.toISOString(), title: instant(ms) }, text);
 }
 
+/** A day and a minute, short enough for the end of an axis. */
+export const minute = (ms) => new Date(ms).toLocaleString(locale(), { dateStyle: "short", timeStyle: "short" });
+
 /** Write every age on the page again. */
 export function refreshAges() {
   for (const node of document.querySelectorAll("time[data-ago]")) {

@@ -3,7 +3,7 @@
 import { get, part } from "../api.js";
 import { columnChart } from "../chart.js";
 import { fill, h } from "../dom.js";
-import { count, short } from "../format.js";
+import { clock, count, minute, short } from "../format.js";
 import { ask, callout, card, command, empty, pageHead } from "../parts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
@@ -40,7 +40,7 @@ function tableOf(name, rows) {
   const fields = Object.keys(rows[0]);
   const numbers = fields.filter((one) => typeof rows[0][one] === "number");
   const names = fields.filter((one) => !numbers.includes(one));
-  const label = (row) => names.slice(0, 2).map((one) => row[one]).join(" ");
+  const label = (row) => (isTime(row[names[0]]) ? minute(Date.parse(row[names[0]])) : String(row[names[0]] ?? ""));
   const charts = numbers.slice(0, 4).map((one) => card(one, columnChart({
     label: `${name}: ${one}`, unit: unitOf(one), rows: rows.slice(-BARS_MAX).map((row) => ({ name: label(row), value: row[one] ?? 0 })),
   })));
@@ -48,14 +48,21 @@ function tableOf(name, rows) {
     label: name, key: (row) => JSON.stringify(row), testid: "history",
     columns: [...names, ...numbers].slice(0, COLUMNS_SHOWN).map((one) => ({
       label: one, class: numbers.includes(one) ? "right" : "cut",
-      cell: (row) => (typeof row[one] === "number" ? short(row[one]) : String(row[one] ?? "–")),
+      cell: (row) => valueOf(row[one]),
     })),
   });
   list.update(rows);
   return [h("div", { class: "grid" }, charts), h("p", { class: "muted" }, t("history.rows", { n: rows.length, shown: count(rows.length) })), h("div", { class: "card flush" }, list.node)];
 }
 
-/** The unit is the last part of a name. */
+const isTime = (value) => typeof value === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(value);
+
+function valueOf(value) {
+  if (typeof value === "number") return short(value);
+  return isTime(value) ? clock(Date.parse(value)) : String(value ?? "–");
+}
+
+/** The unit is a part of a name. */
 function unitOf(name) {
   const last = name.split("_").find((one) => ["ms", "s", "bytes", "percent"].includes(one));
   return last ?? t("overview.jobs_unit");
