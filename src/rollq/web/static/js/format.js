@@ -37,10 +37,6 @@ export function bytes(value) {
   return `${left.toLocaleString(locale(), { maximumFractionDigits: digits })} ${units[unit]}`;
 }
 
-/** A share, as a percentage. */
-export const percent = (part, whole) =>
-  (whole ? part / whole : 0).toLocaleString(locale(), { style: "percent", maximumFractionDigits: 0 });
-
 /** A length of time in its two largest units. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";

@@ -1,7 +1,7 @@
 // What pages are made of.
 
 import { fill, h, icon } from "./dom.js";
-import { percent, short } from "./format.js";
+import { short } from "./format.js";
 import { done } from "./toasts.js";
 import { hasWords, t } from "./words.js";
 
@@ -125,18 +125,6 @@ export function stateBar(counts, label) {
   return h("div", { class: "stack" }, bar,
     h("ul", { class: "legend" }, said.map((state) => h("li", { dataset: { state } },
       icon(state), h("span", { class: "number" }, short(counts[state])), t(`state.${state}`)))));
-}
-
-/** How far one thing has come: a share of one, with words. */
-export function progressBar(share, label, state = "running") {
-  const piece = h("i", { dataset: { state } });
-  piece.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  return h("div", { class: "stack" },
-    h("div", {
-      class: "bar", role: "progressbar", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": "100",
-      "aria-valuenow": String(Math.round(share * 100)),
-    }, piece),
-    h("span", { class: "small muted" }, `${percent(share, 1)} ${label}`));
 }
 
 /** The words for a code of the grid, if there are some; else the code. */

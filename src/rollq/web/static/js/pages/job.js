@@ -8,7 +8,7 @@ import { cancelJobs, isShown, redriveEdited, redriveJobs, runAgain } from "../jo
 import { onLive, watchJob } from "../live.js";
 import { can } from "../me.js";
 import { outputOf } from "../output.js";
-import { button, callout, card, causeWords, command, copy, empty, ENDED, errorNote, facts, progressBar, skeleton, stateBadge } from "../parts.js";
+import { button, callout, card, causeWords, command, copy, empty, ENDED, errorNote, facts, skeleton, stateBadge } from "../parts.js";
 import { timeline } from "../timeline.js";
 import { t } from "../words.js";
 
@@ -16,7 +16,7 @@ const EXPLAIN = { failed: "bad", dead: "bad", waiting: "warn", delayed: "warn", 
 
 export function open(root, { params, signal }) {
   const id = params.id;
-  const [head, why, progress, side, events, files, raw] = Array.from({ length: 7 }, () => h("div", { class: "stack" }));
+  const [head, why, side, events, files, raw] = Array.from({ length: 6 }, () => h("div", { class: "stack" }));
   const output = outputOf(id, signal);
   let seen = "";
   let job = null;
@@ -33,15 +33,13 @@ export function open(root, { params, signal }) {
     }
   };
 
-  const frame = () => fill(root, head, why, progress, h("div", { class: "columns" },
+  const frame = () => fill(root, head, why, h("div", { class: "columns" },
     h("div", { class: "stack" }, card(t("job.output"), output.node), card(t("job.files"), files), card(t("job.request"), raw)),
     h("div", { class: "stack" }, card(t("job.facts"), side), card(t("job.timeline"), events))));
 
   const show = () => {
     fill(head, headOf(job, load));
     fill(side, factsOf(job));
-    fill(progress, typeof job.progress === "number" && job.state === "running"
-      ? progressBar(job.progress, job.progress_text ?? t("job.progress")) : null);
     const now = [job.state, job.attempt, job.changed_ms].join();
     if (now === seen) return;
     const isEnd = ENDED.includes(job.state);

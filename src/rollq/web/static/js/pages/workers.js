@@ -53,10 +53,9 @@ function actionsOf(row, then) {
   const dismiss = async () => {
     if (await confirm({ title: t("workers.dismiss.title", { name }), text: t("workers.dismiss.text"), yes: t("workers.dismiss"), danger: true })) send("dismiss", t("workers.dismiss.done", { name }));
   };
-  const options = { kind: "small", disabled: !can("workers.drain") };
   return h("div", { class: "actions" },
-    isDrained(row)
-      ? button(t("workers.undrain"), () => send("undrain", t("workers.undrain.done", { name })), { ...options, sign: "running", testid: "undrain" })
-      : button(t("workers.drain"), drain, { ...options, sign: "drain", testid: "drain" }),
+    can("workers.drain") && (isDrained(row)
+      ? button(t("workers.undrain"), () => send("undrain", t("workers.undrain.done", { name })), { kind: "small", sign: "running", testid: "undrain" })
+      : button(t("workers.drain"), drain, { kind: "small", sign: "drain", testid: "drain" })),
     button(t("workers.dismiss"), dismiss, { kind: "small danger", disabled: !can("workers.dismiss"), sign: "close", testid: "dismiss" }));
 }
