@@ -9,10 +9,12 @@ What commands share:
   options, their defaults, their help;
 - `output`, `results`, `progress`, `failures`: what is printed, and exit codes;
 - `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
+- `rows`, `event_lines`: the history as it comes, for `watch` and `history tail`;
 - `service`, `logs`, `places`: processes that run until a signal;
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
   `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials` and `access_roles` for
-  `access`; `sandboxing` for `worker`.
+  `access`; `sandboxing` for `worker`; `top_look` (asks), `top_screen` (keys and lines, pure),
+  `top_live` and `terminal` for `top`.
 
 Heavy imports happen inside the commands, because `--help` must be quick. Only `__main__`
 imports this package.

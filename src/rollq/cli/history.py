@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from rollq.cli.options import (
     Servers,
     Timeout,
 )
-
-if TYPE_CHECKING:
-    from rollq.roles.client.client import Client
 
 EPILOG = """\b
 Examples:
@@ -39,7 +36,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-POLL_S = 0.25
 LEFT_OUT = ("index", "ordinal", "ts", "type", "jobId", "request")
 
 
@@ -87,8 +83,6 @@ def tail(
     With --state only sealed segments are read: a member seals at snapshots and when it stops. With
     --json: the rows as stored, one JSON object per line.
     """
-    from rollq.cli.service import run
-
     shown = _Shown(kind, job, as_json=as_json)
     if state is not None:
         if follow:
@@ -97,7 +91,7 @@ def tail(
             )
         _tail_sealed(state, first, rows, shown)
         return
-    run(_tail(servers, timeout, first, rows, shown, follow=follow))
+    _tail(servers, timeout, first, rows, shown, follow=follow)
 
 
 @app.command(
@@ -215,32 +209,18 @@ class _Shown:
     """Which rows are wanted, and how they are written."""
 
     def __init__(self, kind: str, job: str, *, as_json: bool) -> None:
-        from rollq.cli.ids import digits_of
-        from rollq.grid.events import EVENT_TYPES
+        from rollq.cli.rows import Wanted
 
-        if kind and kind not in EVENT_TYPES:
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                f"unknown row type {kind!r}",
-                f"use one of: {' '.join(EVENT_TYPES)}",
-            )
-        self._kind = kind
-        self._job = digits_of(job) if job else ("", "")
+        self._wanted = Wanted(kind=kind, job=job)
         self._as_json = as_json
         self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
         self._width = shutil.get_terminal_size().columns
 
     def wants(self, line: bytes) -> bool:
         """Whether a row is to be shown."""
-        from rollq.history.schema import from_line
+        from rollq.cli.rows import row_of
 
-        row = from_line(line)
-        return self._kind in ("", row.type) and (self._is_of(row.jobId) or self._is_of(row.arrayId))
-
-    def _is_of(self, text: str) -> bool:
-        first, last = self._job
-        digits = text.replace("-", "") if first else ""
-        return digits.startswith(first) and digits.endswith(last)
+        return self._wanted.fits(row_of(line))
 
     def write(self, line: bytes) -> None:
         """Show a row."""
@@ -280,51 +260,18 @@ def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
         shown.write(line)
 
 
-async def _tail(
+def _tail(
     servers: str, timeout_s: float, first: int, rows: int, shown: _Shown, *, follow: bool
 ) -> None:
-    import asyncio
+    from rollq.cli.rows import Follower
+    from rollq.roles.reader.reader import Reader
 
-    from rollq.cli.grid import connected
-
-    async with connected(servers, timeout_s) as client:
-        place, lines = await _last(client, first, rows, shown)
+    with Reader(servers, timeout_s=timeout_s, credentials=given_credentials()) as reader:
+        follower = Follower(reader, shown.wants)
+        place, lines = follower.last(first, rows)
         for line in lines:
             shown.write(line)
-        while follow:
-            begin, last, fresh = await _page(client, place)
-            for line in filter(shown.wants, fresh):
-                shown.write(line)
-            place = max(begin, last + 1)
-            if not fresh:
-                await asyncio.sleep(POLL_S)
-
-
-async def _last(client: Client, first: int, rows: int, shown: _Shown) -> tuple[int, list[bytes]]:
-    """The last rows that are wanted (all of them from `first` on, if it is given), and the index
-    after them. Looks back further and further until there are enough."""
-    from rollq.cli.grid import ask
-    from rollq.roles.member.status import ClusterView
-
-    applied = (await ask(client, ClusterView, "cluster")).applied
-    back = max(rows, 1)
-    while True:
-        start = first or max(1, applied - back + 1)
-        found: deque[bytes] = deque(maxlen=None if first else rows)
-        place = start
-        while True:
-            begin, last, lines = await _page(client, place)
-            found.extend(filter(shown.wants, lines))
-            if last < begin or last >= applied:
-                place = max(begin, last + 1)
-                break
-            place = last + 1
-        if first or start == 1 or len(found) >= rows:
-            return place, list(found)
-        back *= 8
-
-
-async def _page(client: Client, place: int) -> tuple[int, int, list[bytes]]:
-    from rollq.cli.grid import ask
-
-    return await ask(client, tuple[int, int, list[bytes]], "history", place.to_bytes(8, "big"))
+        if follow:
+            for fresh in follower.follow(place):
+                for line in fresh:
+                    shown.write(line)

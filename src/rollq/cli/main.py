@@ -43,8 +43,10 @@ from rollq.cli import (
     status,
     submit,
     tls,
+    top,
     wait,
     wal,
+    watch,
     web,
     worker,
 )
@@ -125,7 +127,7 @@ def rollq(
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
     *(client, clientx, demo3, demo, doctor, sql, report, init, web),
-    restore,
+    *(restore, top, watch),
 ):
     module.register(app)
 GROUPS = [

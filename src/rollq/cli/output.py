@@ -85,6 +85,12 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """A text on one line, with what a terminal would take for orders made visible: it may come from
+    anybody."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
+
+
 def write_fields(fields: dict[str, Any]) -> None:
     """Names and values, one a line; what says nothing is left out."""
     shown = {name: value for name, value in fields.items() if value not in (None, "", [], {})}

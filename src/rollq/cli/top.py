@@ -1,0 +1,100 @@
+"""`rollq top`: the grid on a screen that renews itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+
+if TYPE_CHECKING:
+    from rollq.cli.top_look import Looker
+
+EPILOG = """\b
+Examples:
+  rollq top
+  rollq top --once
+  rollq top --json --interval 5 | jq .rates
+"""
+LINES_MAX = 1_000  # of one frame, away from a terminal: all there is
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(top)
+
+
+def top(
+    interval: Annotated[
+        float, typer.Option(min=0.2, max=3600, metavar="SECONDS", help="Time between two looks.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Show one frame, and end.")] = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Show queues, workers, rates and the jobs that run longest, live.
+
+    Enter on a queue or worker shows its jobs, on a job why it stands where it does and its last
+    output; ? shows all keys. While no leader answers, it says so and goes on. Without a terminal it
+    is as with --once. With --json: one document each interval, with --once only one. Rates are of
+    the interval before; a frame alone takes one interval to know them.
+    """
+    from rollq.cli.service import run
+
+    is_live = sys.stdin.isatty() and sys.stdout.isatty() and not once
+    if as_json:
+        run(_write_documents(servers, timeout, interval, once=once))
+    elif is_live:
+        from rollq.cli.top_live import run_live
+
+        run(run_live(servers, timeout, interval))
+    else:
+        run(_write_frame(servers, timeout, interval))
+
+
+async def _write_documents(servers: str, timeout_s: float, interval: float, *, once: bool) -> None:
+    import asyncio
+
+    from rollq.base.errors import RollqError
+    from rollq.cli.grid import connected
+    from rollq.cli.output import remark, write_json
+    from rollq.cli.top_look import Looker
+
+    async with connected(servers, timeout_s) as client:
+        looker = Looker(client)
+        if once:
+            write_json(await _second_look(looker, interval))
+            return
+        while True:
+            try:
+                write_json(await looker.look())
+            except RollqError as error:
+                remark(f"waiting: {error.message}")
+            await asyncio.sleep(interval)
+
+
+async def _write_frame(servers: str, timeout_s: float, interval: float) -> None:
+    from rollq.cli.grid import connected
+    from rollq.cli.output import write_line
+    from rollq.cli.top_look import Looker
+    from rollq.cli.top_screen import Screen, frame
+
+    async with connected(servers, timeout_s) as client:
+        look = await _second_look(Looker(client), interval)
+    rows = sum(len(look[name]) + 2 for name in ("queues", "workers", "slowest"))
+    # Each of the three has a third of the room.
+    lines = frame(Screen(look), min(LINES_MAX, 3 * rows + 10), look["ts_ms"])
+    for text in "\n".join(line.text.rstrip() for line in lines[:-1]).rstrip().split("\n"):
+        write_line(text)
+
+
+async def _second_look(looker: Looker, interval: float) -> dict[str, Any]:
+    """A look that knows rates."""
+    import asyncio
+
+    await looker.look()
+    await asyncio.sleep(interval)
+    return await looker.look()

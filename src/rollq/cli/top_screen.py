@@ -1,0 +1,343 @@
+"""The screen of `rollq top`: what keys do, and lines made of a document. Pure; nothing here asks or
+writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from rollq.base.amounts import time_text
+from rollq.base.outcomes import DEAD, FAILED
+from rollq.cli.ids import SHORT_DIGITS
+
+# Looks of a line.
+PLAIN: Final = ""
+TITLE: Final = "title"
+ALARM: Final = "alarm"
+SELECTED: Final = "selected"
+DIM: Final = "dim"
+
+SECTIONS: Final = ("queues", "workers", "slowest")
+SORTS: Final = {
+    "queues": ("waiting", "oldest_s", "name"),
+    "workers": ("running", "name"),
+    "slowest": ("changed_ms", "exec"),
+    "jobs": ("changed_ms", "state", "exec"),
+}
+HELP: Final = (
+    "keys of rollq top",
+    "",
+    "  q, Ctrl-C        quit",
+    "  up down, k j     select a row",
+    "  Tab, left right  go to queues, workers, slowest running jobs",
+    "  Enter            queue or worker: its jobs; job: why, and its last output",
+    "  Esc, Backspace   back",
+    "  s                sort by another column",
+    "  /                show only rows with a text; Enter ends it, empty shows all",
+    "  p                pause and go on",
+    "  ?                this page",
+)
+PAGE_ROWS: Final = 10
+
+
+class Line(NamedTuple):
+    """A line of the screen."""
+
+    text: str
+    look: str = PLAIN
+
+
+class Place(NamedTuple):
+    """What is shown: `main`, the `jobs` of a queue or a worker, one `job`, or `help`."""
+
+    kind: str = "main"
+    queue: str = ""
+    worker: str = ""
+    job: str = ""
+
+
+@dataclass
+class Screen:
+    """What a person has chosen, and what was found for it."""
+
+    look: dict[str, Any] | None = None
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # of the job that is shown
+    trouble: str = ""  # why there is nothing newer; empty: it is of now
+    places: list[Place] = field(default_factory=lambda: [Place()])
+    section: str = "queues"
+    row: int = 0
+    sorts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SORTS, 0))
+    filter: str = ""
+    is_typing: bool = False  # the filter
+    is_paused: bool = False
+    is_over: bool = False
+
+    @property
+    def place(self) -> Place:
+        """What is shown now."""
+        return self.places[-1]
+
+    def press(self, key: str) -> bool:
+        """A key; whether something else has to be asked for because of it."""
+        if self.is_typing:
+            self._type(key)
+            return False
+        act = KEYS.get(key)
+        before = self.place
+        if act is not None:
+            act(self)
+        return self.place != before
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows that can be selected, in their order."""
+        return self.rows_of("jobs" if self.place.kind == "jobs" else self.section)
+
+    def rows_of(self, section: str) -> list[dict[str, Any]]:
+        """Those of a section."""
+        looked = self.look or {}
+        found: list[dict[str, Any]] = self.jobs if section == "jobs" else looked.get(section, [])
+        if self.filter:
+            found = [one for one in found if self.filter in _searched(one)]
+        column = SORTS[section][self.sorts[section]]
+        if column in ("name", "state", "exec", "changed_ms"):
+            return sorted(found, key=lambda one: str(one[column]))
+        return sorted(found, key=lambda one: one[column] or 0, reverse=True)
+
+    # --- keys
+
+    def _type(self, key: str) -> None:
+        if key in ("enter", "escape"):
+            self.is_typing = False
+            if key == "escape":
+                self.filter = ""
+        elif key == "backspace":
+            self.filter = self.filter[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self.filter += key
+        self.row = 0
+
+    def _quit(self) -> None:
+        self.is_over = True
+
+    def _move(self, by: int) -> None:
+        last = (len(self.lines) if self.place.kind == "job" else len(self.rows())) - 1
+        self.row = max(0, min(self.row + by, last))
+
+    def _turn(self, by: int) -> None:
+        if self.place.kind == "main":
+            self.section = SECTIONS[(SECTIONS.index(self.section) + by) % len(SECTIONS)]
+            self.row = 0
+
+    def _enter(self) -> None:
+        rows = self.rows() if self.place.kind in ("main", "jobs") else []
+        if self.row >= len(rows):
+            return
+        one = rows[self.row]
+        if self.place.kind == "jobs" or self.section == "slowest":
+            self._go(Place("job", job=one["id"]))
+        elif self.section == "queues":
+            self._go(Place("jobs", queue=one["name"]))
+        else:
+            self._go(Place("jobs", worker=one["id"]))
+
+    def _go(self, place: Place) -> None:
+        self.places.append(place)
+        self.row, self.filter = 0, ""
+        self.lines = []
+        if place.kind == "jobs":
+            self.jobs = []
+
+    def _back(self) -> None:
+        if len(self.places) > 1:
+            self.places.pop()
+            self.row, self.filter = 0, ""
+
+    def _sort(self) -> None:
+        section = "jobs" if self.place.kind == "jobs" else self.section
+        self.sorts[section] = (self.sorts[section] + 1) % len(SORTS[section])
+
+    def _pause(self) -> None:
+        self.is_paused = not self.is_paused
+
+    def _filter(self) -> None:
+        self.is_typing = self.place.kind in ("main", "jobs")
+
+    def _help(self) -> None:
+        if self.place.kind != "help":
+            self._go(Place("help"))
+
+
+KEYS: Final[dict[str, Callable[[Screen], None]]] = {
+    "q": Screen._quit,
+    "up": lambda screen: screen._move(-1),
+    "k": lambda screen: screen._move(-1),
+    "down": lambda screen: screen._move(1),
+    "j": lambda screen: screen._move(1),
+    "page up": lambda screen: screen._move(-PAGE_ROWS),
+    "page down": lambda screen: screen._move(PAGE_ROWS),
+    "tab": lambda screen: screen._turn(1),
+    "right": lambda screen: screen._turn(1),
+    "left": lambda screen: screen._turn(-1),
+    "enter": Screen._enter,
+    "escape": Screen._back,
+    "backspace": Screen._back,
+    "s": Screen._sort,
+    "p": Screen._pause,
+    "/": Screen._filter,
+    "?": Screen._help,
+}
+
+
+# --- lines
+
+
+def frame(screen: Screen, height: int, now_ms: int) -> list[Line]:
+    """As many lines as there are; wider ones are cut by whoever writes them."""
+    lines = _head(screen, now_ms)
+    room = max(0, height - len(lines) - 1)
+    place = screen.place
+    if place.kind == "help":
+        body = [Line(one) for one in HELP]
+    elif place.kind == "job":
+        found = screen.lines or ["asking …"]
+        body = [Line(one) for one in found[screen.row : screen.row + room]]
+    elif screen.look is None:
+        body = [Line("asking …", DIM)]
+    elif place.kind == "jobs":
+        whose = f"queue {place.queue}" if place.queue else f"worker {place.worker}"
+        body = _table(screen, "jobs", f"jobs of {whose}", room, now_ms)
+    else:
+        body = _sections(screen, room, now_ms)
+    lines += body[:room]
+    lines += [Line("")] * (height - 1 - len(lines))
+    return [*lines[: height - 1], Line(_foot(screen), DIM)]
+
+
+def _head(screen: Screen, now_ms: int) -> list[Line]:
+    look = screen.look
+    clock = time.strftime("%H:%M:%S", time.localtime(now_ms / 1000))
+    if look is None:
+        return [Line(f"rollq top  {clock}", TITLE), Line(screen.trouble, ALARM)]
+    group, jobs, rates = look["cluster"], look["jobs"], look["rates"]
+    lag = max((one["lag"] for one in group["members"]), default=0)
+    away = sum(not one["active"] for one in group["members"])
+    members = f"members {len(group['members'])}" + (f" ({away} away)" if away else "")
+    slots = sum(one["slots"] for one in look["workers"])
+    running = sum(one["running"] for one in look["workers"])
+    lines = [
+        Line(
+            f"rollq top  {clock}  leader {group['leader']}  term {group['term']}  {members}  "
+            f"lag {lag}" + ("  PAUSED" if screen.is_paused else ""),
+            TITLE,
+        ),
+        Line("jobs   " + "  ".join(f"{word} {count}" for word, count in jobs.items())),
+        Line(
+            "per s  "
+            + "  ".join(f"{word} {_rate(rate)}" for word, rate in rates.items())
+            + f"   workers {len(look['workers'])}  slots {running}/{slots}"
+        ),
+    ]
+    if screen.trouble:
+        lines.append(Line(screen.trouble, ALARM))
+    lines += [Line(f"alarm: {one['text']}", ALARM) for one in group["alarms"][:2]]
+    return [*lines, Line("")]
+
+
+def _sections(screen: Screen, room: int, now_ms: int) -> list[Line]:
+    """All three, each with a part of the room; the one that is used has what the others leave."""
+    counts = {name: len(screen.rows_of(name)) for name in SECTIONS}
+    share = max(1, room // len(SECTIONS))
+    needs = {name: min(count + 2, share) for name, count in counts.items()}
+    used = screen.section
+    needs[used] = min(counts[used] + 2, room - sum(needs.values()) + needs[used])
+    titles = {"queues": "queues", "workers": "workers", "slowest": "running longest"}
+    lines: list[Line] = []
+    for name in SECTIONS:
+        lines += _table(screen, name, titles[name], needs[name], now_ms)
+    return lines
+
+
+def _table(screen: Screen, section: str, title: str, room: int, now_ms: int) -> list[Line]:
+    rows = screen.rows_of(section)
+    is_used = section in (screen.section, "jobs")
+    heads, cells = COLUMNS[section]
+    shown = max(0, room - 1)
+    first = max(0, min(screen.row - shown + 1, len(rows) - shown)) if is_used else 0
+    part = rows[first : first + shown]
+    texts = [[*heads], *([*cells(one, now_ms)] for one in part)]
+    texts[0][0] = f"{title} ({len(rows)})"
+    widths = [max(len(row[at]) for row in texts) for at in range(len(heads))]
+    widths[0] = max(widths[0], NAME_WIDTH)
+    lines = []
+    for number, row in enumerate(texts):
+        text = "  ".join(
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        look = TITLE if number == 0 else PLAIN
+        if number and is_used and first + number - 1 == screen.row:
+            look = SELECTED
+        elif number and part[number - 1].get("state") in (FAILED, DEAD):
+            look = ALARM
+        lines.append(Line(text, look))
+    return lines
+
+
+def _queue_cells(one: dict[str, Any], _now_ms: int) -> tuple[str, ...]:
+    oldest_s = int(one["oldest_s"] or 0)
+    oldest = time_text(oldest_s * 1000) if oldest_s and one["waiting"] else "-"
+    name = one["name"] + (" (paused)" if one["paused"] else "")
+    counts = (str(one[word]) for word in ("waiting", "delayed", "running", "failed", "dead"))
+    return (name, *counts, oldest, _rate(one["rate"]))
+
+
+def _worker_cells(one: dict[str, Any], _now_ms: int) -> tuple[str, ...]:
+    state = "away" if one.get("connected") is False else "CPU cap" if one["cpu_capped"] else "up"
+    name = one["name"] or one["id"]
+    serves = " ".join(one["patterns"]).replace("job.assign.", "")
+    return name, f"{one['running']}/{one['slots']}", state, serves
+
+
+def _job_cells(one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
+    since = time_text(max(0, now_ms - one["changed_ms"]) // 1000 * 1000)
+    worker = one.get("worker", "")[:SHORT_DIGITS]
+    return (
+        one["id"][:SHORT_DIGITS] + " " + one["exec"],
+        one["state"],
+        since,
+        one["queue"],
+        worker,
+        one["client"],
+    )
+
+
+NAME_WIDTH: Final = 24
+JOB_HEADS: Final = ("", "state", "since", "queue", "worker", "client")
+Cells: TypeAlias = Callable[[dict[str, Any], int], tuple[str, ...]]
+COLUMNS: Final[dict[str, tuple[tuple[str, ...], Cells]]] = {
+    "queues": (
+        ("", "waiting", "delayed", "running", "failed", "dead", "oldest", "ended/s"),
+        _queue_cells,
+    ),
+    "workers": (("", "jobs", "state", "serves"), _worker_cells),
+    "slowest": (JOB_HEADS, _job_cells),
+    "jobs": (JOB_HEADS, _job_cells),
+}
+
+
+def _foot(screen: Screen) -> str:
+    if screen.is_typing:
+        return f"/{screen.filter}_"
+    told = f"  filter {screen.filter!r}" if screen.filter else ""
+    return "q quit  Enter open  Esc back  Tab next  s sort  / filter  p pause  ? help" + told
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.4g}"
+
+
+def _searched(one: dict[str, Any]) -> str:
+    return " ".join(str(one.get(name, "")) for name in ("name", "id", "exec", "state", "client"))
