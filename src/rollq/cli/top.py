@@ -18,7 +18,9 @@ Examples:
   rollq top --once
   rollq top --json --interval 5 | jq .rates
 """
-LINES_MAX = 1_000  # of one frame, away from a terminal: all there is
+# Of one frame, away from a terminal: all there is.
+COLUMNS_MAX = 500
+LINES_MAX = 1_000
 
 
 def register(app: typer.Typer) -> None:
@@ -86,7 +88,7 @@ async def _write_frame(servers: str, timeout_s: float, interval: float) -> None:
         look = await _second_look(Looker(client), interval)
     rows = sum(len(look[name]) + 2 for name in ("queues", "workers", "slowest"))
     # Each of the three has a third of the room.
-    lines = frame(Screen(look), min(LINES_MAX, 3 * rows + 10), look["ts_ms"])
+    lines = frame(Screen(look), COLUMNS_MAX, min(LINES_MAX, 3 * rows + 10), look["ts_ms"])
     for text in "\n".join(line.text.rstrip() for line in lines[:-1]).rstrip().split("\n"):
         write_line(text)
 

@@ -129,5 +129,4 @@ class _Live:
             self._screen.trouble = f"no leader, since {clock} ({int(now_s - since_s)} s)"
         elif not self._asked_s:
             self._screen.trouble = ""
-        _, height = self._terminal.size
-        self._terminal.draw(frame(self._screen, height, int(now_s * 1000)))
+        self._terminal.draw(frame(self._screen, *self._terminal.size, int(now_s * 1000)))

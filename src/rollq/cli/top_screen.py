@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from rollq.base.amounts import time_text
 from rollq.base.outcomes import DEAD, FAILED
 from rollq.cli.ids import SHORT_DIGITS
+from rollq.cli.output import cut
 
 # Looks of a line.
 PLAIN: Final = ""
@@ -194,8 +195,9 @@ KEYS: Final[dict[str, Callable[[Screen], None]]] = {
 # --- lines
 
 
-def frame(screen: Screen, height: int, now_ms: int) -> list[Line]:
-    """As many lines as there are; wider ones are cut by whoever writes them."""
+def frame(screen: Screen, width: int, height: int, now_ms: int) -> list[Line]:
+    """As many lines as there are. Names of tables are cut to the width; what is still wider is cut
+    by whoever writes it."""
     lines = _head(screen, now_ms)
     room = max(0, height - len(lines) - 1)
     place = screen.place
@@ -208,9 +210,9 @@ def frame(screen: Screen, height: int, now_ms: int) -> list[Line]:
         body = [Line("asking …", DIM)]
     elif place.kind == "jobs":
         whose = f"queue {place.queue}" if place.queue else f"worker {place.worker}"
-        body = _table(screen, "jobs", f"jobs of {whose}", room, now_ms)
+        body = _table(screen, "jobs", f"jobs of {whose}", (width, room), now_ms)
     else:
-        body = _sections(screen, room, now_ms)
+        body = _sections(screen, (width, room), now_ms)
     lines += body[:room]
     lines += [Line("")] * (height - 1 - len(lines))
     return [*lines[: height - 1], Line(_foot(screen), DIM)]
@@ -225,20 +227,14 @@ def _head(screen: Screen, now_ms: int) -> list[Line]:
     lag = max((one["lag"] for one in group["members"]), default=0)
     away = sum(not one["active"] for one in group["members"])
     members = f"members {len(group['members'])}" + (f" ({away} away)" if away else "")
-    slots = sum(one["slots"] for one in look["workers"])
-    running = sum(one["running"] for one in look["workers"])
     lines = [
         Line(
             f"rollq top  {clock}  leader {group['leader']}  term {group['term']}  {members}  "
             f"lag {lag}" + ("  PAUSED" if screen.is_paused else ""),
             TITLE,
         ),
-        Line("jobs   " + "  ".join(f"{word} {count}" for word, count in jobs.items())),
-        Line(
-            "per s  "
-            + "  ".join(f"{word} {_rate(rate)}" for word, rate in rates.items())
-            + f"   workers {len(look['workers'])}  slots {running}/{slots}"
-        ),
+        Line("jobs   " + "  ".join(f"{word} {_short(count)}" for word, count in jobs.items())),
+        Line("per s  " + "  ".join(f"{word} {_rate(rate)}" for word, rate in rates.items())),
     ]
     if screen.trouble:
         lines.append(Line(screen.trouble, ALARM))
@@ -246,37 +242,44 @@ def _head(screen: Screen, now_ms: int) -> list[Line]:
     return [*lines, Line("")]
 
 
-def _sections(screen: Screen, room: int, now_ms: int) -> list[Line]:
+def _sections(screen: Screen, size: tuple[int, int], now_ms: int) -> list[Line]:
     """All three, each with a part of the room; the one that is used has what the others leave."""
+    width, room = size
     counts = {name: len(screen.rows_of(name)) for name in SECTIONS}
     share = max(1, room // len(SECTIONS))
     needs = {name: min(count + 2, share) for name, count in counts.items()}
     used = screen.section
     needs[used] = min(counts[used] + 2, room - sum(needs.values()) + needs[used])
-    titles = {"queues": "queues", "workers": "workers", "slowest": "running longest"}
+    look = screen.look or {"workers": ()}
+    slots = sum(one["slots"] for one in look["workers"])
+    running = sum(one["running"] for one in look["workers"])
+    workers = f"workers, {running} of {slots} slots"
+    titles = {"queues": "queues", "workers": workers, "slowest": "running longest"}
     lines: list[Line] = []
     for name in SECTIONS:
-        lines += _table(screen, name, titles[name], needs[name], now_ms)
+        lines += _table(screen, name, titles[name], (width, needs[name]), now_ms)
     return lines
 
 
-def _table(screen: Screen, section: str, title: str, room: int, now_ms: int) -> list[Line]:
+def _table(
+    screen: Screen, section: str, title: str, size: tuple[int, int], now_ms: int
+) -> list[Line]:
     rows = screen.rows_of(section)
     is_used = section in (screen.section, "jobs")
     heads, cells = COLUMNS[section]
+    width, room = size
     shown = max(0, room - 1)
     first = max(0, min(screen.row - shown + 1, len(rows) - shown)) if is_used else 0
     part = rows[first : first + shown]
     texts = [[*heads], *([*cells(one, now_ms)] for one in part)]
     texts[0][0] = f"{title} ({len(rows)})"
     widths = [max(len(row[at]) for row in texts) for at in range(len(heads))]
-    widths[0] = max(widths[0], NAME_WIDTH)
+    widths[0] = max(NAME_MIN, min(widths[0], width - sum(widths[1:]) - GAP * (len(widths) - 1)))
     lines = []
     for number, row in enumerate(texts):
-        text = "  ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        cells_of = [cut(row[0], widths[0]).ljust(widths[0])]
+        cells_of += [cell.rjust(wide) for cell, wide in zip(row[1:], widths[1:], strict=True)]
+        text = (" " * GAP).join(cells_of)
         look = TITLE if number == 0 else PLAIN
         if number and is_used and first + number - 1 == screen.row:
             look = SELECTED
@@ -308,13 +311,15 @@ def _job_cells(one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
         one["id"][:SHORT_DIGITS] + " " + one["exec"],
         one["state"],
         since,
-        one["queue"],
+        cut(one["queue"], CELL_MAX),
         worker,
-        one["client"],
+        cut(one["client"], CELL_MAX),
     )
 
 
-NAME_WIDTH: Final = 24
+NAME_MIN: Final = 8
+CELL_MAX: Final = 16  # of a name that is not the first of its row
+GAP: Final = 2
 JOB_HEADS: Final = ("", "state", "since", "queue", "worker", "client")
 Cells: TypeAlias = Callable[[dict[str, Any], int], tuple[str, ...]]
 COLUMNS: Final[dict[str, tuple[tuple[str, ...], Cells]]] = {
@@ -335,8 +340,18 @@ def _foot(screen: Screen) -> str:
     return "q quit  Enter open  Esc back  Tab next  s sort  / filter  p pause  ? help" + told
 
 
+def _short(count: int) -> str:
+    """A count in a few characters: 99999, 100k, 12M."""
+    for unit, size in (("M", 10**7), ("k", 10**5)):
+        if count >= size:
+            return f"{count // (10**6 if unit == 'M' else 10**3)}{unit}"
+    return str(count)
+
+
 def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.4g}"
+    if rate is None:
+        return "-"
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _searched(one: dict[str, Any]) -> str:

@@ -45,11 +45,11 @@ def look(**more: Any) -> dict[str, Any]:
 
 
 def texts(screen: Screen, height: int = 24) -> list[str]:
-    return [line.text for line in frame(screen, height, NOW_MS)]
+    return [line.text for line in frame(screen, 80, height, NOW_MS)]
 
 
 def selected(screen: Screen) -> str:
-    (line,) = [one.text for one in frame(screen, 24, NOW_MS) if one.look == SELECTED]
+    (line,) = [one.text for one in frame(screen, 80, 24, NOW_MS) if one.look == SELECTED]
     return line.split()[0]
 
 
@@ -64,11 +64,19 @@ def test_a_frame_shows_all_at_once() -> None:
     assert "leader a:1  term 3  members 1  lag 7" in shown[0]
     assert "waiting 2" in shown[1]
     assert "accepted 12.5  started -" in shown[2]
-    assert "slots 3/4" in shown[2]
     everything = "\n".join(shown)
-    for part in ("queues (2)", "workers (1)", "running longest (2)", "CPU cap", "1 min 1 s"):
+    tables = ("queues (2)", "workers, 3 of 4 slots (1)", "running longest (2)")
+    for part in (*tables, "CPU cap", "1 min 1 s"):
         assert part in everything
     assert everything.index("large") < everything.index("small")
+
+
+def test_a_frame_fits_80_columns() -> None:
+    longest = queue("render." * 9, 99_999, oldest_s=3_599.0, running=99_999, rate=12_345.0)
+    rows = [job("a", exec="program" * 5, queue="queue" * 9, client="client" * 9)]
+    shown = texts(Screen(look(queues=[longest], slowest=rows)))
+    assert max(map(len, shown[3:])) <= 80
+    assert any(line.startswith("render.r") and line.endswith("12345") for line in shown)
 
 
 @pytest.mark.parametrize("height", [5, 8, 24, 60])
@@ -138,7 +146,7 @@ def test_keys_that_mean_nothing_do_nothing() -> None:
 def test_what_is_wrong_is_said() -> None:
     screen = Screen(look(), trouble="no leader, since 12:00:00 (5 s)")
     screen.look["cluster"]["alarms"] = [{"text": "the disk is full"}]  # type: ignore[index]
-    alarms = [line.text for line in frame(screen, 24, NOW_MS) if line.look == ALARM]
+    alarms = [line.text for line in frame(screen, 80, 24, NOW_MS) if line.look == ALARM]
     assert alarms == ["no leader, since 12:00:00 (5 s)", "alarm: the disk is full"]
     assert texts(Screen(trouble="no leader"))[1] == "no leader"
     press(screen, "p", "?")
