@@ -58,21 +58,22 @@ def explain(
 def lines_of(document: dict[str, Any]) -> list[str]:
     """An explanation for people."""
     from rollq.base.outcomes import DEAD, FAILED
-    from rollq.cli.output import alarming
+    from rollq.cli.output import alarming, printable
     from rollq.documents.times import ago
 
     head = f"{document['state']} ({document['code']})"
     head = alarming(head, sys.stdout) if document["state"] in (DEAD, FAILED) else head
-    lines = [f"{head}: {document['why']}"]
+    lines = [f"{head}: {printable(document['why'])}"]
     if document["since_ms"]:
         lines.append(f"since {document['since']} ({ago(document['since_ms'])})")
     lines += [
-        f"attempt {one['attempt']} on {one['worker']}, {one['ended']}: {one['what']}"
+        f"attempt {one['attempt']} on {one['worker']}, {one['ended']}: {printable(one['what'])}"
         for one in document.get("attempts", ())
     ]
     for one in document.get("groups", ()):
         example = f" (as {one['example']})" if one["example"] else ""
-        lines.append(f"{one['count']} {one['state']} ({one['code']}): {one['why']}{example}")
+        why = printable(one["why"])
+        lines.append(f"{one['count']} {one['state']} ({one['code']}): {why}{example}")
     if document["todo"]:
         lines += ["what may help:", *(f"  {command}" for command in document["todo"])]
     return lines

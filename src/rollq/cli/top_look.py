@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from rollq.base.counters import Family
+from rollq.base.ids import guid_to_text
 from rollq.base.outcomes import ENDED, RUNNING
 from rollq.cli.explain import lines_of
 from rollq.cli.grid import ask
@@ -33,6 +34,7 @@ class Looker:
         self._totals: Totals | None = None
         self._at_s = 0.0
         self._ended: dict[str, int] = {}  # by queue
+        self._names: dict[str, str] = {}  # of workers, by id
 
     async def look(self) -> dict[str, Any]:
         """All of it, as it is now."""
@@ -41,6 +43,7 @@ class Looker:
         counts = await ask(client, CountsView, "counts")
         queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
         workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+        self._names = {guid_to_text(one.worker_id): one.name for one in workers}
         families = await ask(client, list[Family], "metrics")
         running = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
         now_s, totals = time.monotonic(), totals_in(families)
@@ -84,7 +87,8 @@ class Looker:
     async def _jobs(self, wanted: JobFilter, limit: int) -> list[dict[str, Any]]:
         key = msgspec.msgpack.encode(wanted)
         page = await ask(self._client, JobPage, "jobs", key, limit)
-        return [listed_document(one) for one in page.jobs]
+        documents = map(listed_document, page.jobs)
+        return [one | {"worker_name": self._names.get(one.get("worker", ""))} for one in documents]
 
     def _queue(
         self, document: dict[str, Any], oldest: dict[str, float], passed_s: float

@@ -103,9 +103,10 @@ class Screen:
         if self.filter:
             found = [one for one in found if self.filter in _searched(one)]
         column = SORTS[section][self.sorts[section]]
-        if column in ("name", "state", "exec", "changed_ms"):
+        if column in ("name", "state", "exec"):
             return sorted(found, key=lambda one: str(one[column]))
-        return sorted(found, key=lambda one: one[column] or 0, reverse=True)
+        is_oldest_first = section == "slowest"
+        return sorted(found, key=lambda one: one[column] or 0, reverse=not is_oldest_first)
 
     # --- keys
 
@@ -306,13 +307,13 @@ def _worker_cells(one: dict[str, Any], _now_ms: int) -> tuple[str, ...]:
 
 def _job_cells(one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
     since = time_text(max(0, now_ms - one["changed_ms"]) // 1000 * 1000)
-    worker = one.get("worker", "")[:SHORT_DIGITS]
+    worker = one.get("worker_name") or one.get("worker", "")[:SHORT_DIGITS]
     return (
         one["id"][:SHORT_DIGITS] + " " + one["exec"],
         one["state"],
         since,
         cut(one["queue"], CELL_MAX),
-        worker,
+        cut(worker, CELL_MAX),
         cut(one["client"], CELL_MAX),
     )
 

@@ -17,6 +17,7 @@ NAMES: Final = {
     "access revoke --token": "the id of a token",
     "submit --key": "what a client calls its job",
     "submit --secret": "the name of a secret",
+    "watch --key": "what a client calls its job",
 }
 
 

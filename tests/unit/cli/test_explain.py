@@ -23,11 +23,11 @@ def test_every_word_is_in_the_table_of_the_page() -> None:
 
 def test_a_job_is_shown_with_its_attempts_and_what_may_help() -> None:
     lost = AttemptTold(1, "w1", "its worker is gone", 1_000)
-    told = RawExplanation(ID, "dead", "worker_lost", "gone", ("rollq doctor",), 0, (lost,))
+    told = RawExplanation(ID, "dead", "worker_lost", "gone\x1b", ("rollq doctor",), 0, (lost,))
     document = explain_document(Explanation.of(told))
     assert document["id"] == TEXT
     head, attempt, *rest = lines_of(document)
-    assert head == "dead (worker_lost): gone"
+    assert head == "dead (worker_lost): gone·"
     assert attempt.startswith("attempt 1 on w1, ")
     assert attempt.endswith(": its worker is gone")
     assert rest == ["what may help:", "  rollq doctor"]

@@ -96,7 +96,7 @@ def test_rows_are_selected_and_opened_and_left_again() -> None:
     assert selected(screen) == "small"
     assert screen.press("enter")
     assert (screen.place.kind, screen.place.queue) == ("jobs", "small")
-    screen.jobs = [job("c", "failed"), job("d")]
+    screen.jobs = [job("d", changed_ms=1), job("c", "failed", worker_name="w1")]
     assert "jobs of queue small (2)" in "\n".join(texts(screen))
     press(screen, "down")
     assert screen.press("enter")
