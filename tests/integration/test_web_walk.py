@@ -15,6 +15,7 @@ from rollq.base.access_rules import Rule
 from rollq.base.ids import guid_to_text
 from rollq.roles.client.client import Client
 from rollq.security.credentials import Credentials
+from rollq.web import views
 from rollq.web.routes import ROUTES, Route
 from rollq.web.sessions import FailedLogins
 from rollq.web.setup import WebSetup
@@ -113,6 +114,10 @@ ASKS: Final[dict[str, Ask]] = {
 }
 
 
+# Served outside of the table, by the same rules.
+METRICS: Final = Route("GET", "/metrics", views.cluster, Action.CLUSTER_READ)
+
+
 def name_of(row: Route) -> str:
     return f"{row.method} {row.path.replace(':path', '')}"
 
@@ -137,9 +142,15 @@ async def test_walk(tmp_path: Path, capsys: Any) -> None:
                     if told != (status, code or told[1]):
                         wrong.append(f"{name_of(row)} by {who}: {told}")
                     cases += 1
+            for token, status, _ in expected(METRICS, Ask(), tokens):
+                async with client_of(server, token) as client:
+                    told_status = (await client.get(server.url + "metrics")).status_code
+                if told_status != status:
+                    wrong.append(f"/metrics by {token[:20]}: {told_status}")
+                cases += 1
             assert not wrong, "\n".join(wrong)
     with capsys.disabled():
-        print(f"\n{len(ROUTES)} routes of HTTP, {cases} cases")
+        print(f"\n{len(ROUTES) + 1} routes of HTTP, {cases} cases")
 
 
 def expected(row: Route, ask: Ask, tokens: dict[str, str]) -> list[tuple[str, int, str]]:
@@ -201,7 +212,6 @@ async def make_things(grid: AccessGrid, root: Client, client: httpx.AsyncClient)
         array = await root.submit_array("show", 2)
         await array.wait()
         (worker,) = [one async for one in root.admin.workers()]
-    assert Action.JOBS_READ  # all of them are in ROUTES
     return {"job": job_id, "array": guid_to_text(array.array_id), "worker": worker.worker_id}
 
 

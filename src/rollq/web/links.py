@@ -264,6 +264,7 @@ class AllLinks:
         old = self._open.pop(key, None)
         self._open[key] = links
         if old is not None:
+            links.live.go_on_from(old.live)
             old.is_old = True
             if not old.users:
                 self._end(old)

@@ -104,6 +104,10 @@ class Live:
             if not self._viewers:
                 self.stop()
 
+    def go_on_from(self, other: Live) -> None:
+        """The curves of links whose place is taken go on."""
+        self._points.extend(other._points)
+
     def stop(self) -> None:
         """Look no more."""
         for task in self._tasks:
