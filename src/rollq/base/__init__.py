@@ -7,6 +7,6 @@
   the wire, the log and users share; their formats may only grow.
 - `access`, `access_rules`, `access_roles`, `access_checks`, `access_table`: principals, actions and
   resources; accounts, rules and the decision; the built-in roles; what may be; all of a group.
-- `stamp`, `repeats`, `counters`: clock and chance as values handed in, log lines that do not
-  repeat, and the numbers of a running process.
+- `stamp`, `counters`: clock and chance as values handed in, and the numbers of a running process.
+- `log_events`, `repeats`: what is written to logs, and how seldom.
 """

@@ -39,12 +39,6 @@ _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))  # categories of Unic
 _UNSEEN_ASCII: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def is_command_line(client_id: str) -> bool:
-    """Whether a client is one command of the command line, as far as its id tells."""
-    name = client_id.rpartition("/")[2]  # an account may stand before it
-    return name == COMMAND_LINE or name.startswith(COMMAND_LINE_PREFIX)
-
-
 @lru_cache(NAMES_KEPT)
 def is_exec_name(name: str) -> bool:
     """Whether a worker would look for a program or function of this name at all."""

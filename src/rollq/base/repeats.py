@@ -30,6 +30,14 @@ class Repeats:
     def line(self, kind: str, text: str, now_ms: int) -> str:
         """What to write for this line: the text, perhaps with a count of those like it that were
         not written, or nothing."""
+        counted = self.admit(kind, now_ms)
+        if counted is None:
+            return ""
+        return f"{text} ({counted} more like this since)" if counted else text
+
+    def admit(self, kind: str, now_ms: int) -> int | None:
+        """Whether to write a line of this kind: how many were not written since the last, or None
+        if this one is not either."""
         written, counted, next_ms, pause_ms = self._kinds.pop(kind, (0, 0, 0, QUIET_MS))
         if written and now_ms >= next_ms + QUIET_MS_MAX:
             written, counted, pause_ms = 0, 0, QUIET_MS  # so long ago that it is news again
@@ -37,13 +45,13 @@ class Repeats:
             self._kinds[kind] = (written + 1, 0, now_ms + pause_ms, pause_ms)
         elif now_ms < next_ms:
             self._kinds[kind] = (written, counted + 1, next_ms, pause_ms)
-            return ""
+            return None
         else:
             pause_ms = min(2 * pause_ms, QUIET_MS_MAX)
             self._kinds[kind] = (written, 0, now_ms + pause_ms, pause_ms)
         if len(self._kinds) > KINDS_MAX:
             del self._kinds[next(iter(self._kinds))]
-        return f"{text} ({counted} more like this since)" if counted else text
+        return counted
 
     def over(self, kind: str) -> None:
         """The trouble has ended: the next line of this kind is news."""

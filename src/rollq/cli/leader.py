@@ -11,7 +11,8 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
-from rollq.cli.options import EncryptedDisk, Json, UnsafeNoAuth
+from rollq.cli.logs import Level
+from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, UnsafeNoAuth
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
@@ -33,14 +34,10 @@ class LeaderRole(enum.StrEnum):
     LEADER = "leader"
 
 
-class Level(enum.StrEnum):
-    """How much is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-
-
+Role = Annotated[
+    LeaderRole,
+    typer.Option(help="auto: take part in elections; leader: group of one, no election."),
+]
 Peers = Annotated[
     str,
     typer.Option(
@@ -148,9 +145,6 @@ Http = Annotated[
         show_default="no pages",
     ),
 ]
-LogLevel = Annotated[
-    Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -159,16 +153,14 @@ def register(app: typer.Typer) -> None:
 
 
 def leader(
+    ctx: typer.Context,
     port: Annotated[
         int,
         typer.Argument(
             metavar="PORT", min=0, max=65_535, help="Port to listen on (0 = any free port)."
         ),
     ],
-    role: Annotated[
-        LeaderRole,
-        typer.Option(help="auto: take part in elections; leader: group of one, no election."),
-    ] = LeaderRole.AUTO,
+    role: Role = LeaderRole.AUTO,
     group: Annotated[
         str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
     ] = "default",
@@ -194,6 +186,7 @@ def leader(
     require_encrypted_disk: EncryptedDisk = False,
     http: Http = "",
     log_level: LogLevel = Level.INFO,
+    log_format: LogFormatOption = None,
     as_json: Json = False,
 ) -> None:
     """Run one member of a group.
@@ -224,9 +217,9 @@ def leader(
         legacy_accounts=legacy_account or (),
     )
     setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
-    web = child_words(setup, http, unsafe_no_auth=unsafe_no_auth, as_json=as_json) if http else []
+    web = child_words(ctx, setup, http) if http else []
     state_dir = _state_dir(state, port, is_encrypted=require_encrypted_disk)
-    set_up_logs(log_level.value, as_json=as_json)
+    set_up_logs(ctx, address=setup.address, group=group)
     run(_serve(setup, host, port, state_dir, web, as_json=as_json))
 
 
@@ -373,15 +366,15 @@ async def _serve(
     import asyncio
     import logging
 
+    from rollq.base.log_events import UNPROTECTED, tell
     from rollq.cli.output import write_json, write_line
     from rollq.cli.service import on_signals
     from rollq.roles.member.node import MemberNode
     from rollq.web.child import WebChild
 
     if setup.is_unprotected:
-        logging.getLogger("rollq.member").warning(
-            "anybody who reaches %s:%d may do everything: --unsafe-no-auth", host, port
-        )
+        log = logging.getLogger("rollq.member")
+        tell(log, UNPROTECTED, address=f"{host}:{port}")
     node = MemberNode(setup, host, port, state_dir)
     await node.start()
     member = node.driver.raft.member_id

@@ -1,53 +1,162 @@
-"""Log lines of the long-running commands: on stderr, for people or as JSON lines."""
+"""Log lines of the long-running commands: on stderr, for people or as JSON lines.
+
+What strangers named (clients, accounts, programs) stands in log lines: nothing of it can look like
+another line or change a terminal.
+"""
 
 from __future__ import annotations
 
+import enum
+import json
 import logging
+import os
+import platform
+import re
 import sys
 import time
+from collections.abc import Mapping
+from importlib.metadata import version as version_of
+from typing import Any, Final
 
 import msgspec
+import typer
 
+from rollq.base.log_events import STARTING, SUPPRESSED, tell
 from rollq.cli.output import alarming
 
-LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+PLAIN: Final = re.compile(r'[^\s"=\\]+')  # a value that needs no quotes
 
 
-def set_up_logs(level: str, *, as_json: bool) -> None:
-    """Send the log of rollq to stderr."""
+class Level(enum.StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(enum.StrEnum):
+    """How lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def set_up_logs(ctx: typer.Context, **process: str) -> None:
+    """Send the log of rollq to stderr, as the options of the command say, and write its first line.
+
+    Args:
+        ctx: Of the command: it has the options `LogLevel`, `LogFormatOption` and `Json`.
+        process: Fields of every JSON line: what this process is.
+    """
+    options = ctx.params
+    log_format = options["log_format"] or (LogFormat.JSON if options["as_json"] else LogFormat.TEXT)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else Lines())
+    handler.setFormatter(JsonLines(process) if log_format == LogFormat.JSON else Lines())
     root = logging.getLogger("rollq")
     root.handlers[:] = [handler]
-    root.setLevel(LEVELS[level])
+    root.setLevel(LEVELS[options["log_level"]])
     root.propagate = False
+    # No option has a secret as its value, only where one is.
+    sources = {name: ctx.get_parameter_source(name) for name in options}
+    given = [
+        f"{name}={options[name]}"
+        for name, source in sources.items()
+        if source is not None and source.name != "DEFAULT"
+    ]
+    tell(
+        root,
+        STARTING,
+        version=version_of("rollq"),
+        command=ctx.info_name,
+        python=platform.python_version(),
+        pid=os.getpid(),
+        options=" ".join(given),
+    )
 
 
 class Lines(logging.Formatter):
-    """`2026-01-31 12:30:59.123 member  text`; warnings and errors say so, in red on a terminal."""
+    """`2026-01-31 12:30:59.123 member  text key=value`; warnings and errors say so, in red on a
+    terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """One line, and an exception in lines that are indented."""
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         who = record.name.removeprefix("rollq.")
         what = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
-        text = f"{clock}.{int(record.msecs):03d} {who:<7} {what}{record.getMessage()}"
+        text = f"{clock}.{int(record.msecs):03d} {who:<7} {what}{escaped(record.getMessage())}"
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        shown: tuple[str, ...] = getattr(record, "shown", ())
+        for name in (*shown, SUPPRESSED):
+            if fields.get(name) not in (None, "", ()):
+                text += f" {name}={_value(fields[name])}"
         if what:
             text = alarming(text, sys.stderr)
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        for line in self.formatException(record.exc_info).splitlines() if record.exc_info else ():
+            text += f"\n    {escaped(line)}"
+        return text
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line.
+
+    Args:
+        process: Fields of every line.
+    """
+
+    def __init__(self, process: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._process = dict(process or {})
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        row = {
+        row: dict[str, Any] = {
             "ts": int(record.created * 1000),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
         }
+        if event := getattr(record, "event", ""):
+            row["event"] = event
+        row["message"] = escaped(record.getMessage())
+        row["fields"] = self._process | getattr(record, "fields", {})
         if record.exc_info:
             row["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(row).decode()
+        try:
+            line = msgspec.json.encode(row, enc_hook=str).decode()
+        except UnicodeEncodeError:  # a lone surrogate, from a name of a file
+            line = msgspec.json.encode(_encodable(row), enc_hook=str).decode()
+        if line.isprintable():
+            return line
+        return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+
+
+def escaped(text: str) -> str:
+    """A text of which no character begins a line, moves a cursor or turns the writing around."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def _value(value: Any) -> str:
+    """The value of a field, in quotes if it needs them."""
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    text = escaped(str(value))
+    if PLAIN.fullmatch(text):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _encodable(one) for name, one in value.items()}
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from rollq.cli.failures import remember_json
+from rollq.cli.logs import Level, LogFormat
 
 DEFAULT_SERVERS: Final = "127.0.0.1:5000"
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -41,6 +42,18 @@ Json = Annotated[
         envvar="ROLLQ_JSON",
         callback=remember_json,
         help="Write JSON to stdout.",
+    ),
+]
+LogLevel = Annotated[
+    Level, typer.Option(envvar="ROLLQ_LOG_LEVEL", help="Log level; logs go to stderr.")
+]
+LogFormatOption = Annotated[
+    LogFormat | None,
+    typer.Option(
+        "--log-format",
+        envvar="ROLLQ_LOG_FORMAT",
+        help="Format of log lines.",
+        show_default="json with --json, else text",
     ),
 ]
 CredentialsDir = Annotated[

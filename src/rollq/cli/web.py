@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.options import DEFAULT_SERVERS, Json, Servers, UnsafeNoAuth
+from rollq.cli.logs import Level
+from rollq.cli.options import (
+    DEFAULT_SERVERS,
+    Json,
+    LogFormatOption,
+    LogLevel,
+    Servers,
+    UnsafeNoAuth,
+)
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
@@ -65,6 +73,7 @@ def register(app: typer.Typer) -> None:
 
 
 def web(
+    ctx: typer.Context,
     servers: Servers = DEFAULT_SERVERS,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
@@ -75,6 +84,8 @@ def web(
     prefer: Prefer = "",
     tables: Tables = None,
     unsafe_no_auth: UnsafeNoAuth = False,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormatOption = None,
     as_json: Json = False,
 ) -> None:
     """Serve the pages and the HTTP interface of a group.
@@ -101,12 +112,17 @@ def web(
         tables=tables,
     )
     check_protected(setup)
-    set_up_logs("info", as_json=as_json)
+    set_up_logs(ctx, group=group)
     run(_serve(setup, as_json=as_json))
 
 
-def child_words(setup: MemberSetup, http: str, *, unsafe_no_auth: bool, as_json: bool) -> list[str]:
+def child_words(ctx: typer.Context, setup: MemberSetup, http: str) -> list[str]:
     """The options with which a member starts this command beside itself.
+
+    Args:
+        ctx: Of the command `leader`: what both have in common is handed on.
+        setup: Of the member.
+        http: Where it is to listen.
 
     Raises:
         LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines would reach it unprotected.
@@ -115,6 +131,7 @@ def child_words(setup: MemberSetup, http: str, *, unsafe_no_auth: bool, as_json:
     from rollq.net.dialer import split_address
     from rollq.net.ports import free_ports
 
+    unsafe_no_auth = ctx.params["unsafe_no_auth"]
     where = http if ":" in http else f"127.0.0.1:{http}"
     if where.endswith(":0"):
         where = f"{where[:-1]}{free_ports(1)[0]}"
@@ -131,21 +148,23 @@ def child_words(setup: MemberSetup, http: str, *, unsafe_no_auth: bool, as_json:
     if setup.credentials.directory:
         words += ["--credentials", setup.credentials.directory]
     words += ["--unsafe-no-auth"] * unsafe_no_auth
-    return words + ["--json"] * as_json
+    words += ["--log-level", ctx.params["log_level"]]
+    if ctx.params["log_format"] is not None:
+        words += ["--log-format", ctx.params["log_format"]]
+    return words + ["--json"] * ctx.params["as_json"]
 
 
 async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     import asyncio
     import logging
 
+    from rollq.base.log_events import UNPROTECTED, tell
     from rollq.cli.output import write_answer
     from rollq.cli.service import on_signals
     from rollq.web.server import WebServer
 
     if setup.is_unprotected and not setup.is_local:
-        logging.getLogger("rollq.web").warning(
-            "anybody who reaches %s may do everything: --unsafe-no-auth", setup.host
-        )
+        tell(logging.getLogger("rollq.web"), UNPROTECTED, address=setup.host)
     server = WebServer(setup)
     server.start()
     write_answer(

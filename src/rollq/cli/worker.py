@@ -12,8 +12,8 @@ from rollq.base.amounts import AGES_S, SIZES, amount
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli import sandboxing
 from rollq.cli.credentials import given_credentials
-from rollq.cli.leader import Level, LogLevel
-from rollq.cli.options import EncryptedDisk, Json, UnsafeNoAuth
+from rollq.cli.logs import Level
+from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, UnsafeNoAuth
 from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
@@ -234,6 +234,7 @@ def worker(
     require_encrypted_disk: EncryptedDisk = False,
     http: Http = "",
     log_level: LogLevel = Level.INFO,
+    log_format: LogFormatOption = None,
     as_json: Json = False,
 ) -> None:
     """Run jobs of a group: programs of a directory, and Python functions.
@@ -251,7 +252,7 @@ def worker(
     if require_encrypted_disk:
         check_encrypted(setup.state_dir)
         check_encrypted(setup.jobs_dir)
-    set_up_logs(log_level.value, as_json=as_json)
+    set_up_logs(ctx, name=setup.name)
     if vault is not None or vault_env:
         close_memory()
     run(_serve(setup, listen=listen, as_json=as_json))

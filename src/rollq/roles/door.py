@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rollq.base.access import LinkRole, Principal
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.log_events import LOGIN_FAILED, seldom, tell
 from rollq.base.repeats import Repeats
 from rollq.net.link import Link
 from rollq.roles.access import MAY_SAY, Guard, RefusedError, check, principal_of
@@ -242,10 +243,10 @@ class Door:
 
     def _note_failed(self, link: Link, error: LoginFailedError) -> None:
         host = link.address.rpartition(":")[0]
-        text = f"{link.address}: a login failed: {error.why}"
-        line = self._failed.line(host, text, int(link.loop.time() * 1000))
-        if line:
-            log.warning("%s", line)
+        fields = {"address": link.address, "cause": error.why}
+        shown = seldom(self._failed, host, int(link.loop.time() * 1000), fields)
+        if shown is not None:
+            tell(log, LOGIN_FAILED, **shown)
 
 
 def _offers(hello: Message) -> bool:

@@ -27,9 +27,9 @@ from rollq.roles.member.outputs import (
     KeepBlobs,
     Mishap,
     ProvePeer,
+    Tell,
     ToPeer,
     ToSession,
-    Warn,
 )
 from rollq.roles.member.rollcall import JoinPhase
 from rollq.roles.member.setup import MemberSetup
@@ -372,8 +372,8 @@ class SimMember:
                 pass  # every message proves what its sender holds
             elif isinstance(output, Mishap):
                 raise output.error  # production goes on after it; a run of ours must not hide it
-            elif isinstance(output, Warn):
-                self.world.trace.note(self.name, "warns", output.text)
+            elif isinstance(output, Tell):
+                self.world.trace.note(self.name, output.event.word, output.fields)
             else:
                 delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)
                 self.world.timeline.after(delay_us, self._aside, self.life, output)

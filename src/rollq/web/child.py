@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from rollq.base.log_events import WEB_ENDED, WEB_KILLED, tell
 from rollq.leash import Leash
 from rollq.web.limits import CHILD_AGAIN_MAX_S, CHILD_AGAIN_S, CHILD_STABLE_S, CHILD_STOP_S
 
@@ -46,7 +47,7 @@ class WebChild:
                 async with asyncio.timeout(CHILD_STOP_S):
                     await process.wait()
             except TimeoutError:
-                log.warning("the web process does not end, and is killed")
+                tell(log, WEB_KILLED)
         self._leash.let_go()
 
     async def _keep(self) -> None:
@@ -57,7 +58,7 @@ class WebChild:
             ended = await self._run()
             if loop.time() - started_at > CHILD_STABLE_S:
                 again_s = CHILD_AGAIN_S
-            log.warning("the web process ended (%s) and is started again in %g s", ended, again_s)
+            tell(log, WEB_ENDED, cause=str(ended), again_s=f"{again_s:g}")
             await asyncio.sleep(again_s)
             again_s = min(2 * again_s, CHILD_AGAIN_MAX_S)
 

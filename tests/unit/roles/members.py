@@ -24,9 +24,9 @@ from rollq.roles.member.outputs import (
     KeepBlobs,
     Mishap,
     ProvePeer,
+    Tell,
     ToPeer,
     ToSession,
-    Warn,
 )
 from rollq.roles.member.setup import MemberSetup
 from rollq.testing.disk import VirtualDisk
@@ -107,6 +107,7 @@ class Group:
         self.mishaps: list[Mishap] = []
         self.points: list[str] = []  # crash points that were passed
         self.warned: list[str] = []  # to the log of a process
+        self.details: list[str] = []  # written to the log of those who look at every job
         self.news: list[str] = []  # written to the log, and nothing to worry about
         self.asides: list[tuple[str, KeepBlobs | Complete]] = []  # with who asked for it
         self.holds_asides = False  # nothing is done of these for now
@@ -243,10 +244,10 @@ class Group:
                 pass  # every letter proves what its sender holds
             elif isinstance(output, Mishap):
                 self.mishaps.append(output)
-            elif isinstance(output, Warn):
-                if output.level != "debug":
-                    kept = self.news if output.level == "info" else self.warned
-                    kept.append(output.text)
+            elif isinstance(output, Tell):
+                level, text = output.event.level, output.event.text.format_map(output.fields)
+                kept = {"debug": self.details, "info": self.news}.get(level, self.warned)
+                kept.append(text)
             else:
                 self.asides.append((address, output))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import PING_MS, SESSION_QUIET_LOOKS_MAX
-from rollq.base.names import COMMAND_LINE
 from rollq.grid.state import ASSIGNED, QUEUED
+from rollq.roles.member.leader.job_log import LINES_MAX as JOB_LINES_MAX
 from rollq.roles.member.leader.session_log import LINES_MAX
 from rollq.wire import messages as wire
 from tests.unit.roles.members import OURS, TICK_MS, Group, job, submit, worker
@@ -94,9 +96,9 @@ def test_who_comes_and_goes_and_what_is_lost_is_in_the_log(group: Group) -> None
     group.hang_up(WORKER)
     group.run(group.leader.state.settings.worker_grace_ms // TICK_MS + 4)
     assert group.news == [
-        "client ann joined",
         "worker box joined, serves job.assign.>",
-        "worker box left",
+        "worker box left: its connection broke",
+        f"job {guid_to_text(job(1))} runs again: worker_down",
     ]
     assert group.warned == ["worker box did not reconnect; attempts lost: 1"]
 
@@ -104,12 +106,21 @@ def test_who_comes_and_goes_and_what_is_lost_is_in_the_log(group: Group) -> None
 def test_a_crowd_of_clients_does_not_flood_the_log(group: Group) -> None:
     for number in range(10, 200):
         group.say(number, wire.HelloClient(f"c{number}", 0, OURS))
-    assert len(group.news) == LINES_MAX
+    assert len(group.details) == LINES_MAX
+    assert group.news == []
 
 
-def test_commands_of_the_command_line_are_not_news(group: Group) -> None:
-    before = len(group.news)
-    for number, name in enumerate((COMMAND_LINE, "cli-0a1b2c", "clive"), 10):
-        group.say(number, wire.HelloClient(name, 0, OURS))
-        group.hang_up(number)
-    assert group.news[before:] == ["client clive joined", "client clive left"]
+def test_what_is_given_back_again_and_again_is_told_and_then_counted(group: Group) -> None:
+    group.worker(WORKER, credit=200)
+    for number in range(100):
+        group.say(CLIENT, submit(number))
+    for record in list(group.leader.state.jobs.values()):
+        group.say(WORKER, wire.Nack(record.job_id, record.attempt, record.fence, "no room"))
+    told = [line for line in group.news if "runs again: nacked" in line]
+    assert len(told) == JOB_LINES_MAX
+
+
+def test_what_operators_change_is_told_with_who_asked(group: Group) -> None:
+    arguments = msgspec.msgpack.encode({"queue": "q"})
+    group.say(CLIENT, wire.Admin(bytes(16), "pause", arguments))
+    assert group.news[-1] == "queue_pause q"

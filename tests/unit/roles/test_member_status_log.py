@@ -21,6 +21,7 @@ class Raft:
         self.config = Config((A, B, C))
         self.leader_id = NO_MEMBER
         self.term = 0
+        self.transferee = NO_MEMBER
 
 
 def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,9 +41,22 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert told(leader_id=2) == ["b:1 is the leader in term 1"]
     assert told(leader_id=NO_MEMBER, term=2) == ["no leader in term 2"]
     assert told(leader_id=1) == ["this member is the leader in term 2"]
-    assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1; not voting yet: c:1"]
+    assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1"]
     assert told(config=Config((A, B), (C,))) == []
-    assert told(leader_id=9) == ["member 9 is the leader in term 2"]
+    assert told(leader_id=9, term=3) == [
+        "this member does not lead any more: another member is in term 3",
+        "member 9 is the leader in term 3",
+    ]
+    assert told(leader_id=1, term=4, transferee=2) == ["this member is the leader in term 4"]
+    assert told(leader_id=2, term=5, transferee=NO_MEMBER) == [
+        "this member does not lead any more: it handed over to b:1",
+        "b:1 is the leader in term 5",
+    ]
+    assert told(leader_id=1, term=6) == ["this member is the leader in term 6"]
+    assert told(leader_id=NO_MEMBER) == [
+        "this member does not lead any more: too few members answered",
+        "no leader in term 6",
+    ]
     assert told(config=Config((B,))) == ["this member was removed from the group: stop it"]
 
 

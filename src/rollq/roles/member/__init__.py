@@ -12,7 +12,8 @@ Reading order:
 5. `work`, `recovery`, `states`, `snapshot_schedule`, `snapshot_order`, `snapshot_runner`, `fork`:
    the disk, from the start of the process to snapshots beside the loop.
 6. `rollcall`, `keyring`, `peers`, `membership`, `reports`, `group_clock`: the other members;
-   `status`, `status_log`, `metrics`: how the group stands and what was counted, for its operators.
+   `status`, `status_log`, `node_log`, `metrics`: how the group stands and what was counted, for its
+   operators.
 7. `session_links`, `peer_links`, `cluster_login`: links, behind `roles.door`; `guard`: what
    accounts may ask for on them; `inlining`: blobs put into messages; `shell_figures`: numbers of
    the process around the driver.

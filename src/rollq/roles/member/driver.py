@@ -24,6 +24,7 @@ from functools import partial
 from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import EARLY_MS_MAX, PEER_SILENT_MS, REPORT_TICKS
+from rollq.base.log_events import SNAPSHOT_INSTALLED
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime
@@ -405,6 +406,7 @@ class Driver:
             self.replica.replace(loaded)
             self.time.follow(self.state.time_ms)
             self.snapshots.installed()
+            self._outputs.tell(SNAPSHOT_INSTALLED, index=loaded.applied_index)
         self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)

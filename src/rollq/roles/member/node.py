@@ -21,7 +21,7 @@ from rollq.base.access import LinkRole, Principal
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.limits import STOP_MS_MAX, TURNS_MS_MAX
-from rollq.base.repeats import Repeats
+from rollq.base.log_events import HANDS_OVER, tell
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
@@ -35,6 +35,7 @@ from rollq.roles.member.early_links import EarlyLinks
 from rollq.roles.member.guard.given import GivenBlobs
 from rollq.roles.member.guard.guard import AccountGuard
 from rollq.roles.member.guard.targets import Targets
+from rollq.roles.member.node_log import NodeLog
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -42,9 +43,9 @@ from rollq.roles.member.outputs import (
     KeepBlobs,
     Mishap,
     ProvePeer,
+    Tell,
     ToPeer,
     ToSession,
-    Warn,
 )
 from rollq.roles.member.peer_links import IncomingPeers, PeerLinks
 from rollq.roles.member.readers.server import ReaderServer
@@ -102,7 +103,7 @@ class MemberNode:
         self._door: Door | None = None  # once it serves
         self._early = EarlyLinks()  # until then
         self._status_log = StatusLog()
-        self._refusals = Repeats()
+        self._log = NodeLog()
         self._rules_version = 0
         self._turn_due = False
         self._working = False
@@ -138,14 +139,16 @@ class MemberNode:
         shell = driver.leader_state.shell
         shell.has_room, shell.blobs = self._sessions.has_room, blobs.knowledge
         shell.account_of = self._sessions.account_of
+        shell.logs_jobs = log.isEnabledFor(logging.DEBUG)
         shell.has_admin_certificates = self.setup.tls is not Mode.OFF
         self._readers = ReaderServer(driver, self._disk, self.setup, self._state_dir, self._wake)
+        self._incoming = IncomingPeers(driver, self._wake)
         self._driver, self._blobs = driver, blobs
         self._door = Door(
             {
                 LinkRole.CLIENT: self._sessions,
                 LinkRole.WORKER: self._sessions,
-                LinkRole.MEMBER: IncomingPeers(driver, self._wake),
+                LinkRole.MEMBER: self._incoming,
                 LinkRole.BLOBS: blobs.server,
                 LinkRole.READER: self._readers,
             },
@@ -169,14 +172,8 @@ class MemberNode:
         self._early.hand_over()
         self._tick_at = self._loop.time()
         self._tick()
-        log.info(
-            "member %d of group %s serves on %s:%d, state in %s",
-            driver.raft.member_id,
-            self.setup.group,
-            self._host,
-            self.port,
-            self._state_dir,
-        )
+        listen = f"{self._host}:{self.port}"
+        self._log.started(self.setup, driver, listen, str(self._state_dir))
 
     async def wait(self) -> None:
         """Until the member has stopped, by itself or by `stop`."""
@@ -216,11 +213,7 @@ class MemberNode:
             who = principal.account or principal.name
             self.driver.leader_state.refusals.add(who, action, resource, principal.address)
             self._wake()
-        kind = f"{principal.account} {action} {resource}"
-        text = f"{principal.address}: {principal.account!a} may not do {action} on {resource!a}"
-        line = self._refusals.line(kind, text, int(self._loop.time() * 1000))
-        if line:
-            log.warning("%s", line)
+        self._log.refused(principal, action, resource)
 
     def _knows_worker(self, worker_id: WorkerId) -> bool:
         """Whether the group has opened this worker, and not given it up."""
@@ -250,6 +243,7 @@ class MemberNode:
             return
         late_s = self._loop.time() - self._tick_at
         self.driver.counters.tick_late_us.add(max(0, int(late_s * 1_000_000)))
+        self._log.ticked(late_s)
         self._wake()
         period = self.setup.tick_ms / 1000
         self._tick_at = max(self._tick_at + period, self._loop.time())
@@ -334,6 +328,7 @@ class MemberNode:
         took_s = time.perf_counter() - began_s
         self._persist.synced(took_s)
         counters.sync_us.add(int(took_s * 1_000_000))
+        self._log.wrote(took_s)
 
     def _work_over(self, work: Work, failure: Exception | None) -> None:
         self._working = False
@@ -376,14 +371,13 @@ class MemberNode:
                     link.close(output.reason)
             elif isinstance(output, KeepBlobs | Complete):
                 self._blob_work.begin(output)
-            elif isinstance(output, Warn):
-                getattr(log, output.level)("%s", output.text)
             elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
             elif isinstance(output, ProvePeer):
                 self._peers.prove(output.address)
-            elif isinstance(output, Mishap):
-                log.error("%s: a handler failed", output.where, exc_info=output.error)
+            elif isinstance(output, Tell | Mishap):
+                self._status_log.tell(self.driver.raft)  # who leads comes first
+                self._log.output(output)
         for link in links:
             link.flush()
         self._peers.flush()
@@ -397,7 +391,9 @@ class MemberNode:
         gc.disable()
         try:
             remove_exports(self._state_dir)
+            began_s = time.perf_counter()
             driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+            self._log.recovered(driver, began_s)
             if self.setup.tls is not Mode.OFF:
                 files = tls_files(self.setup.credentials)
                 driver.reports.certificate_ends_ms = lambda: files.current.ends_ms
@@ -421,7 +417,7 @@ class MemberNode:
         if raft.role is not Role.LEADER or not others:
             return
         ahead = max(others, key=lambda voter: raft.progress[voter.id].match)
-        log.info("transferring leadership to %s", ahead.address)
+        tell(log, HANDS_OVER, to=ahead.address, term=raft.term)
         raft.transfer_leadership(ahead.id)
         self._deposed.clear()
         self._wake()
@@ -435,10 +431,10 @@ class MemberNode:
         if self.failure is not None:
             return
         if isinstance(error, RollqError):
-            log.error("member stops: %s", error)
+            self._log.failed(str(error))
             self.failure = error
         else:
-            log.error("member stops", exc_info=error)
+            self._log.failed("the member loop failed", error)
             self.failure = LocalError(
                 ErrorCode.BUG, f"the member loop failed: {error!r}", "report the log"
             )
@@ -449,6 +445,8 @@ class MemberNode:
             await self._stopped.wait()
             return
         self._stopping = True
+        self._log.stopping("told to" if self.failure is None else str(self.failure))
+        self._incoming.stop()
         if self._ticker is not None:
             self._ticker.cancel()
         self._snapshots.stop()
@@ -460,6 +458,7 @@ class MemberNode:
         await self._listener.stop(reason)
         await self._loop.run_in_executor(self._persist, self._close_disk)
         self._persist.shutdown()
+        self._log.stopped()
         self._stopped.set()
 
     def _close_disk(self) -> None:
@@ -467,7 +466,7 @@ class MemberNode:
             try:
                 self._driver.close()
             except DiskError as error:
-                log.error("closing the log: %s", error)
+                self._log.failed(f"closing the log: {error}")
         if self._disk is not None:
             self._disk.close()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from rollq.base.log_events import LogEvent
 from rollq.raft.types import RaftMessage
 from rollq.wire.messages import AssignJob, MemberMessage, PeerMessage, Result
-
-Level: TypeAlias = Literal["debug", "info", "warning"]
 
 
 class ToPeer(msgspec.Struct, frozen=True, gc=False):
@@ -61,11 +60,11 @@ class Complete(msgspec.Struct, frozen=True, gc=False):
     knows_blobs: bool  # whether the peer that is to get it does
 
 
-class Warn(msgspec.Struct, frozen=True, gc=False):
+class Tell(msgspec.Struct, frozen=True):
     """Write this to the log of the process."""
 
-    text: str
-    level: Level = "warning"
+    event: LogEvent
+    fields: dict[str, Any]
 
 
 class Mishap(msgspec.Struct, frozen=True):
@@ -77,7 +76,7 @@ class Mishap(msgspec.Struct, frozen=True):
 
 
 Output: TypeAlias = (
-    ToPeer | ClosePeer | ProvePeer | ToSession | CloseSession | KeepBlobs | Complete | Warn | Mishap
+    ToPeer | ClosePeer | ProvePeer | ToSession | CloseSession | KeepBlobs | Complete | Tell | Mishap
 )
 
 
@@ -91,11 +90,15 @@ class Outputs:
         self._mail: dict[int, list[MemberMessage]] = {}
 
     def append(
-        self, output: ToPeer | ClosePeer | ProvePeer | KeepBlobs | Complete | Warn | Mishap
+        self, output: ToPeer | ClosePeer | ProvePeer | KeepBlobs | Complete | Tell | Mishap
     ) -> None:
         """Say something to a member, end a link to one, ask for work with blobs, or write to the
         log."""
         self._all.append(output)
+
+    def tell(self, event: LogEvent, /, **fields: Any) -> None:
+        """Write an event to the log of the process."""
+        self._all.append(Tell(event, fields))
 
     def close(self, session: int, reason: str) -> None:
         """End a session with what it was told so far; what is put into its mail now is lost."""

@@ -11,12 +11,23 @@ import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rollq.base.access import Principal
 from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import PEER_REDIAL_MS, PEER_UNACKED_MS_MAX
+from rollq.base.log_events import (
+    KEY_REFUSED,
+    LINK_CLOSED,
+    MEMBER_BACK,
+    MEMBER_GONE,
+    MEMBER_REFUSED,
+    MEMBER_REFUSES,
+    LogEvent,
+    seldom,
+    tell,
+)
 from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial
 from rollq.net.link import Link, LinkLimits
@@ -25,6 +36,7 @@ from rollq.roles.member.cluster_login import ClusterLogin
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.keyring import KeyRing
 from rollq.roles.member.peers import UNPROVEN
+from rollq.roles.member.rollcall import JoinPhase
 from rollq.roles.service import end_tasks
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.mode import Mode
@@ -33,6 +45,7 @@ from rollq.wire.login_messages import CLUSTER, NONCE_BYTES
 from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
 LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
+UNPROVEN_MAX: Final = 64
 UNPROVEN_HINT: Final = "all members have the same cluster.key, or none has one"
 
 log = logging.getLogger("rollq.member.peers")
@@ -135,7 +148,7 @@ class PeerLinks:
                 login = ClusterLogin(key, self._group, address, nonce)
                 return await self._connect(address, login), True
             except RemoteError as error:  # it pretends to have it
-                self._tell(str(error))
+                self._tell(KEY_REFUSED, cause=str(error))
                 raise
             except StateError as error:  # it holds another key, or none
                 log.debug("%s", error)
@@ -144,7 +157,7 @@ class PeerLinks:
                     raise
                 log.debug("%s", error)
         if keys.is_explicit:
-            self._tell(f"{address} does not know our cluster key")
+            self._tell(KEY_REFUSED, cause=f"{address} does not know our cluster key")
             raise DialError(
                 ErrorCode.LOGIN_FAILED,
                 f"{address} takes none of the keys in cluster.key",
@@ -171,20 +184,17 @@ class PeerLinks:
                 log.debug("%s: %s", link.address, message.message)  # said in the log there
             elif isinstance(message, Error):
                 hint = f" ({message.hint})" if message.hint else ""
-                self._tell(f"{link.address} does not take us: {message.message}{hint}")
+                self._tell(MEMBER_REFUSES, address=link.address, cause=message.message + hint)
 
     def _closed(self, link: Link, reason: str) -> None:
         self._proven.pop(link, None)
         for address, known in list(self._links.items()):
             if known is link:
                 del self._links[address]
-                self._tell(f"link to {address} closed: {reason}")
+                self._tell(LINK_CLOSED, address=address, cause=reason)
 
-    def _tell(self, text: str) -> None:
-        """Once, and then counted: links are dialed ten times a second."""
-        line = self._told.line(text, text, int(asyncio.get_running_loop().time() * 1000))
-        if line:
-            log.warning("%s", line)
+    def _tell(self, event: LogEvent, **fields: str) -> None:
+        _tell_seldom(self._told, event, fields)
 
 
 class _Caller(NamedTuple):
@@ -206,6 +216,10 @@ class IncomingPeers:
         self._driver = driver
         self._wake = wake
         self._callers: dict[Link, _Caller] = {}
+        self._stopped = False
+        self._gone: dict[str, None] = {}  # addresses of members that are told to be
+        # Addresses that were refused for want of proof; at most UNPROVEN_MAX.
+        self._unproven: dict[str, None] = {}
         self._told = Repeats()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
@@ -214,6 +228,8 @@ class IncomingPeers:
         for message in messages:
             if isinstance(message, LeaderHello):
                 self._callers[link] = _Caller(message, is_proven)
+                if is_proven or not self._driver.roll.keys.is_guarded:
+                    self._tell_back(message.address)
             hello = self._callers[link].hello
             if isinstance(message, RaftMessage) and not self._is_of(hello, message):
                 link.close("not a member of this cluster, or not the member it claims to be")
@@ -223,12 +239,16 @@ class IncomingPeers:
                 hello.address, message, hello.boot, is_proven=is_proven
             )
             if reason:
-                self._tell(f"member at {hello.address} is refused: {reason}")
+                self._tell_refused(hello.address, reason)
                 if reason == UNPROVEN:
                     link.send(Error(NIL_ID, int(ErrorCode.LOGIN_REQUIRED), reason, UNPROVEN_HINT))
                 link.close(reason)
                 break
         self._wake()
+
+    def stop(self) -> None:
+        """It is this member that goes: say nothing of the others."""
+        self._stopped = True
 
     def closed(self, link: Link, reason: str) -> None:
         """A member is gone when the last link that named its address is. Where members prove who
@@ -240,7 +260,7 @@ class IncomingPeers:
         address = caller.hello.address
         others = [one for one in self._callers.values() if one.is_proven or not needs_proof]
         if all(other.hello.address != address for other in others):
-            self._tell(f"member at {address} is gone: {reason}")
+            self._tell_gone(address, reason)
             self._driver.peer_lost(address)
         self._wake()
 
@@ -249,8 +269,34 @@ class IncomingPeers:
         is_same = hello.cluster_id == self._driver.roll.cluster_id
         return is_same and message.sender == hello.member_id
 
-    def _tell(self, text: str) -> None:
-        """Once, and then counted: links are dialed ten times a second."""
-        line = self._told.line(text, text, int(asyncio.get_running_loop().time() * 1000))
-        if line:
-            log.warning("%s", line)
+    def _tell_gone(self, address: str, reason: str) -> None:
+        """A member of the group has no link to us any more. While a group comes together links
+        are replaced by others, and nothing is gone."""
+        config = self._driver.raft.config
+        known = {member.address for member in (*config.voters, *config.learners)}
+        is_news = not self._stopped and self._driver.roll.phase is JoinPhase.PRESENT
+        if is_news and address in known:
+            self._gone[address] = None
+            _tell_seldom(self._told, MEMBER_GONE, {"address": address, "cause": reason})
+
+    def _tell_back(self, address: str) -> None:
+        self._unproven.pop(address, None)
+        if address in self._gone:
+            del self._gone[address]
+            _tell_seldom(self._told, MEMBER_BACK, {"address": address})
+
+    def _tell_refused(self, address: str, reason: str) -> None:
+        """A member that has just learnt the key is refused once, and proves it on its next link."""
+        is_first = reason == UNPROVEN and address not in self._unproven
+        if is_first and len(self._unproven) < UNPROVEN_MAX:
+            self._unproven[address] = None
+            return
+        _tell_seldom(self._told, MEMBER_REFUSED, {"address": address, "cause": reason})
+
+
+def _tell_seldom(told: Repeats, event: LogEvent, fields: dict[str, Any]) -> None:
+    """Once, and then counted: links are dialed ten times a second."""
+    kind = f"{event.word} {fields}"
+    shown = seldom(told, kind, int(asyncio.get_running_loop().time() * 1000), fields)
+    if shown is not None:
+        tell(log, event, **shown)

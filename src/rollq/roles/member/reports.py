@@ -14,20 +14,28 @@ import msgspec
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import MemberId
 from rollq.base.limits import CLOCK_SKEW_MS_MAX, LEAP_MS_MIN, REPORT_MS_MAX
+from rollq.base.log_events import (
+    CERTIFICATE_EXPIRES,
+    CLOCK_SKEW,
+    MEMBER_UNPROTECTED,
+    STATE_DIVERGED,
+    LogEvent,
+)
 from rollq.base.stamp import Clock
 from rollq.raft.node import RaftNode
 from rollq.raft.types import Config
 from rollq.roles.member.group_clock import GroupClock
-from rollq.roles.member.outputs import Outputs, Warn
+from rollq.roles.member.outputs import Outputs
 from rollq.security.expiry import RENEW, expiry_warning
 from rollq.wire.messages import MemberReport
 
-ALARM_CODES: Final = (
-    ErrorCode.STATE_DIVERGED,
-    ErrorCode.CLOCK_SKEW,
-    ErrorCode.UNPROTECTED,
-    ErrorCode.CERTIFICATE_EXPIRES,
-)
+# What each alarm is in the log.
+ALARM_EVENTS: Final[dict[int, LogEvent]] = {
+    ErrorCode.CLOCK_SKEW: CLOCK_SKEW,
+    ErrorCode.STATE_DIVERGED: STATE_DIVERGED,
+    ErrorCode.CERTIFICATE_EXPIRES: CERTIFICATE_EXPIRES,
+    ErrorCode.UNPROTECTED: MEMBER_UNPROTECTED,
+}
 PROTECT: Final = "use --tls and --auth require with credentials made by `rollq init`"
 
 
@@ -131,8 +139,8 @@ class Reports:
         time_ms = time.now_ms()
         wall_ms = self.wall_ms(own, config)
         for alarm in self.news(own, config):
-            name = ErrorCode(alarm.code).name.lower()
-            outputs.append(Warn(f"{name} ({alarm.code}): {alarm.text}; {alarm.todo}"))
+            told = {"code": alarm.code, "cause": alarm.text, "todo": alarm.todo}
+            outputs.tell(ALARM_EVENTS[alarm.code], **told)
         time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
         return leap_to_ms(time_ms, wall_ms)
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode, RollqError
+from rollq.base.log_events import SNAPSHOT_FAILED, SNAPSHOT_TAKEN, tell
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.fork import ChildAnswer, Fork
 from rollq.roles.member.snapshot_order import SnapshotOrder
@@ -55,6 +56,7 @@ class SnapshotRunner:
         self._fork: Fork | None = None
         self._fork_ms = 0
         self._began_s = 0.0  # the phase that is under way
+        self._ordered_s = 0.0
         self._stopped = False
 
     def maybe_begin(self) -> None:
@@ -65,7 +67,7 @@ class SnapshotRunner:
         if order is None:
             return
         self._order = order
-        self._began_s = time.perf_counter()
+        self._began_s = self._ordered_s = time.perf_counter()
         if not hasattr(os, "fork"):  # the loop stands still meanwhile
             self._publish(order, order.write())
             return
@@ -95,7 +97,7 @@ class SnapshotRunner:
 
     def _failed(self, order: SnapshotOrder, why: object) -> None:
         self._driver.counters.snapshots_failed += 1
-        log.error("snapshot at %d failed, retried later: %s", order.index, why)
+        tell(log, SNAPSHOT_FAILED, index=order.index, cause=str(why))
         self._over(order, None)
 
     def _publish(self, order: SnapshotOrder, written: bytes) -> None:
@@ -145,12 +147,14 @@ class SnapshotRunner:
         else:
             self._driver.finish_snapshot(order)
             if order.taken is not None:
-                log.info(
-                    "snapshot at index %d: %d bytes, log compacted to %d, fork took %d ms",
-                    order.index,
-                    order.file_bytes,
-                    order.compact_to,
-                    self._fork_ms,
+                tell(
+                    log,
+                    SNAPSHOT_TAKEN,
+                    index=order.index,
+                    bytes=order.file_bytes,
+                    compacted_to=order.compact_to,
+                    took_ms=int((time.perf_counter() - self._ordered_s) * 1000),
+                    fork_ms=int(self._fork_ms),
                 )
         self._done(error)
 

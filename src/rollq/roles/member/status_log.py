@@ -6,7 +6,18 @@ Every change is told once. Only looks at consensus; nothing depends on it.
 from __future__ import annotations
 
 import logging
+import time
 
+from rollq.base.log_events import (
+    ELECTED,
+    FOLLOWS,
+    GROUP_CHANGED,
+    LOST_LEADERSHIP,
+    NO_LEADER,
+    REMOVED,
+    WAITING_FOR_PEERS,
+    tell,
+)
 from rollq.raft.membership import address_of
 from rollq.raft.node import RaftNode
 from rollq.raft.types import NO_MEMBER, Config
@@ -18,12 +29,14 @@ log = logging.getLogger("rollq.member")
 class StatusLog:
     """Compares consensus with what was told last; cheap while nothing changes."""
 
-    __slots__ = ("_config", "_leader", "_term", "_waited_for")
+    __slots__ = ("_config", "_leader", "_term", "_transferee", "_unled_ms", "_waited_for")
 
     def __init__(self) -> None:
         self._config = Config()
         self._leader = NO_MEMBER
         self._term = 0
+        self._transferee = NO_MEMBER  # whom this member was handing over to
+        self._unled_ms = _now_ms()  # since when no leader is known
         self._waited_for: tuple[str, ...] = ()
 
     def tell_roll(self, roll: RollCall, peers: tuple[str, ...]) -> None:
@@ -35,7 +48,7 @@ class StatusLog:
         if missing:
             count = len({*peers, roll.me.address})
             met = count - len(missing)
-            log.info("waiting for peers %s (%d of %d connected)", ", ".join(missing), met, count)
+            tell(log, WAITING_FOR_PEERS, peers=", ".join(missing), met=met, count=count)
 
     def tell(self, raft: RaftNode) -> None:
         """Log what is new since the last call."""
@@ -43,6 +56,7 @@ class StatusLog:
             self._tell_members(raft)
         if raft.leader_id != self._leader or raft.term != self._term:
             self._tell_leader(raft)
+        self._transferee = raft.transferee
 
     def _tell_members(self, raft: RaftNode) -> None:
         before, now = self._config, raft.config
@@ -51,26 +65,46 @@ class StatusLog:
             return
         own = raft.member_id
         if _has(before, own) and not _has(now, own):
-            log.warning("this member was removed from the group: stop it")
+            tell(log, REMOVED)
             return
-        listening = ", ".join(member.address for member in now.learners)
-        log.info(
-            "the group is %s%s",
-            ", ".join(member.address for member in now.voters),
-            f"; not voting yet: {listening}" if listening else "",
-        )
+        voters = ", ".join(member.address for member in now.voters)
+        learners = tuple(member.address for member in now.learners)
+        tell(log, GROUP_CHANGED, voters=voters, learners=learners)
 
     def _tell_leader(self, raft: RaftNode) -> None:
-        had_leader = self._leader != NO_MEMBER
+        lost, lost_term = self._leader, self._term
         self._leader, self._term = raft.leader_id, raft.term
+        if lost == raft.member_id:
+            self._tell_lost(raft, lost_term)
+        if lost != NO_MEMBER:
+            self._unled_ms = _now_ms()
+        unled_ms = _now_ms() - self._unled_ms
         if raft.leader_id == raft.member_id:
-            log.info("this member is the leader in term %d", raft.term)
+            voters = len(raft.config.voters)
+            tell(log, ELECTED, term=raft.term, voters=voters, unled_ms=unled_ms)
         elif raft.leader_id != NO_MEMBER:
-            address = address_of(raft.config, raft.leader_id) or f"member {raft.leader_id}"
-            log.info("%s is the leader in term %d", address, raft.term)
-        elif had_leader:
-            log.warning("no leader in term %d", raft.term)
+            leader = _name(raft.config, raft.leader_id)
+            tell(log, FOLLOWS, leader=leader, term=raft.term, unled_ms=unled_ms)
+        elif lost != NO_MEMBER:
+            tell(log, NO_LEADER, term=raft.term, lost=_name(raft.config, lost))
+
+    def _tell_lost(self, raft: RaftNode, term: int) -> None:
+        if self._transferee != NO_MEMBER:
+            cause = f"it handed over to {_name(raft.config, self._transferee)}"
+        elif raft.term > term:
+            cause = f"another member is in term {raft.term}"
+        else:
+            cause = "too few members answered"
+        tell(log, LOST_LEADERSHIP, cause=cause, term=term)
+
+
+def _name(config: Config, member_id: int) -> str:
+    return address_of(config, member_id) or f"member {member_id}"
 
 
 def _has(config: Config, member_id: int) -> bool:
     return any(member.id == member_id for member in (*config.voters, *config.learners))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

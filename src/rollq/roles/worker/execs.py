@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,9 +17,6 @@ from rollq.base.names import is_exec_name
 from rollq.roles.worker.inputs import EXECUTABLE
 from rollq.wire.models import InputFile
 
-log = logging.getLogger("rollq.worker")
-
-NAMES_MAX: Final = 20  # of programs, in the log
 FIRST_LINE_BYTES: Final = 256  # as much of it as Linux reads
 
 
@@ -188,17 +184,3 @@ def _missing(name: str, why: str) -> NoProgramError:
         f"cannot run {name[:64]!a}: {why}",
         "put the program into its exec directory, or narrow the worker's patterns",
     )
-
-
-def log_programs(exec_dir: Path | None, apps: Sequence[str]) -> None:
-    """What a worker can run, and what it could if the file were executable."""
-    programs, others = ExecDir(exec_dir).listing()
-    log.info("programs: %s; modules of functions: %s", _shown(programs), ", ".join(apps) or "none")
-    if others:
-        names = _shown(others)
-        log.warning("files in %s are not executable: %s; chmod +x them", exec_dir, names)
-
-
-def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
-    return (", ".join(names[:NAMES_MAX]) or "none") + more

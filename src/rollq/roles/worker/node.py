@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from rollq.base import log_events as lines
 from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.ids import guid_to_text
-from rollq.base.jobs import AttemptRef, Status
+from rollq.base.jobs import AttemptRef
 from rollq.base.limits import LOOK_MS
-from rollq.base.repeats import Repeats
+from rollq.base.log_events import tell
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.refusals import is_refusal, refusal_of
@@ -31,7 +32,6 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
 from rollq.roles.worker.counted import FAILED_STEPS, WorkerCounters, worker_families
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
-from rollq.roles.worker.execs import log_programs
 from rollq.roles.worker.executor import JobExecutor
 from rollq.roles.worker.live_output_sender import LiveOutputSender
 from rollq.roles.worker.machine import WorkerMachine
@@ -39,6 +39,7 @@ from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.results import ResultTable
 from rollq.roles.worker.session import FEATURES, WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
+from rollq.roles.worker.worker_log import WorkerLog
 from rollq.roles.worker.writer import ResultWriter
 from rollq.security.tls import reload_all
 from rollq.wire import messages as wire
@@ -49,9 +50,7 @@ from rollq.wire.run_messages import AcksTaken, AssignRun
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
-LINES_MAX: Final = 3  # of a kind in the log, before they are counted
 GC_THRESHOLDS: Final = (20_000, 50, 100)
-FAILED: Final = int(Status.FAILED)
 PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
 # Nothing to log.
 SILENT: Final = frozenset({AssignRun, AcksTaken, wire.AssignJob, wire.AckTaken, wire.Pong})
@@ -92,7 +91,7 @@ class WorkerNode:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._looking: asyncio.Task[None] | None = None  # for programs that come and go
         self._turn_due = False  # the end of this turn is scheduled
-        self._told = Repeats(LINES_MAX)
+        self._log = WorkerLog()
         self._counted = WorkerCounters()
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
@@ -160,13 +159,7 @@ class WorkerNode:
         self._machine = WorkerMachine(who, SystemJitter(), stored)
         self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)
         self._feed(await executor.look_for_programs())
-        log.info(
-            "worker %s starts: %d slots, %d results not delivered yet",
-            setup.name or guid_to_text(worker_id),
-            setup.slots,
-            len(stored),
-        )
-        log_programs(setup.exec_dir, setup.apps)
+        self._log.started(setup, guid_to_text(worker_id), len(stored))
         self._tick()
         self._sample()
         self._feed(signals.Started())
@@ -185,11 +178,8 @@ class WorkerNode:
         """Take nothing new, finish what runs (up to `drain_ms`), then stop."""
         if not self._draining and self._machine is not None:
             self._draining = True
-            log.info(
-                "draining: waiting up to %g s for %d attempts; a second signal kills them",
-                self.setup.drain_ms / 1000,
-                self._machine.running_count,
-            )
+            wait_s, running = f"{self.setup.drain_ms / 1000:g}", self._machine.running_count
+            tell(log, lines.DRAINING, wait_s=wait_s, running=running)
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
 
@@ -256,7 +246,9 @@ class WorkerNode:
             if type(message) is wire.Nack:
                 self._counted.given_back += 1
                 job = guid_to_text(message.job_id)
-                self._tell(f"job {job} is given back: {message.detail}", message.detail)
+                self._log.seldom(
+                    lines.JOB_GIVEN_BACK, message.detail, job=job, cause=message.detail
+                )
         if self._link is not None:
             self._link.send_all(messages)
 
@@ -268,10 +260,12 @@ class WorkerNode:
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
         self._counted.started["program"] += len(instruction.jobs)
+        self._log.jobs_start(instruction.jobs)
         self._executor.run(instruction.jobs)
 
     def _do_call(self, instruction: signals.StartCalls) -> None:
         self._counted.started["function"] += len(instruction.jobs)
+        self._log.jobs_start(instruction.jobs)
         self._executor.call(instruction.jobs)
 
     def _do_fail(self, instruction: signals.FailJob) -> None:
@@ -305,7 +299,7 @@ class WorkerNode:
 
     def _do_exit(self, instruction: signals.Exit) -> None:
         if self._stopping is None:
-            log.info("drained")
+            tell(log, lines.DRAINED)
             self._stop_soon()
 
     # --- the connection
@@ -319,7 +313,7 @@ class WorkerNode:
                 address, "", self._messages, self._closed, credentials=self.setup.credentials
             )
         except RollqError as error:
-            self._tell(f"{error.message}; {error.hint}", kind=error.message)
+            self._log.seldom(lines.UNREACHABLE, error.message, cause=error.message, todo=error.hint)
             self._feed(signals.Disconnected(refusal_of(error)))
             return
         if not link.is_open:
@@ -328,7 +322,7 @@ class WorkerNode:
         self._link = link
         self._feed(signals.Connected())
         if self.machine.is_legacy:
-            log.info("%s does not answer hello: using the legacy protocol", link.address)
+            tell(log, lines.LEGACY, address=link.address)
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
         if link is not self._link:
@@ -336,28 +330,25 @@ class WorkerNode:
         if not SILENT.issuperset(map(type, messages)):
             for message in messages:
                 if type(message) is wire.Welcome:
-                    log.info("connected to leader %s", link.address)
-                    self._told = Repeats(LINES_MAX)
+                    self._log.connected(link.address)
                     self._loop.call_soon(self._caches.greet)
                 elif type(message) is wire.CachePut:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
                     self._live_output.told(link, message)
                 elif type(message) is wire.Error and message.code == ErrorCode.DISMISSED:
-                    log.info("dismissed: %s", message.message)
+                    tell(log, lines.DISMISSED, cause=message.message)
                     self._stop_soon()
                 elif type(message) is wire.Error and is_refusal(message):
-                    self._tell(
-                        f"{link.address} does not let us in: {message.message}; {message.hint}"
-                    )
+                    self._log.not_let_in(link.address, message)
                 elif type(message) is wire.Error:
-                    log.error("member %s: %s", link.address, message)
+                    tell(log, lines.LEADER_ERROR, address=link.address, cause=str(message))
         told = [message for message in messages if isinstance(message, wire.MemberMessage)]
         self._feed(signals.MessageReceived(told))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
-            self._tell(f"connection to {link.address} lost: {reason}")
+            self._log.seldom(lines.DISCONNECTED, link.address, address=link.address, cause=reason)
             self._link = None
             self._counted.disconnected += 1
             self._feed(signals.Disconnected())
@@ -365,33 +356,20 @@ class WorkerNode:
     # --- results
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
-        self._tell_failures(results)
+        self._log.ended(results)
         self._counted.ended(results)
         self._feed(signals.Finished(results))
 
     def _calls_ended(self, results: list[signals.StoredResult], ran_ms: float) -> None:
-        self._tell_failures(results)
+        self._log.ended(results)
         self._counted.ended(results)
         self._feed(signals.CallsEnded(results, ran_ms))
-
-    def _tell_failures(self, results: list[signals.StoredResult]) -> None:
-        for record in results:
-            if record.status == FAILED:
-                end = f"exit code {record.exit_code}"
-                end = f"signal {record.signal}" if record.signal else end
-                self._tell(f"job {guid_to_text(record.ref.job_id)} failed: {end}", "failed")
 
     def _stored(self, refs: list[AttemptRef]) -> None:
         self._feed(signals.ResultStored(refs))
 
-    def _tell(self, text: str, kind: str = "") -> None:
-        """Log it, unless much of its kind was logged just now: then it is counted."""
-        line = self._told.line(kind or text, text, time.monotonic_ns() // 1_000_000)
-        if line:
-            log.warning("%s", line)
-
     def _fail(self, error: RollqError) -> None:
-        log.error("worker stopped by error: %s", error)
+        tell(log, lines.FAILED, cause=str(error))
         self.failure = error
         self._stop_soon()
 
@@ -432,7 +410,7 @@ class WorkerNode:
             self.drain()
 
     def _drain_overdue(self) -> None:
-        log.warning("drain timed out: %d attempts are still running", self.machine.running_count)
+        tell(log, lines.DRAIN_OVERDUE, running=self.machine.running_count)
         self._stop_soon()
 
     def _stop_soon(self) -> None:
@@ -440,6 +418,7 @@ class WorkerNode:
             self._stopping = self._loop.create_task(self._stop())
 
     async def _stop(self) -> None:
+        began_s = self._loop.time()
         for timer in self._timers.values():
             timer.cancel()
         for task in (self._dialing, self._looking):
@@ -455,7 +434,7 @@ class WorkerNode:
         await self._uploads.stop()
         await self._blobs.stop()
         await self._writer.close()
-        log.info("stopped")
+        tell(log, lines.STOPPED, took_ms=int((self._loop.time() - began_s) * 1000))
         self._stopped.set()
 
 

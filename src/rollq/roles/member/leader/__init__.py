@@ -7,8 +7,8 @@ Read `state` first (the parts, and what happens once a turn and after every appl
 `origins` says who waits for a command, `turns` whose is next, and `joining` makes runs of what is
 alike.
 
-Beside the families: `sessions` and `session_log`; `addressing` (subjects and queues); `large` and
-`keeping` (payloads that become blobs first); `cache_relay` (caches of legacy peers);
+Beside the families: `sessions`, `session_log` and `job_log`; `addressing` (subjects and queues);
+`large` and `keeping` (payloads that become blobs first); `cache_relay` (caches of legacy peers);
 `output_watches` (output of running jobs); `refusals` (for the history); `replies`,
 `effect_messages` and `runs` (what is sent); `shell` (what the leader asks of the process around
 it). Clock and chance are handed in; nothing here reads a socket or a file.

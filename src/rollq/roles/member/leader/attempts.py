@@ -10,6 +10,7 @@ from rollq.base.errors import RollqError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import DETAIL_BYTES_MAX, RUN_BYTES_MAX
+from rollq.base.log_events import RESULT_NOT_KEPT
 from rollq.base.stamp import Jitter
 from rollq.grid import commands
 from rollq.grid.effects import (
@@ -133,7 +134,8 @@ class AttemptRequests:
                 self._large.result(session, message, partial(self._ack, session.number, ref))
                 return
         except RollqError as error:
-            self._replies.warn(f"job {guid_to_text(message.job_id)}: {error}")
+            job = guid_to_text(message.job_id)
+            self._replies.tell(RESULT_NOT_KEPT, job=job, cause=str(error))
             message = failed_ack(message, error)
         self._ack(session.number, ref, message)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId, guid_to_text
+from rollq.base.log_events import JOB_REFUSED, LogEvent
 from rollq.grid.commands import Command
 from rollq.grid.effects import Applied, Known, Outcome, Refused
 from rollq.grid.runs import alone
@@ -14,7 +15,7 @@ from rollq.raft.types import Config
 from rollq.roles.member.leader.effect_messages import refusal_of
 from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
-from rollq.roles.member.outputs import Mishap, Outputs, Warn
+from rollq.roles.member.outputs import Mishap, Outputs
 from rollq.wire import messages
 from rollq.wire.checks import request_id_of
 from rollq.wire.features import ALIVE, agree
@@ -104,7 +105,8 @@ class Replies:
         """A client that reads no errors gets a failed result: it would wait for ever otherwise."""
         session = self._sessions.get(number)
         if isinstance(session, ClientSession) and not session.hears_errors:
-            self.warn(f"job {guid_to_text(job_id)} of {session.client_id!a} is refused: {why}")
+            job, client = guid_to_text(job_id), session.client_id
+            self.tell(JOB_REFUSED, job=job, client=client, cause=why)
             self.send(number, refusal_of(job_id, session.client_id, why))
 
     def failed(self, number: int, message: messages.ToMemberMessage, error: Exception) -> None:
@@ -121,6 +123,6 @@ class Replies:
         self._sessions.remove(number)
         self._outputs.close(number, reason)
 
-    def warn(self, text: str) -> None:
-        """Write a warning to the log of the process."""
-        self._outputs.append(Warn(text))
+    def tell(self, event: LogEvent, **fields: str) -> None:
+        """Write to the log of the process."""
+        self._outputs.tell(event, **fields)

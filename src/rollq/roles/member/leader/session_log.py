@@ -5,18 +5,34 @@ Lines of one kind are written LINES_MAX times and then counted, so that many cli
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from rollq.base.ids import guid_to_text
-from rollq.base.names import is_command_line
+from rollq.base.log_events import (
+    CLIENT_JOINED,
+    CLIENT_LEFT,
+    LEASES_EXPIRED,
+    WORKER_JOINED,
+    WORKER_LEFT,
+    WORKER_LOST,
+    WORKER_SILENT,
+    LogEvent,
+    seldom,
+)
 from rollq.base.repeats import Repeats
 from rollq.base.stamp import Clock
 from rollq.grid import commands
-from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
-from rollq.roles.member.outputs import Level, Outputs, Warn
+from rollq.roles.member.leader.sessions import ClientSession, SessionEnd, WorkerSession
+from rollq.roles.member.outputs import Outputs
 from rollq.roles.member.replica import Replica
 
 LINES_MAX: Final = 20  # of one kind
+ENDINGS: Final = {
+    SessionEnd.VANISHED: "its connection broke",
+    SessionEnd.SILENT: "it does not answer",
+    SessionEnd.LEFT: "drained or stopped",
+    SessionEnd.REPLACED: "it has a newer connection",
+}
 
 
 class SessionLog:
@@ -34,44 +50,40 @@ class SessionLog:
         """A client or worker was welcomed."""
         if isinstance(session, WorkerSession):
             patterns = ", ".join(session.patterns)
-            text = f"worker {named(session)} joined, serves {patterns}"
-            self._tell("worker joined", text, level="info")
+            self._tell(WORKER_JOINED, **_who(session), patterns=patterns)
         else:
-            self._client("joined", session.client_id)
+            self._tell(CLIENT_JOINED, client=session.client_id)
 
     def left(self, session: ClientSession | WorkerSession) -> None:
         """A session ended."""
         if isinstance(session, WorkerSession):
-            self._tell("worker left", f"worker {named(session)} left", level="info")
+            self._tell(WORKER_LEFT, **_who(session), cause=ENDINGS[session.ending])
         else:
-            self._client("left", session.client_id)
-
-    def _client(self, what: str, client_id: str) -> None:
-        # A command comes and goes with every call: that says nothing of the group.
-        level: Level = "debug" if is_command_line(client_id) else "info"
-        self._tell(f"client {what}, {level}", f"client {client_id} {what}", level=level)
+            self._tell(CLIENT_LEFT, client=session.client_id)
 
     def silent(self, session: WorkerSession) -> None:
         """A worker was silent for too long, or does not hear us."""
-        text = f"worker {named(session)} does not answer: it gets no more jobs until it reconnects"
-        self._tell("worker is silent", text)
+        self._tell(WORKER_SILENT, **_who(session))
 
     def lost(self, due: list[commands.Command]) -> None:
         """Commands that take attempts from workers are proposed."""
         for command in due:
             if isinstance(command, commands.ExpireLeases):
-                text = f"attempts lost to expired leases: {len(command.lost)}"
-                self._tell("leases end", text)
+                self._tell(LEASES_EXPIRED, lost=len(command.lost))
             elif isinstance(command, commands.CloseWorker):
                 worker = self._replica.state.workers.get(command.worker_id)
-                name = (worker.name if worker else "") or guid_to_text(command.worker_id)
-                text = f"worker {name} did not reconnect; attempts lost: {len(command.lost)}"
-                self._tell("worker is lost", text)
+                ident = guid_to_text(command.worker_id)
+                name = (worker.name if worker else "") or ident
+                self._tell(WORKER_LOST, name=name, lost=len(command.lost), worker=ident)
 
-    def _tell(self, kind: str, text: str, *, level: Level = "warning") -> None:
-        line = self._repeats.line(kind, text, self._clock.now_ms())
-        if line:
-            self._outputs.append(Warn(line, level))
+    def _tell(self, event: LogEvent, **fields: Any) -> None:
+        shown = seldom(self._repeats, event.word, self._clock.now_ms(), fields)
+        if shown is not None:
+            self._outputs.tell(event, **shown)
+
+
+def _who(session: WorkerSession) -> dict[str, str]:
+    return {"name": named(session), "worker": guid_to_text(session.worker_id)}
 
 
 def named(session: WorkerSession) -> str:

@@ -37,15 +37,17 @@ class Shell:
         account_of: Which account the link of a session has proved; empty: none.
         has_admin_certificates: Whether links may be let in as admins without an account: then no
             account has to be left that could change accounts.
+        logs_jobs: Whether every job is told in the log of the process.
     """
 
-    __slots__ = ("account_of", "blobs", "has_admin_certificates", "has_room")
+    __slots__ = ("account_of", "blobs", "has_admin_certificates", "has_room", "logs_jobs")
 
     def __init__(self) -> None:
         self.has_room: Callable[[int], bool] = lambda _: True
         self.blobs: BlobKnowledge = AllHeld()
         self.account_of: Callable[[int], str] = lambda _: ""
         self.has_admin_certificates = False
+        self.logs_jobs = False
 
     def check_held(self, blobs: tuple[BlobRef, ...], count_max: int = BLOBS_PER_JOB_MAX) -> None:
         """What a command refers to must survive the loss of any minority before it is proposed.

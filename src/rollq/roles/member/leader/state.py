@@ -30,6 +30,7 @@ from rollq.roles.member.leader.cache_relay import CacheRelay
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.gateway import Gateway
+from rollq.roles.member.leader.job_log import JobLog
 from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.keeping import Deliveries, Keeping
@@ -85,11 +86,11 @@ class LeaderState:
     ) -> None:
         self._replica, self._clock, self._jitter, self._time = replica, clock, jitter, time
         self.counted, self._look_at_ms = LeaderCounters(), 0  # when to look next, see LOOK_MS
-        self.shell = shell = Shell()
-        self.sessions = sessions = Sessions()
+        self.shell, self.sessions = shell, sessions = Shell(), Sessions()
         self.proposals = proposals = Proposals()
         self._expiry = expiry = Expiry()
         self._log = log = SessionLog(replica, clock, outputs)
+        self._job_log = JobLog(shell, clock, outputs)
         self.replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
         self.keeping = Keeping(outputs, clock)
         self.deliveries = deliveries = Deliveries(outputs, clock, shell)
@@ -229,6 +230,7 @@ class LeaderState:
     def settle(self, applied: Applied) -> None:
         """Tell whoever waits what became of the commands, and carry out the effects."""
         self._expiry.observe(applied.events, self._replica.state, self._clock.now_ms())
+        self._job_log.observe(applied.events)
         batch = self.proposals.settled(applied.index)
         if batch:
             self.counted.commit_us.add(self._clock.now_us() - batch.proposed_us)

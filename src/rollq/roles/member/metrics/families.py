@@ -29,7 +29,7 @@ from rollq.base.jobs import Cause
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED, QueueRecord
 from rollq.grid.views import CountsView, RawQueueView, grid_counts, queue_view
 from rollq.raft.types import NO_MEMBER, Role
-from rollq.roles.member.reports import ALARM_CODES
+from rollq.roles.member.reports import ALARM_EVENTS
 
 if TYPE_CHECKING:
     from rollq.roles.member.driver import Driver
@@ -190,7 +190,7 @@ def _of_leader(driver: Driver) -> list[Family]:
     members = (*raft.config.voters, *raft.config.learners)
     progress = raft.progress
     others = {one.id: one.address for one in members if one.id != raft.member_id}
-    alarms = dict.fromkeys((ErrorCode(code).name for code in ALARM_CODES), 0)
+    alarms = dict.fromkeys((ErrorCode(code).name for code in ALARM_EVENTS), 0)
     for alarm in driver.reports.alarms(raft.member_id, raft.config):
         alarms[ErrorCode(alarm.code).name] = alarms.get(ErrorCode(alarm.code).name, 0) + 1
     sessions, dispatcher = leader.sessions, driver.replica.dispatcher
