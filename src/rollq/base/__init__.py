@@ -8,5 +8,6 @@
 - `access`, `access_rules`, `access_roles`, `access_checks`, `access_table`: principals, actions and
   resources; accounts, rules and the decision; the built-in roles; what may be; all of a group.
 - `stamp`, `counters`: clock and chance as values handed in, and the numbers of a running process.
+- `traces`: what a trace context may be.
 - `log_events`, `repeats`: what is written to logs, and how seldom.
 """

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rollq.base.traces import is_traceparent
+
 REQUEST_BYTES_MAX: Final = 2_048  # of arguments and names in a summary
 KEPT_BYTES_MAX: Final = 1_024  # a body that is no longer than this is its own summary
 MARK: Final = b"\0rq1"  # before a summary in place of a body: JSON does not begin so
@@ -35,6 +37,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, array_like=True):
     body_bytes: int = 0
     is_payload: bool = False
     is_cut: bool = False  # there was more than fits
+    traceparent: str = ""  # the span that it belongs to
 
 
 class _File(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -50,6 +53,7 @@ class _Body(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     args: tuple[str, ...] | None = None
     files: tuple[_File, ...] | None = None
     env: msgspec.Raw = msgspec.Raw()
+    traceparent: str = ""
 
 
 def request_in(body: bytes) -> Request:
@@ -75,7 +79,8 @@ def request_in(body: bytes) -> Request:
         files.append(RequestFile(one.name, _size(one), one.digest or "", one.cache_id or ""))
     counts = (len(asked.args or ()), len(env), len(asked.files or ()))
     is_cut = left < 0 or (len(args), len(names), len(files)) != counts
-    return Request(args, tuple(files), names, len(body), is_cut=is_cut)
+    trace = asked.traceparent if is_traceparent(asked.traceparent) else ""
+    return Request(args, tuple(files), names, len(body), is_cut=is_cut, traceparent=trace)
 
 
 def request_document(request: Request) -> dict[str, Any]:
@@ -93,6 +98,8 @@ def request_document(request: Request) -> dict[str, Any]:
         ]
     if request.env:
         document["env"] = list(request.env)
+    if request.traceparent:
+        document["traceparent"] = request.traceparent
     return document | ({"cut": True} if request.is_cut else {})
 
 

@@ -10,7 +10,7 @@ What commands share:
 - `output`, `results`, `progress`, `failures`: what is printed, and exit codes;
 - `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
 - `rows`, `event_lines`: the history as it comes, for `watch` and `history tail`;
-- `service`, `logs`, `places`: processes that run until a signal;
+- `service`, `logs`, `tracing`, `places`: processes that run until a signal;
 - `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
   `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials` and `access_roles` for
   `access`; `sandboxing` for `worker`; `top_look` (asks), `top_screen` (keys and lines, pure),

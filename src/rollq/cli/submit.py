@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.traces import VARIABLE, is_traceparent
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
@@ -183,6 +184,15 @@ Secrets = Annotated[
         help="Set NAME to a secret of the worker's vault, or to the path of a file with it.",
     ),
 ]
+Traceparent = Annotated[
+    str,
+    typer.Option(
+        envvar=VARIABLE,
+        metavar="TRACEPARENT",
+        help="Span that the job belongs to, as in W3C Trace Context.",
+        show_default=False,
+    ),
+]
 OwnId = Annotated[
     str, typer.Option("--id", metavar="ID", help="Job id; resubmitting it is idempotent.")
 ]
@@ -253,6 +263,7 @@ def submit(
     worker: Worker = "",
     env: Env = None,
     secret: Secrets = None,
+    traceparent: Traceparent = "",
     job_id: OwnId = "",
     key: Key = "",
     client_id: ClientId = "",
@@ -278,7 +289,9 @@ def submit(
     """
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
+    from rollq.cli.tracing import open_tracer
 
+    open_tracer("rollq-submit")
     is_fed = bool(args or file or folder or cached or output or payload)
     _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
     _check_needs(ctx)
@@ -375,6 +388,7 @@ def _options(ctx: typer.Context) -> Options:
         "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
         "env": _environment(ctx.params["env"] or []),
         "secrets": _secrets(ctx.params["secret"] or []),
+        "traceparent": _traceparent(ctx),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
 
@@ -392,6 +406,17 @@ def _environment(given: list[str]) -> dict[str, str]:
             )
         env[name] = value if equals else os.environ[name]
     return env
+
+
+def _traceparent(ctx: typer.Context) -> str:
+    """The span that the job belongs to. What happens to be in the environment is passed over if it
+    names none, or if the job may be submitted again: that must be the same job."""
+    given: str = ctx.params["traceparent"]
+    source = ctx.get_parameter_source("traceparent")
+    if source is not None and source.name == "ENVIRONMENT":
+        is_taken = not any(ctx.params[name] for name in ("job_id", "key", "batch", "payload"))
+        return given if is_taken and is_traceparent(given) else ""
+    return given
 
 
 def _secrets(given: list[str]) -> dict[str, str]:

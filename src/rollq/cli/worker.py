@@ -18,6 +18,7 @@ from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
     from rollq.roles.worker.setup import NodeSetup
+    from rollq.roles.worker.tracing import JobTraces
 
 EPILOG = """\b
 Examples:
@@ -329,12 +330,24 @@ def metrics_address(http: str, *, unsafe_no_auth: bool) -> tuple[str, int]:
     return host, int(port)
 
 
+def _traces(setup: NodeSetup) -> JobTraces | None:
+    """Makes spans, if this process was told where they go."""
+    from rollq.cli.tracing import open_tracer
+
+    tracer = open_tracer("rollq-worker")
+    if tracer is None:
+        return None
+    from rollq.roles.worker.tracing import JobTraces
+
+    return JobTraces(tracer, setup.name or gethostname())
+
+
 async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: bool) -> None:
     from rollq.cli.output import write_json, write_line
     from rollq.observe.server import MetricsServer
     from rollq.roles.worker.node import WorkerNode
 
-    node = WorkerNode(setup)
+    node = WorkerNode(setup, _traces(setup))
     await node.start()
     try:
         server = None if listen is None else MetricsServer(*listen, node.families)

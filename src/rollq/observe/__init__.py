@@ -1,4 +1,5 @@
-"""What operators see of a process beside its log: metrics as Prometheus text, and traces.
+"""What operators see of a process beside its log: metrics as Prometheus text, and spans
+of traces (`traces`).
 
 Numbers are kept where things happen, as plain integers and fixed buckets (`base.counters`); here
 they get names, labels and text: `catalog` (every metric and its meaning), `text` (families as

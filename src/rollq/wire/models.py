@@ -45,7 +45,7 @@ class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
-    """What to run. From `priority` on, the fields are `JobOptions`."""
+    """What to run. From `priority` to `secrets`, the fields are `JobOptions`."""
 
     job_id: str
     client_id: str | None
@@ -68,6 +68,8 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     worker_name: str | UnsetType = UNSET
     ships_exec: bool | UnsetType = UNSET
     secrets: tuple[JobSecret, ...] | UnsetType = UNSET
+    traceparent: str | UnsetType = UNSET  # the span that submitted it, by W3C Trace Context
+    submitted_ms: OptionalInt = UNSET  # with it: when, by the clock of its client
 
 
 class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -281,12 +283,16 @@ def job_request(
     exec_digest: str = "",
     options: JobOptions | None = None,
     env: dict[str, str] | None = None,
+    traceparent: str = "",
+    submitted_ms: int = 0,
 ) -> JobRequest:
     """A JobRequest that carries its options in extension fields."""
     ident = guid_to_text(job_id)
     more = outputs or UNSET, exec_digest or UNSET, env or UNSET
     request = JobRequest(ident, client_id, exec_name, args, files, *more)
     changed = {} if options is None else _changed(options)
+    if traceparent:
+        changed |= {"traceparent": traceparent, "submitted_ms": submitted_ms}
     return msgspec.structs.replace(request, **changed) if changed else request
 
 

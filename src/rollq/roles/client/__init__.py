@@ -9,8 +9,8 @@
    `deadlines`, `forks`, `naming`: timeouts, no use of a client in a forked child, client ids.
 4. `jobs`, `batches`, `caches`, `admin`, `access`: the calls, on `asking`. They keep no state.
    `bulk`, `mapping`, `keyed`, `executor`: many jobs. `handles`: what the application holds then.
-5. `specs`, `inputs`, `supply`, `parts`: a job on its way out. `results`, `contents`, `outputs`,
-   `streams`, `views`: what comes back.
+5. `specs`, `inputs`, `supply`, `parts`, `tracing`: a job on its way out. `results`, `contents`,
+   `outputs`, `streams`, `views`: what comes back.
 6. `client`, and `blocking`, which `bridge` makes of it, on a `loop_thread`.
 
 The machines do no IO and read no clock.

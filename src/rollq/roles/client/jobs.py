@@ -31,6 +31,7 @@ from rollq.roles.client.specs import (
 )
 from rollq.roles.client.streams import StreamPart, output_of
 from rollq.roles.client.supply import BytesMoved, supply_of
+from rollq.roles.client.tracing import submit_span
 from rollq.roles.client.views import ArrayView, Explanation, JobView, state_of
 from rollq.wire import messages as wire
 
@@ -90,11 +91,12 @@ class SubmitCalls(Calls):
                 )
             spec = checked_spec(job, "job")
         engine = self._engine
-        spec = await engine.inputs.settle(spec) if spec.files else spec
-        request = engine.request_for(spec)
-        handle = Job(engine, request.job_id)
-        with engine.awaiting(request.job_id, handle):
-            await engine.call(request, timeout, supply_of(spec, progress))
+        with submit_span(spec.exec_name, spec.options):
+            spec = await engine.inputs.settle(spec) if spec.files else spec
+            request = engine.request_for(spec)
+            handle = Job(engine, request.job_id)
+            with engine.awaiting(request.job_id, handle):
+                await engine.call(request, timeout, supply_of(spec, progress))
         return handle
 
     async def submit_many(
@@ -123,7 +125,8 @@ class SubmitCalls(Calls):
         engine.targets[prefix] = batch
         run = BulkRun(engine, batch, engine.timeout_s if timeout is None else timeout, progress)
         try:
-            await run.submit(as_specs(jobs, arguments, options))
+            with submit_span(jobs if isinstance(jobs, str) else "", options):
+                await run.submit(as_specs(jobs, arguments, options))
         except RollqError as error:
             error.add_note(f"{run.accepted} jobs had been accepted before")
             raise
@@ -165,26 +168,27 @@ class SubmitCalls(Calls):
         array_id = new_first_id()
         first_id = task_id(array_id, FIRST_TASK)
         spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
-        spec = await engine.inputs.settle(spec) if files else spec
-        task = engine.request_for(spec, array_id)
-        request = wire.SubmitArray(
-            array_id=array_id,
-            client_id=task.client_id,
-            subject=task.subject,
-            exec_name=exec_name,
-            body=task.body,
-            task_count=count,
-            options=task.options,
-            running_max=running_max,
-            blobs=task.blobs,
-            caches=task.caches,
-            first_task=FIRST_TASK,
-        )
-        batch = Batch(engine, first_id, keeps=keep_results, array_id=array_id)
-        batch.extend(count)
-        batch.complete()
-        with engine.awaiting(first_id[:PREFIX_BYTES], batch):
-            await engine.call(request, timeout, supply_of(spec, progress))
+        with submit_span(exec_name, options, count):
+            spec = await engine.inputs.settle(spec) if files else spec
+            task = engine.request_for(spec, array_id)
+            request = wire.SubmitArray(
+                array_id=array_id,
+                client_id=task.client_id,
+                subject=task.subject,
+                exec_name=exec_name,
+                body=task.body,
+                task_count=count,
+                options=task.options,
+                running_max=running_max,
+                blobs=task.blobs,
+                caches=task.caches,
+                first_task=FIRST_TASK,
+            )
+            batch = Batch(engine, first_id, keeps=keep_results, array_id=array_id)
+            batch.extend(count)
+            batch.complete()
+            with engine.awaiting(first_id[:PREFIX_BYTES], batch):
+                await engine.call(request, timeout, supply_of(spec, progress))
         return batch
 
     async def map(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, TypeAlias, TypedDict
@@ -30,6 +31,8 @@ from rollq.base.limits import (
 )
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
+from rollq.base.traces import is_traceparent
+from rollq.roles.client.tracing import current_traceparent
 from rollq.subjects.queues import subject_for
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
@@ -54,6 +57,7 @@ class Options(TypedDict, total=False):
     ships_exec: bool  # the program is one of the job's files; found out if it is left out
     env: Mapping[str, str]  # environment variables of its own
     secrets: Mapping[str, str]  # variables, and the name of each in the worker's vault
+    traceparent: str  # the span it belongs to; the current one of OpenTelemetry if it is left out
 
 
 class CacheFile(msgspec.Struct, frozen=True):
@@ -104,6 +108,12 @@ def body_of(
         )
     payload = spec.payload
     if payload is not None:
+        if spec.options and spec.options.get("traceparent"):
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                "a job that is a bare payload belongs to no trace",
+                "give it arguments, and put the payload into a file of the job",
+            )
         if spec.args or spec.files or spec.outputs:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
@@ -121,6 +131,7 @@ def body_of(
         args = _texts(spec.args)
         files = _input_files(spec.files) if spec.files else ()
         outputs = _texts(spec.outputs) if spec.outputs else ()
+        traceparent = _traceparent_of(spec)
         try:
             request = job_request(
                 *(job_id, client_id, spec.exec_name),
@@ -128,6 +139,8 @@ def body_of(
                 files=files,
                 outputs=outputs,
                 env=_checked_env(spec.options),
+                traceparent=traceparent,
+                submitted_ms=time.time_ns() // 1_000_000 if traceparent else 0,
             )
             body = encode_model(request)
         except (TypeError, UnicodeEncodeError) as error:
@@ -191,6 +204,18 @@ def _checked_env(options: Options) -> dict[str, str] | None:
     except RemoteError as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
     return dict(env)
+
+
+def _traceparent_of(spec: JobSpec) -> str:
+    """The trace of a job. One that may be submitted again must be the same job then, so it is not
+    given one that it did not ask for."""
+    given = spec.options.get("traceparent", "")
+    if not given:
+        return "" if spec.key or spec.job_id else current_traceparent()
+    if not isinstance(given, str) or not is_traceparent(given):
+        hint = "give one of W3C Trace Context: 00-(32 hex digits)-(16 hex digits)-01"
+        raise _bad_option("traceparent", given, hint)
+    return given
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -420,4 +445,5 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "ships_exec": ("ships_exec", bool),
     "env": ("", dict),
     "secrets": ("", dict),
+    "traceparent": ("", str),
 }

@@ -8,7 +8,7 @@ The machine decides and is pure; everything else does what it says. Read in this
    `attempts` (phases and slots), `acks` (reports), `credit` (free slots, prefetch, CPU cap): the
    parts, all pure;
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
-   `setup`: what it is told at its start; `cpu`: samples for the CPU cap; `worker_log`;
+   `setup`: what it is told at its start; `cpu`: samples for the CPU cap; `worker_log`, `tracing`;
    `counted`: its numbers;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
    `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,

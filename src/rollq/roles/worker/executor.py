@@ -99,8 +99,10 @@ class JobExecutor:
         feed: Callable[[Event], None],
         waiting_count: Callable[[], int],
         blobs: WorkerBlobs,
+        traceparent_of: Callable[[AttemptRef], str],
     ) -> None:
         self._setup = setup
+        self._traceparent_of = traceparent_of
         self._preparing = Preparations(
             blobs,
             allow_shipped_execs=setup.allow_shipped_execs,
@@ -328,7 +330,8 @@ class JobExecutor:
                 request = request_of(job)
                 options = job.options or DEFAULT_OPTIONS
                 may_load = self._setup.allow_shipped_execs
-                env = env_of(request, may_load=may_load)
+                traceparent = self._traceparent_of(ref)
+                env = env_of(request, may_load=may_load, traceparent=traceparent)
                 found = find_secrets(job, self._vault, env, may_load=may_load)
                 if found:
                     env = env | found.variables(no_file_for_function)
@@ -344,7 +347,10 @@ class JobExecutor:
                     request = prepared.request
                 on_left = partial(self._left, job, ref)
                 run = ProgramRun(
-                    self._programs, job, request, on_end, on_left=on_left, prepared=prepared
+                    *(self._programs, job, request, on_end),
+                    on_left=on_left,
+                    prepared=prepared,
+                    traceparent=self._traceparent_of(ref),
                 )
                 run.start()
         except RemoteError as error:

@@ -14,7 +14,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base import log_events as lines
 from rollq.base.counters import Family
@@ -47,6 +47,9 @@ from rollq.wire.compact import Message
 from rollq.wire.output_messages import TellOutput
 from rollq.wire.run_messages import AcksTaken, AssignRun
 
+if TYPE_CHECKING:
+    from rollq.roles.worker.tracing import JobTraces
+
 log = logging.getLogger("rollq.worker")
 
 # Our own records hold no cycles, so that looking for garbage this often is enough for functions.
@@ -62,11 +65,15 @@ class WorkerNode:
     `start` returns when it serves (it may still be looking for the leader), `stop` ends what runs
     and returns when all is closed, `drain` finishes what runs first; each is safe to call twice.
 
+    Args:
+        setup: What it is told.
+        traces: Makes spans of jobs that belong to a trace; None: nobody looks at traces.
+
     Attributes:
         failure: Why it stopped by itself, if it did.
     """
 
-    def __init__(self, setup: NodeSetup) -> None:
+    def __init__(self, setup: NodeSetup, traces: JobTraces | None = None) -> None:
         setup.check()
         self.setup = setup
         self.failure: RollqError | None = None
@@ -93,6 +100,7 @@ class WorkerNode:
         self._turn_due = False  # the end of this turn is scheduled
         self._log = WorkerLog()
         self._counted = WorkerCounters()
+        self._traces = traces
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
@@ -141,6 +149,7 @@ class WorkerNode:
             feed=self._feed,
             waiting_count=lambda: self.machine.waiting_count,
             blobs=self._blobs,
+            traceparent_of=self._traceparent_of,
         )
         try:
             pending = self._uploads.load(stored)
@@ -249,10 +258,15 @@ class WorkerNode:
                 self._log.seldom(
                     lines.JOB_GIVEN_BACK, message.detail, job=job, cause=message.detail
                 )
+                if self._traces is not None:
+                    ref = AttemptRef(message.job_id, message.attempt, message.fence)
+                    self._traces.given_back(ref, message.detail)
         if self._link is not None:
             self._link.send_all(messages)
 
     def _do_prepare(self, instruction: signals.PrepareInputs) -> None:
+        if self._traces is not None:
+            self._traces.prepares(instruction.jobs)
         self._executor.prepare(self._caches.resolved(instruction.jobs, self._feed))
 
     def _do_drop_inputs(self, instruction: signals.DropInputs) -> None:
@@ -260,13 +274,21 @@ class WorkerNode:
 
     def _do_start(self, instruction: signals.StartJobs) -> None:
         self._counted.started["program"] += len(instruction.jobs)
-        self._log.jobs_start(instruction.jobs)
+        self._jobs_start(instruction.jobs)
         self._executor.run(instruction.jobs)
 
     def _do_call(self, instruction: signals.StartCalls) -> None:
         self._counted.started["function"] += len(instruction.jobs)
-        self._log.jobs_start(instruction.jobs)
+        self._jobs_start(instruction.jobs)
         self._executor.call(instruction.jobs)
+
+    def _jobs_start(self, jobs: list[tuple[wire.AssignJob, AttemptRef]]) -> None:
+        self._log.jobs_start(jobs)
+        if self._traces is not None:
+            self._traces.starts(jobs)
+
+    def _traceparent_of(self, ref: AttemptRef) -> str:
+        return "" if self._traces is None else self._traces.traceparent_of(ref)
 
     def _do_fail(self, instruction: signals.FailJob) -> None:
         self._executor.fail(instruction.job, instruction.ref, instruction.detail)
@@ -279,6 +301,8 @@ class WorkerNode:
         self._writer.store(instruction.results)
 
     def _do_forget(self, instruction: signals.ForgetResults) -> None:
+        if self._traces is not None:
+            self._traces.taken(instruction.refs)
         self._uploads.release(instruction.refs)
         self._writer.forget(instruction.refs)
 
@@ -356,14 +380,18 @@ class WorkerNode:
     # --- results
 
     def _ended(self, results: list[signals.StoredResult]) -> None:
-        self._log.ended(results)
-        self._counted.ended(results)
+        self._jobs_ended(results)
         self._feed(signals.Finished(results))
 
     def _calls_ended(self, results: list[signals.StoredResult], ran_ms: float) -> None:
+        self._jobs_ended(results)
+        self._feed(signals.CallsEnded(results, ran_ms))
+
+    def _jobs_ended(self, results: list[signals.StoredResult]) -> None:
         self._log.ended(results)
         self._counted.ended(results)
-        self._feed(signals.CallsEnded(results, ran_ms))
+        if self._traces is not None:
+            self._traces.ended(results)
 
     def _stored(self, refs: list[AttemptRef]) -> None:
         self._feed(signals.ResultStored(refs))
@@ -434,6 +462,8 @@ class WorkerNode:
         await self._uploads.stop()
         await self._blobs.stop()
         await self._writer.close()
+        if self._traces is not None:
+            self._traces.close()
         tell(log, lines.STOPPED, took_ms=int((self._loop.time() - began_s) * 1000))
         self._stopped.set()
 

@@ -124,6 +124,7 @@ class ProgramRun:
         *,
         on_left: Callable[[Ending, LargeOutputs], None],
         prepared: Prepared | None = None,
+        traceparent: str = "",
     ) -> None:
         self._programs = programs
         self._loop = programs.loop
@@ -131,6 +132,7 @@ class ProgramRun:
         self._request = request
         self._on_end = on_end
         self._on_left = on_left
+        self._traceparent = traceparent
         self._prepared = prepared  # its directory with the inputs, if it refers to blobs
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
         # A legacy grid takes inline results alone; its attempts have no fence.
@@ -165,7 +167,8 @@ class ProgramRun:
         try:
             argv = [self._program(), *self._arguments()]
             self._comes_with_job = not os.path.isabs(argv[0])
-            own = env_of(self._request, may_load=self._programs.may_load)
+            may_load = self._programs.may_load
+            own = env_of(self._request, may_load=may_load, traceparent=self._traceparent)
             secrets = NONE_GIVEN
             if self._job.options is not None and self._job.options.secrets:
                 secrets = self._find_secrets(own)
