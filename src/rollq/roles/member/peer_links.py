@@ -46,6 +46,7 @@ from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
 LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
 UNPROVEN_MAX: Final = 64
+UNPROVEN_QUIET: Final = 3  # refusals of one address that are not told
 UNPROVEN_HINT: Final = "all members have the same cluster.key, or none has one"
 
 log = logging.getLogger("rollq.member.peers")
@@ -218,8 +219,8 @@ class IncomingPeers:
         self._callers: dict[Link, _Caller] = {}
         self._stopped = False
         self._gone: dict[str, None] = {}  # addresses of members that are told to be
-        # Addresses that were refused for want of proof; at most UNPROVEN_MAX.
-        self._unproven: dict[str, None] = {}
+        # How often addresses were refused for want of proof; at most UNPROVEN_MAX of them.
+        self._unproven: dict[str, int] = {}
         self._told = Repeats()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
@@ -286,11 +287,12 @@ class IncomingPeers:
             _tell_seldom(self._told, MEMBER_BACK, {"address": address})
 
     def _tell_refused(self, address: str, reason: str) -> None:
-        """A member that has just learnt the key is refused once, and proves it on its next link."""
-        is_first = reason == UNPROVEN and address not in self._unproven
-        if is_first and len(self._unproven) < UNPROVEN_MAX:
-            self._unproven[address] = None
-            return
+        """A member that has just learnt the key is refused on the links that it has, and proves it
+        on its next one: that is nothing to worry about."""
+        if reason == UNPROVEN and len(self._unproven) < UNPROVEN_MAX:
+            count = self._unproven[address] = self._unproven.get(address, 0) + 1
+            if count <= UNPROVEN_QUIET:
+                return
         _tell_seldom(self._told, MEMBER_REFUSED, {"address": address, "cause": reason})
 
 
