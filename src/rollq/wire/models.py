@@ -45,7 +45,7 @@ class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
-    """What to run. From `priority` to `secrets`, the fields are `JobOptions`."""
+    """What to run. From `priority` on, the fields are `JobOptions`."""
 
     job_id: str
     client_id: str | None
@@ -55,6 +55,8 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the files to bring back; all if none
     exec_digest: str | UnsetType = UNSET  # in hex: the program itself, if it comes with the job
     env: dict[str, str] | UnsetType | None = UNSET  # environment variables of its own
+    traceparent: str | UnsetType = UNSET  # the span that submitted it, by W3C Trace Context
+    submitted_ms: OptionalInt = UNSET  # with it: when, by the clock of its client
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -68,8 +70,6 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     worker_name: str | UnsetType = UNSET
     ships_exec: bool | UnsetType = UNSET
     secrets: tuple[JobSecret, ...] | UnsetType = UNSET
-    traceparent: str | UnsetType = UNSET  # the span that submitted it, by W3C Trace Context
-    submitted_ms: OptionalInt = UNSET  # with it: when, by the clock of its client
 
 
 class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
