@@ -21,16 +21,18 @@ from rollq.base.errors import (
     RollqError,
     StateError,
 )
+from rollq.grid.commands import Settings
+from rollq.grid.matching import JobFilter
 from rollq.net.ports import free_ports
 from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.secret import Secret
 from rollq.security.tokens import make_token
-from rollq.wire.messages import Answer, Query
+from rollq.wire.messages import Accepted, Admin, Answer, Cancel, Confirm, Query, Result
 from tests.integration.fake_reading import FakeReading
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess, Members
-from tests.integration.talk import accepted, find_leader, hang_up_all, job
+from tests.integration.talk import Talker, accepted, find_leader, hang_up_all, job
 
 
 @pytest.fixture(autouse=True)
@@ -228,3 +230,50 @@ def test_nobody_answers() -> None:
         assert stopped.value.code is ErrorCode.DISCONNECTED
 
     run(story())
+
+
+@pytest.mark.parametrize("newest", [False, True], ids=["oldest first", "newest first"])
+def test_a_list_is_walked_while_jobs_are_forgotten_and_accepted(
+    tmp_path: Path, newest: bool
+) -> None:
+    """On a real member: what is there all the while comes once, and nothing comes twice."""
+    count, step = 400, 40
+
+    async def story(address: str, talker: Talker) -> None:
+        observer = Observer([address], "default")
+        await observer.start()
+        found: list[bytes] = []
+        gone: list[int] = []
+        wanted, new = JobFilter(newest=newest, queue="calc"), count
+        while True:
+            _, value = await observer.query("jobs", msgspec.msgpack.encode(wanted), 30)
+            page = msgspec.msgpack.decode(value)
+            assert len(page["jobs"]) <= 30
+            found += [one["job_id"] for one in page["jobs"]]
+            wanted = msgspec.structs.replace(wanted, after=page["after"])
+            if not page["after"]:
+                break
+            if len(gone) < count // 2:  # some that were shown, and some that were not
+                some = range(len(gone) * 2 + 1, len(gone) * 2 + step, 2)
+                gone += some
+                talker.say(Cancel(job(9_999), tuple(map(job, some))))
+                heard = [talker.hear_any() for _ in range(1 + len(some))]
+                assert sum(isinstance(one, Result) for one in heard) == len(some)
+                talker.say(Confirm(tuple(map(job, some))))
+                while msgspec.msgpack.decode((await observer.query("job", job(some[-1])))[1]):
+                    pass
+                accepted(talker, range(new + 1, new + 6))
+                new += 5
+        await observer.stop()
+        stayed = {job(number) for number in range(1, count + 1)} - set(map(job, gone))
+        assert len(found) == len(set(found))
+        assert stayed <= set(found)
+        assert len(gone) > count // 4
+
+    with Members(tmp_path, 1) as group:
+        address, talker = find_leader(group.addresses)
+        settings = Settings(results_kept_max=0)
+        talker.say(Admin(job(9_998), "settings", msgspec.msgpack.encode({"settings": settings})))
+        talker.hear(Accepted)
+        accepted(talker, range(1, count + 1))
+        run(story(address, talker))

@@ -102,7 +102,7 @@ def _choose(
 ) -> Chosen:
     from rollq.cli.choosing import choose
     from rollq.cli.grid import asked, queue_name
-    from rollq.grid.pages import JobFilter
+    from rollq.grid.matching import JobFilter
 
     wanted = JobFilter("" if state is None else state.value, queue_name(queue), client_id)
     return asked(servers, timeout_s, lambda client: choose(client, wanted))

@@ -11,7 +11,8 @@ from rollq.base.amounts import counted
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import DELAYED, RUNNING, WAITING
 from rollq.cli.grid import PAGE_ROWS, ask_pages
-from rollq.grid.pages import JobFilter, JobPage
+from rollq.grid.matching import JobFilter
+from rollq.grid.pages import JobPage
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.client import Client
 

@@ -42,6 +42,14 @@ def jobs(
     exec_name: Annotated[
         str, typer.Option("--exec", metavar="NAME", help="Only jobs of this program.")
     ] = "",
+    key: Annotated[str, typer.Option(metavar="KEY", help="Only jobs with this key.")] = "",
+    text: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="Only jobs with this text in id, key, program, queue, client or cause of the end.",
+        ),
+    ] = "",
     limit: Limit = 100,
     oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
     servers: Servers = DEFAULT_SERVERS,
@@ -59,21 +67,22 @@ def jobs(
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
     from rollq.documents.times import ago
-    from rollq.grid.pages import JobFilter
+    from rollq.grid.matching import JobFilter
 
     word = state.value if state else ""
-    matching = JobFilter(word, queue_name(queue), client, exec_name, newest=not oldest)
+    names = word, queue_name(queue), client, exec_name
+    matching = JobFilter(*names, newest=not oldest, key=key, text=text)
     found = run(_look(servers, timeout, matching, limit))
     if as_json:
         for document in found:
             write_json(document)
         return
     short = short_ids(one["id"] for one in found)
-    names = ("state", "exec", "queue", "client", "attempt")
+    shown = ("state", "exec", "queue", "client", "attempt")
     write_table(
         ["id", "state", "exec", "queue", "client", "tries", "since"],
         [
-            [short[one["id"]], *(one[name] for name in names), ago(one["changed_ms"])]
+            [short[one["id"]], *(one[name] for name in shown), ago(one["changed_ms"])]
             for one in found
         ],
         fits=True,

@@ -11,12 +11,14 @@ Read in this order:
       hints, readers, access                               handlers; runs, outcomes: what they share
       admission   bounds of what may enter                 moves           how records move, counted
       refs        blobs and caches, counted                tasks, times    arrays, the group's time
-      job_index, seq_index   jobs and keys in order        bodies          where bodies of jobs are
+      job_index, seq_index, key_index   jobs and keys in order
+                                                           bodies          where bodies of jobs are
     events        what became true (facts builds them)     effects         what the leader must send
     outbox        what is still owed, derived again by a new leader
     snapshot      the state as bytes (snapshot_rows, snapshot_staged, crowds, chunks), and derive,
                   which rebuilds what is not written
     views, pages, explanations   what people and tables read
+    matching      which jobs a list wants
     invariants    what must always hold; the simulator asks after every entry
     state_hash    members that applied as much have the same
 

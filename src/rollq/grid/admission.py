@@ -144,7 +144,9 @@ def admit_client(state: GridState, client_id: str) -> ClientRecord:
             oldest = state.idle_clients.oldest()
             if oldest is not None:
                 state.idle_clients.remove(state.clients.pop(oldest).idle_seq)
+                state.client_ids.remove(oldest)
         client = state.clients[client_id] = ClientRecord(client_id)
+        state.client_ids.add(client_id)
         rest_client(state, client)
     return client
 

@@ -89,6 +89,7 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
         first_task=command.first_task,
     )
     state.arrays[command.array_id[:PREFIX_BYTES]] = array
+    state.array_ids.add(command.array_id)
     own(state, array.client)
     hold_files(state, array, array.client.client_id)
     queue.tasks_waiting += command.task_count

@@ -13,6 +13,7 @@ from typing import TypeVar
 from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
+from rollq.grid.key_index import KeyIndex
 from rollq.grid.refs import hold_blobs, hold_files
 from rollq.grid.seq_index import SeqIndex
 from rollq.grid.state import ASSIGNED, DEAD, DONE, CacheHolder, ClientRecord, GridState, JobRecord
@@ -67,6 +68,9 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
                 confirmed.append((record.end.confirmed_seq, record.job_id))
     state.job_index.fresh = sorted(state.jobs.values(), key=attrgetter("seq"))
     state.job_index.file_fresh()
+    state.array_ids = KeyIndex(array.array_id for array in state.arrays.values())
+    state.client_ids = KeyIndex(state.clients)
+    state.worker_ids = KeyIndex(state.workers)
     _hold(state, assigned)
     for seq, client, job_id in sorted(owed, key=_first):
         client.owed.add(seq, job_id)

@@ -342,6 +342,9 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
         yield "what is reserved"
     if list(state.job_index.after(0)) != list(fresh.job_index.after(0)):
         yield "the index of jobs"
+    for name in ("array_ids", "client_ids", "worker_ids"):
+        if list(getattr(state, name)) != list(getattr(fresh, name)):
+            yield f"the order of {name}"
     for index in ("dead", "confirmed", "idle_clients"):
         if list(getattr(state, index).items()) != list(getattr(fresh, index).items()):
             yield f"index {index}"

@@ -27,12 +27,48 @@ _seq = attrgetter("seq")
 class IndexChunk:
     """Jobs that were accepted one after another. A removed one leaves None until many have."""
 
-    __slots__ = ("ids", "live", "offsets")
+    __slots__ = ("first", "ids", "live", "note", "offsets")
 
-    def __init__(self) -> None:
-        self.offsets = array("I")  # from the sequence number that the chunk begins with
+    def __init__(self, first: int) -> None:
+        self.first = first  # the sequence number that offsets count from
+        self.offsets = array("I")
         self.ids: list[JobId | None] = []
         self.live = 0  # ids that are not None
+        # What a reader of lists has found out about these jobs (`matching`): right until one is
+        # added, whatever else becomes of them.
+        self.note: object = None
+
+    @property
+    def last(self) -> int:
+        """The highest sequence number that is or was here."""
+        return self.first + self.offsets[-1]
+
+    def ids_from(self, seq: int, *, newest: bool) -> list[JobId]:
+        """Of its jobs with higher numbers, in order; or with lower ones, backwards."""
+        at = seq - self.first
+        if newest:
+            ids = self.ids[: bisect_left(self.offsets, at)]
+            ids.reverse()
+        else:
+            ids = self.ids[bisect_right(self.offsets, at) :]
+        return [job_id for job_id in ids if job_id is not None]
+
+    def entries(self, seq: int, *, newest: bool) -> Iterator[tuple[int, JobId]]:
+        """The same, with their numbers."""
+        at = seq - self.first
+        if newest:
+            places = range(bisect_left(self.offsets, at) - 1, -1, -1)
+        else:
+            places = range(bisect_right(self.offsets, at), len(self.ids))
+        for place in places:
+            job_id = self.ids[place]
+            if job_id is not None:
+                yield self.first + self.offsets[place], job_id
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no job will be added, unless many are removed."""
+        return len(self.ids) >= CHUNK_JOBS
 
 
 class JobIndex:
@@ -63,6 +99,7 @@ class JobIndex:
             chunk.offsets.extend([record.seq - first for record in taken])
             chunk.ids.extend([record.job_id for record in taken])
             chunk.live += len(taken)
+            chunk.note = None
             at = fits
 
     def remove(self, seq: int) -> None:
@@ -88,23 +125,20 @@ class JobIndex:
 
     def after(self, seq: int) -> Iterator[tuple[int, JobId]]:
         """(seq, id) of all with a higher number, in order."""
-        self.file_fresh()
-        for at in range(max(0, bisect_right(self._firsts, seq) - 1), len(self._chunks)):
-            first, chunk = self._firsts[at], self._chunks[at]
-            for place in range(bisect_right(chunk.offsets, seq - first), len(chunk.ids)):
-                job_id = chunk.ids[place]
-                if job_id is not None:
-                    yield first + chunk.offsets[place], job_id
+        for chunk in self.chunks(seq, newest=False):
+            yield from chunk.entries(seq, newest=False)
 
     def before(self, seq: int) -> Iterator[tuple[int, JobId]]:
         """(seq, id) of all with a lower number, backwards."""
+        for chunk in self.chunks(seq, newest=True):
+            yield from chunk.entries(seq, newest=True)
+
+    def chunks(self, seq: int, *, newest: bool) -> Iterator[IndexChunk]:
+        """Chunks that may have higher numbers, in order; or lower ones, backwards."""
         self.file_fresh()
-        for at in range(bisect_left(self._firsts, seq) - 1, -1, -1):
-            first, chunk = self._firsts[at], self._chunks[at]
-            for place in range(bisect_left(chunk.offsets, seq - first) - 1, -1, -1):
-                job_id = chunk.ids[place]
-                if job_id is not None:
-                    yield first + chunk.offsets[place], job_id
+        if newest:
+            return reversed(self._chunks[: bisect_left(self._firsts, seq)])
+        return iter(self._chunks[max(0, bisect_right(self._firsts, seq) - 1) :])
 
     def __len__(self) -> int:
         return len(self.fresh) + sum(chunk.live for chunk in self._chunks)
@@ -116,5 +150,5 @@ class JobIndex:
             if len(chunk.ids) < CHUNK_JOBS and seq - first <= OFFSET_MAX:
                 return first, chunk
         self._firsts.append(seq)
-        self._chunks.append(IndexChunk())
+        self._chunks.append(IndexChunk(seq))
         return seq, self._chunks[-1]

@@ -426,6 +426,7 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
     if not array.forget_asked or array.record_count or not array.is_ended:
         return
     del state.arrays[array.array_id[:PREFIX_BYTES]]
+    state.array_ids.remove(array.array_id)
     if array.needs_files:
         release_files(state, array, array.client.client_id)
     if array.cut_seq:

@@ -8,8 +8,8 @@ whatever is accepted or forgotten between two pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from heapq import nsmallest
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from rollq.base.access_rules import is_client_of
 from rollq.base.ids import JobId, WorkerId, guid_to_text
-from rollq.base.outcomes import inner_state, state_word
-from rollq.grid.state import GridState, JobRecord
+from rollq.base.outcomes import FAILED, OK, inner_state
+from rollq.grid.matching import JobFilter, Matching, look_at
+from rollq.grid.state import DONE, GridState, JobRecord, JobState
 from rollq.grid.views import (
     ClientView,
     RawArrayView,
@@ -30,19 +31,12 @@ from rollq.grid.views import (
     worker_view,
 )
 
-LOOKED_AT_MAX: Final = 20_000
-IDS_LOOKED_AT_MAX: Final = 100_000  # a test of an id is cheap
-
-
-class JobFilter(msgspec.Struct, frozen=True, array_like=True):
-    """Which jobs are wanted; empty: any. `after` is the place where the last page ended."""
-
-    state: str = ""
-    queue: str = ""
-    client_id: str = ""
-    exec_name: str = ""
-    after: int = 0
-    newest: bool = False  # the one that was accepted last first
+PAGE_JOBS_MAX: Final = 200  # a row costs more than a look
+LOOKED_AT_MAX: Final = 3_072  # jobs; one that is only looked at costs about 0.2 µs
+NOTE_COST: Final = 2  # looks that a job costs whose chunk gets its note
+PASSED_OVER_MAX: Final = 4_096  # chunks of jobs, by their notes
+FEW: Final = 2_048  # jobs that are dead or run: so many are put in order for a page
+IDS_LOOKED_AT_MAX: Final = 10_000  # a test of an id is cheap
 
 
 class IdFilter(msgspec.Struct, frozen=True, array_like=True):
@@ -70,39 +64,107 @@ class JobPage(msgspec.Struct, frozen=True):
 
 def worker_page(state: GridState, after: WorkerId, limit: int) -> list[RawWorkerView]:
     """Up to `limit` workers whose ids come after this one, by id."""
-    ids = nsmallest(limit, (each for each in state.workers if each > after))
+    ids = state.worker_ids.after(after, limit)
     return [view for each in ids if (view := worker_view(state, each)) is not None]
 
 
 def client_page(state: GridState, after: str, limit: int) -> list[ClientView]:
     """Up to `limit` clients whose ids come after this one, by id."""
-    ids = nsmallest(limit, (each for each in state.clients if each > after))
+    ids = state.client_ids.after(after, limit)
     return [view for each in ids if (view := client_view(state, each)) is not None]
 
 
 def array_page(state: GridState, after: JobId, limit: int, account: str = "") -> list[RawArrayView]:
     """Up to `limit` arrays whose ids come after this one, by id; also those that have ended."""
-    arrays = (
-        each.array_id
-        for each in state.arrays.values()
-        if is_client_of(each.client.client_id, account)
-    )
-    ids = nsmallest(limit, (each for each in arrays if each > after))
-    return [view for each in ids if (view := array_view(state, each)) is not None]
+    found: list[RawArrayView] = []
+    while len(found) < limit and (ids := state.array_ids.after(after, limit)):
+        after = ids[-1]
+        for each in ids:
+            view = array_view(state, each)
+            if view is not None and is_client_of(view.client_id, account) and len(found) < limit:
+                found.append(view)
+    return found
 
 
 def job_page(state: GridState, wanted: JobFilter, limit: int, account: str = "") -> JobPage:
-    """Up to `limit` of the jobs that fit, the one that was accepted last first or last."""
+    """Up to `limit` of the jobs that fit, the one that was accepted last first or last: fewer, if
+    there is much to look at or to show."""
+    limit = min(limit, PAGE_JOBS_MAX)
+    if wanted.queue and wanted.queue not in state.queues:
+        return JobPage([], 0)
+    if wanted.client_id and wanted.client_id not in state.clients:
+        return JobPage([], 0)
+    if _is_none(state, wanted):
+        return JobPage([], 0)
+    matching = Matching(wanted, account)
+    few = _few(state, wanted)
+    if few is not None:
+        return _page_of_few(state, wanted, limit, matching.sift(few))
     jobs: list[RawJobView] = []
-    place = wanted.after
-    for looked_at, (seq, job_id) in enumerate(_candidates(state, wanted)):
-        if looked_at == LOOKED_AT_MAX or len(jobs) == limit:
+    begin = _place(state, wanted)
+    place, looked_at = wanted.after, 0
+    chunks = state.job_index.chunks(begin, newest=wanted.newest)
+    for passed_over, chunk in enumerate(chunks):
+        if looked_at >= LOOKED_AT_MAX or passed_over >= PASSED_OVER_MAX:
             return JobPage(jobs, place)
-        place = seq
-        record = state.jobs[job_id]
-        if _fits(record, wanted) and is_client_of(record.client.client_id, account):
-            jobs.append(_brief(state, record))
+        if matching.may_be_in(chunk):
+            if not matching.takes_all and look_at(chunk, state.jobs):
+                looked_at += NOTE_COST * len(chunk.ids)
+            ids = chunk.ids_from(begin, newest=wanted.newest)
+            looked_at += len(ids) * matching.cost
+            for record in matching.sift([state.jobs[job_id] for job_id in ids]):
+                if len(jobs) == limit:
+                    return JobPage(jobs, place)
+                jobs.append(_brief(state, record))
+                place = record.seq
+        place = chunk.first if wanted.newest else chunk.last
     return JobPage(jobs, 0)
+
+
+def _place(state: GridState, wanted: JobFilter) -> int:
+    """Where a page begins: it shows higher numbers, or lower ones."""
+    return wanted.after or (state.last_seq + 1 if wanted.newest else 0)
+
+
+def _is_none(state: GridState, wanted: JobFilter) -> bool:
+    """Whether no job is in the wanted state, as the counts of queues have it."""
+    inner = inner_state(wanted.state).upper()
+    if inner not in JobState.__members__ or len(state.queues) > FEW:
+        return False
+    queues = [state.queues[wanted.queue]] if wanted.queue else state.queues.values()
+    if wanted.state == FAILED:
+        return not any(queue.failed for queue in queues)
+    if wanted.state == OK:
+        return not any(queue.counts[DONE] - queue.failed for queue in queues)
+    place = JobState[inner]
+    return not any(queue.counts[place] for queue in queues)
+
+
+def _few(state: GridState, wanted: JobFilter) -> list[JobRecord] | None:
+    """All jobs in the wanted state, if they are known and few; None: they are not."""
+    inner = inner_state(wanted.state)
+    if inner == "dead" and len(state.dead) <= FEW:
+        return [state.jobs[job_id] for job_id in state.dead]
+    if inner != "assigned":
+        return None
+    found: list[JobId] = []
+    for worker in state.workers.values():
+        found += worker.held
+        if len(found) > FEW:
+            return None
+    return [state.jobs[job_id] for job_id in found]
+
+
+def _page_of_few(
+    state: GridState, wanted: JobFilter, limit: int, records: list[JobRecord]
+) -> JobPage:
+    place = _place(state, wanted)
+    records = [one for one in records if (one.seq < place if wanted.newest else one.seq > place)]
+    records.sort(key=_seq, reverse=wanted.newest)
+    shown = records[:limit]
+    return JobPage(
+        [_brief(state, one) for one in shown], shown[-1].seq if len(records) > limit else 0
+    )
 
 
 def id_page(state: GridState, wanted: IdFilter, limit: int, account: str = "") -> IdPage:
@@ -156,33 +218,4 @@ def _brief(state: GridState, record: JobRecord) -> RawJobView:
     return replace(view, end=end, attempts=())
 
 
-def _candidates(state: GridState, wanted: JobFilter) -> Iterator[tuple[int, JobId]]:
-    """Jobs from a place on; what runs is known from its workers, without a walk over what waits."""
-    last = wanted.after or state.last_seq + 1
-    if inner_state(wanted.state) != "assigned":
-        index = state.job_index
-        return index.before(last) if wanted.newest else index.after(wanted.after)
-    running = (
-        (state.jobs[job_id].seq, job_id)
-        for worker in state.workers.values()
-        for job_id in worker.held
-    )
-    if wanted.newest:
-        return iter(sorted((one for one in running if one[0] < last), reverse=True))
-    return iter(sorted(one for one in running if one[0] > wanted.after))
-
-
-def _fits(record: JobRecord, wanted: JobFilter) -> bool:
-    return (
-        (not wanted.state or _is_in(record, wanted.state))
-        and wanted.queue in ("", record.queue)
-        and wanted.client_id in ("", record.client.client_id)
-        and wanted.exec_name in ("", record.exec_name)
-    )
-
-
-def _is_in(record: JobRecord, state: str) -> bool:
-    """Whether a job stands where a word says: one of ours, or one for people."""
-    name = record.state.name.lower()
-    status = 0 if record.end is None else record.end.status
-    return state in (name, state_word(name, status))
+_seq = attrgetter("seq")

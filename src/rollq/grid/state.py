@@ -23,6 +23,7 @@ from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
 from rollq.grid.job_index import JobIndex
+from rollq.grid.key_index import KeyIndex
 from rollq.grid.seq_index import SeqIndex
 
 
@@ -314,12 +315,14 @@ class GridState:
     __slots__ = (
         "access",
         "applied_index",
+        "array_ids",
         "arrays",
         "batches",
         "blob_news",
         "blobs",
         "bodies",
         "caches",
+        "client_ids",
         "clients",
         "committed",
         "confirmed",
@@ -343,6 +346,7 @@ class GridState:
         "staged_count",
         "state_hash",
         "time_ms",
+        "worker_ids",
         "workers",
     )
 
@@ -380,6 +384,10 @@ class GridState:
         self.access = AccessTable()
         # Derived: not in a snapshot, rebuilt by `derive`, recounted by `invariants`.
         self.job_index = JobIndex()  # `jobs` by seq, filed at the end of each entry
+        # For lists: ids in their own order.
+        self.array_ids: KeyIndex[JobId] = KeyIndex()
+        self.client_ids: KeyIndex[ClientId] = KeyIndex()
+        self.worker_ids: KeyIndex[WorkerId] = KeyIndex()
         # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart
         # from `queues`, because they do not keep a queue alive.
         self.cut_counts: dict[str, list[int]] = {}

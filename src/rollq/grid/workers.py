@@ -35,6 +35,7 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
     if worker is None:
         worker = WorkerRecord(command.worker_id, command.incarnation, name="", patterns=(), slots=0)
         state.workers[command.worker_id] = worker
+        state.worker_ids.add(command.worker_id)
     restarted = worker.incarnation != command.incarnation
     worker.incarnation = command.incarnation
     worker.name = command.name
@@ -130,4 +131,5 @@ def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcom
             not_started=lost is not None and lost.attempt == record.attempt and lost.not_started,
         )
     del state.workers[worker.worker_id]
+    state.worker_ids.remove(worker.worker_id)
     return Done(len(held))

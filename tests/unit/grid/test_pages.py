@@ -4,11 +4,11 @@ import pytest
 
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Status
-from rollq.grid import pages
+from rollq.grid import job_index, pages
 from rollq.grid.commands import ForgetJobs, OpenClient, SubmitArray, SubmitJob
+from rollq.grid.matching import JobFilter
 from rollq.grid.pages import (
     IdFilter,
-    JobFilter,
     array_page,
     client_page,
     id_page,
@@ -57,6 +57,7 @@ def test_a_list_carries_no_results() -> None:
 
 def test_pages_go_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LOOKED_AT_MAX", 4)
+    monkeypatch.setattr(job_index, "CHUNK_JOBS", 2)
     grid = Grid()
     names = [f"j{number}" for number in range(10)]
     for number, name in enumerate(names):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollq.base.access import Action
-from rollq.grid.pages import JobFilter
+from rollq.grid.matching import JobFilter
 from rollq.roles.member import queries
 from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
 from rollq.roles.member.queries import VIEWS, ViewRow

@@ -23,7 +23,8 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.base.staged import StagedGroup
 from rollq.grid.commands import Settings
-from rollq.grid.pages import IdFilter, JobFilter
+from rollq.grid.matching import JobFilter
+from rollq.grid.pages import IdFilter
 from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.guard.names import FREE

@@ -10,6 +10,7 @@ import pytest
 from rollq.base.errors import ErrorCode, StateError
 from rollq.grid.pages import IdFilter
 from rollq.raft.types import AppendEntries, RaftHeartbeat, RaftHeartbeatResponse
+from rollq.roles.member import queries
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.leader import reads
 from rollq.roles.member.queries import VIEWS
@@ -147,7 +148,8 @@ def follower_of(group: Group) -> Driver:
 
 
 def read(driver: Driver, what: str, key: bytes = b"") -> Any:
-    answer = driver.leader_state.reads.answer_now(query(1, what, key), leads=driver.leading)
+    asked = query(1, what, key)
+    answer = queries.answer(driver.leader_state.reads.sources(asked, leads=driver.leading), asked)
     assert isinstance(answer, wire.Answer)
     assert answer.index == driver.state.applied_index
     return msgspec.msgpack.decode(answer.value)

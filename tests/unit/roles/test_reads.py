@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.grid.pages import JobFilter, JobPage
+from rollq.grid.matching import JobFilter
+from rollq.grid.pages import JobPage
 from rollq.grid.views import ClientView, RawWorkerView
 from rollq.history.schema import from_line
 from rollq.history.segments import Segments

@@ -21,10 +21,11 @@ from rollq.base.limits import (
     ANSWER_BYTES_MAX,
     CLIENT_ID_BYTES_MAX,
     EXEC_NAME_BYTES_MAX,
+    JOB_KEY_BYTES_MAX,
     QUEUE_NAME_BYTES_MAX,
 )
 from rollq.base.outcomes import ENDED
-from rollq.grid import access, pages, views
+from rollq.grid import access, matching, pages, views
 from rollq.grid.explanations import RawExplanation
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
@@ -44,10 +45,16 @@ from rollq.wire.rules import Free, Int, Text, bounds, compile_bounds
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
 PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
 DIGITS_MAX = 32  # of an id
+SEARCH_BYTES_MAX = 256  # of a text that jobs are searched for
 
 
 def answer(sources: Sources, query: Query) -> Answer | Error:
-    """The answer to a query, from what is applied now.
+    """The answer to a query, from what is applied now. Raises as `read`."""
+    return as_answer(query, sources.state.applied_index, read(sources, query))
+
+
+def read(sources: Sources, query: Query) -> object:
+    """What a query asks for, from what is applied now: a msgpack value.
 
     Raises:
         RemoteError: BAD_PAYLOAD; there is no such view, or its key is none.
@@ -62,7 +69,12 @@ def answer(sources: Sources, query: Query) -> Answer | Error:
             f"the view {query.what!r} is known to the leader alone, and this member does not lead",
             f"ask {sources.raft.leader_address or 'again when a leader is elected'}",
         )
-    value = _encode(view.read(sources, key, query.limit))
+    return view.read(sources, key, query.limit)
+
+
+def as_answer(query: Query, index: int, read: object) -> Answer | Error:
+    """What was read, as it is sent."""
+    value = _encode(read)
     if len(value) > ANSWER_BYTES_MAX:
         return Error(
             query.request_id,
@@ -70,7 +82,17 @@ def answer(sources: Sources, query: Query) -> Answer | Error:
             f"the answer has {len(value)} bytes; at most {ANSWER_BYTES_MAX} fit",
             "ask for fewer rows",
         )
-    return Answer(query.request_id, sources.state.applied_index, value)
+    return Answer(query.request_id, index, value)
+
+
+def rest_of(query: Query, read: object) -> Query | None:
+    """What to ask for to fill a page of jobs that is not full because there was much to look at;
+    None: it is full, or no page, or there is no more."""
+    if isinstance(read, pages.JobPage) and read.after and len(read.jobs) < query.limit:
+        wanted = msgspec.structs.replace(_job_filter(query.key), after=read.after)
+        limit = query.limit - len(read.jobs)
+        return msgspec.structs.replace(query, key=_encode(wanted), limit=limit)
+    return None
 
 
 def must_find(query: Query) -> ViewRow:
@@ -226,8 +248,8 @@ def _place(key: bytes) -> int:
     return place
 
 
-def _job_filter(key: bytes) -> pages.JobFilter:
-    wanted = _decode_filter(key) if key else pages.JobFilter()
+def _job_filter(key: bytes) -> matching.JobFilter:
+    wanted = _decode_filter(key) if key else matching.JobFilter()
     _check_filter(wanted)
     return wanted
 
@@ -240,14 +262,14 @@ def _id_filter(key: bytes) -> pages.IdFilter:
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_ids = msgspec.msgpack.Decoder(pages.IdFilter).decode
-_decode_filter = msgspec.msgpack.Decoder(pages.JobFilter).decode
+_decode_filter = msgspec.msgpack.Decoder(matching.JobFilter).decode
 _check_ids = compile_bounds(
     pages.IdFilter,
     bounds(first=Text(DIGITS_MAX), last=Text(DIGITS_MAX), before=Int(0, PLACE_MAX)),
     {},
 )
 _check_filter = compile_bounds(
-    pages.JobFilter,
+    matching.JobFilter,
     bounds(
         state=Text(ACTION_BYTES_MAX),
         queue=Text(QUEUE_NAME_BYTES_MAX),
@@ -255,6 +277,10 @@ _check_filter = compile_bounds(
         exec_name=Text(EXEC_NAME_BYTES_MAX),
         after=Int(0, PLACE_MAX),
         newest=Free(),
+        key=Text(JOB_KEY_BYTES_MAX),
+        text=Text(SEARCH_BYTES_MAX),
+        since_ms=Int(0, PLACE_MAX),
+        until_ms=Int(0, PLACE_MAX),
     ),
     {},
 )

@@ -88,9 +88,9 @@ class Reads:
             else:
                 self._replies.send(session, answer)
 
-    def answer_now(self, query: Query, *, leads: bool) -> Answer | Error:
-        """The answer from what is applied here, whoever leads. Raises as `queries.answer`."""
-        sources = Sources(
+    def sources(self, query: Query, *, leads: bool) -> Sources:
+        """What a query is answered from, now and here, whoever leads."""
+        return Sources(
             self._replica,
             self._raft(),
             self._caches,
@@ -100,11 +100,10 @@ class Reads:
             metrics=self._metrics,
             account=query.account,
         )
-        return answer(sources, query)
 
     def _answer(self, query: Query) -> Answer | Error | Exception:
         try:
-            return self.answer_now(query, leads=True)
+            return answer(self.sources(query, leads=True), query)
         except DiskError:
             raise  # of the history: the member must not go on
         except Exception as error:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
+from typing import Final
 
 from rollq.base.limits import READER_CUTS_MAX
+from rollq.grid.pages import JobPage
 from rollq.history.arrow_cache import copies_there
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.readers.backups import send_backup
+from rollq.roles.member.queries import as_answer, read, rest_of
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
-from rollq.wire.messages import Answer, Error, Query
+from rollq.wire.messages import Query
 from rollq.wire.reader_messages import (
     BackupAsk,
     Cut,
@@ -24,6 +27,8 @@ from rollq.wire.reader_messages import (
     SpanTold,
     TableAsk,
 )
+
+STEPS_MAX: Final = 100  # of a page; then it is sent as it is, and says where to go on
 
 
 def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
@@ -37,16 +42,27 @@ def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
 
 
 def tell_view(session: ReaderSession, query: Query) -> None:
-    """Answer `Query` from what this member has applied, whoever leads.
+    """Answer `Query` from what this member has applied, whoever leads. A page of jobs is read in
+    steps, so that the loop never waits for long.
 
     Raises:
         RollqError: why not.
     """
-    session.say(session.member.on_loop(partial(_read, query)))
+    member = session.member
+    index, found = member.on_loop(partial(_read, query))
+    for _ in range(STEPS_MAX):
+        rest = rest_of(query, found)
+        if rest is None or not isinstance(found, JobPage):
+            break
+        _, page = member.on_loop(partial(_read, rest))
+        assert isinstance(page, JobPage), "as before"
+        found = JobPage(found.jobs + page.jobs, page.after)
+    session.say(as_answer(query, index, found))
 
 
-def _read(query: Query, driver: Driver) -> Answer | Error:
-    return driver.leader_state.reads.answer_now(query, leads=driver.leading)
+def _read(query: Query, driver: Driver) -> tuple[int, object]:
+    sources = driver.leader_state.reads.sources(query, leads=driver.leading)
+    return sources.state.applied_index, read(sources, query)
 
 
 def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
