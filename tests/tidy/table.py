@@ -48,7 +48,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # A group in one file: from members that run or do not, and back.
     "backup": (*SHELL, "roles.member", "roles.reader", "roles.blobs"),
     # What is shown to people and programs, whoever shows it: the command line, or pages.
-    "documents": (*CORE, "roles.client", "roles.member.status"),
+    "documents": (
+        *CORE,
+        *("roles.client", "roles.member.status", "history.job_rows", "history.schema"),
+    ),
     # Metrics as text, and traces; what is counted is counted where it happens, by base.counters.
     "observe": ("base",),
     # Pages and HTTP: a client of the grid in a process of its own.

@@ -44,6 +44,18 @@ def asked_of(
     return asked(servers, timeout_s, ask_it)
 
 
+def full_id(servers: str, timeout_s: float, text: str) -> JobId:
+    """The id of a job or array; the group is asked only for what is missing of it."""
+    wanted = parse_id(text)
+    if isinstance(wanted, bytes):
+        return wanted
+
+    async def ask_it(client: Client) -> JobId:
+        return await found(client, wanted)
+
+    return asked(servers, timeout_s, ask_it)
+
+
 def parse_id(text: str) -> Wanted:
     """An id, or what is known of its digits.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --timeline
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --json | jq -r .end.exit_code
 """
+PLACE_BYTES: Final = 8  # of a log index behind an id
 
 
 def register(app: typer.Typer) -> None:
@@ -37,17 +39,71 @@ def job(
     job_id: JobIdArgument,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Show what happened to it, from the history.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show one job or array: state, request, attempts, result.
 
     Of long output only the end is shown; `rollq logs` shows all. Exit code 4 if the job is unknown;
-    the outcome of the job does not change the exit code.
+    the outcome of the job does not change the exit code. With --timeline any member answers, also
+    of jobs that are forgotten, as far back as the history is kept; these need the full id.
     """
     from rollq.cli.ids import asked_of
 
+    if timeline:
+        _show_timeline(servers, timeout, job_id, as_json=as_json)
+        return
+
     document = asked_of(servers, timeout, [job_id], lambda client, ids: _look(client, *ids))
     show_job(document, as_json=as_json)
+
+
+def _show_timeline(servers: str, timeout_s: float, text: str, *, as_json: bool) -> None:
+    """What happened to a job. Read back in time, a part at a time, until it was accepted."""
+    from rollq.base.ids import guid_to_text
+    from rollq.cli.credentials import given_credentials
+    from rollq.cli.grid import unknown_job
+    from rollq.cli.ids import full_id
+    from rollq.cli.output import write_json, write_table
+    from rollq.documents.timeline import about, timeline_document
+    from rollq.roles.reader.reader import Reader
+
+    job_id = full_id(servers, timeout_s, text)
+    events: list[dict[str, Any]] = []
+    before = 0
+    with Reader(servers, timeout_s=timeout_s, credentials=given_credentials()) as reader:
+        while True:
+            key = job_id + before.to_bytes(PLACE_BYTES, "big")
+            _, value = reader.view("timeline", key)
+            part = timeline_document(value)
+            events = part["events"] + events
+            before = part["before"] or 0
+            if not before:
+                break
+    if not events:
+        raise unknown_job(job_id)
+    if as_json:
+        write_json({"id": guid_to_text(job_id), "whole": part["whole"], "events": events})
+    else:
+        write_table(
+            ["time", "event", "attempt", "worker", "about"],
+            [
+                [
+                    one["at"],
+                    one["event"],
+                    one.get("attempt", ""),
+                    one.get("worker", ""),
+                    about(one),
+                ]
+                for one in events
+            ],
+            fits=True,
+        )
+    if not part["whole"]:
+        floor = part["floor"]
+        typer.echo(f"history up to index {floor} is gone: the beginning is not shown", err=True)
 
 
 async def _look(client: Client, job_id: bytes) -> dict[str, Any]:

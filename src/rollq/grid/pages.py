@@ -19,7 +19,7 @@ from rollq.base.access_rules import is_client_of
 from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.outcomes import FAILED, OK, inner_state
 from rollq.grid.matching import JobFilter, Matching, look_at
-from rollq.grid.state import DONE, GridState, JobRecord, JobState
+from rollq.grid.state import ASSIGNED, DONE, GridState, JobRecord, JobState
 from rollq.grid.views import (
     ClientView,
     RawArrayView,
@@ -31,11 +31,23 @@ from rollq.grid.views import (
     worker_view,
 )
 
+__all__ = [
+    "IdFilter",
+    "IdPage",
+    "JobFilter",
+    "JobPage",
+    "array_page",
+    "client_page",
+    "id_page",
+    "job_page",
+    "worker_page",
+]
+
 PAGE_JOBS_MAX: Final = 200  # a row costs more than a look
 LOOKED_AT_MAX: Final = 3_072  # jobs; one that is only looked at costs about 0.2 µs
 NOTE_COST: Final = 2  # looks that a job costs whose chunk gets its note
 PASSED_OVER_MAX: Final = 4_096  # chunks of jobs, by their notes
-FEW: Final = 2_048  # jobs that are dead or run: so many are put in order for a page
+FEW: Final = 1_024  # jobs that are dead or run: so many are put in order for a page
 IDS_LOOKED_AT_MAX: Final = 10_000  # a test of an id is cheap
 
 
@@ -145,14 +157,11 @@ def _few(state: GridState, wanted: JobFilter) -> list[JobRecord] | None:
     inner = inner_state(wanted.state)
     if inner == "dead" and len(state.dead) <= FEW:
         return [state.jobs[job_id] for job_id in state.dead]
-    if inner != "assigned":
+    if inner != "assigned" or len(state.queues) > FEW:
         return None
-    found: list[JobId] = []
-    for worker in state.workers.values():
-        found += worker.held
-        if len(found) > FEW:
-            return None
-    return [state.jobs[job_id] for job_id in found]
+    if sum(queue.counts[ASSIGNED] for queue in state.queues.values()) > FEW:
+        return None
+    return [state.jobs[job_id] for worker in state.workers.values() for job_id in worker.held]
 
 
 def _page_of_few(
@@ -174,23 +183,36 @@ def id_page(state: GridState, wanted: IdFilter, limit: int, account: str = "") -
     found: list[JobId] = []
     if not wanted.before:
         found = [
-            one.array_id
-            for one in state.arrays.values()
-            if fits(one.array_id) and is_client_of(one.client.client_id, account)
+            array_id
+            for array_id in filter(fits, state.array_ids)
+            if not account or _is_array_of(state, array_id, account)
         ]
         if not account:  # whose they are is known once they are jobs
             found += filter(fits, state.reserved)
-    place = 0
-    jobs = state.job_index.before(wanted.before or state.last_seq + 1)
-    for looked_at, (seq, job_id) in enumerate(jobs):
-        if looked_at == IDS_LOOKED_AT_MAX or len(found) >= limit:
-            return IdPage(found[:limit], place)
-        place = seq
-        if fits(job_id) and (
-            not account or is_client_of(state.jobs[job_id].client.client_id, account)
-        ):
-            found.append(job_id)
-    return IdPage(found[:limit], 0)
+    begin = wanted.before or state.last_seq + 1
+    place, looked_at = begin, 0
+    for chunk in state.job_index.chunks(begin, newest=True):
+        if looked_at >= IDS_LOOKED_AT_MAX or len(found) >= limit:
+            break
+        ids = chunk.ids_from(begin, newest=True)
+        looked_at += len(ids)
+        found += [
+            job_id
+            for job_id in filter(fits, ids)
+            if not account or is_client_of(state.jobs[job_id].client.client_id, account)
+        ]
+        place = chunk.first
+    else:
+        place = 0
+    if len(found) > limit:
+        last = state.jobs.get(found[limit - 1])
+        place = begin if last is None else last.seq
+    return IdPage(found[:limit], place)
+
+
+def _is_array_of(state: GridState, array_id: JobId, account: str) -> bool:
+    array = state.array_of(array_id)
+    return array is not None and is_client_of(array.client.client_id, account)
 
 
 def _fitting(wanted: IdFilter) -> Callable[[JobId], bool]:

@@ -335,13 +335,11 @@ def _queue_view(state: GridState, name: str) -> RawQueueView:
 
 def grid_counts(state: GridState) -> CountsView:
     """All queues added up, as a queue without a name, and how many blobs and caches there are."""
-    totals = [0] * len(JobState)
-    failed = 0
-    for queue in state.queues.values():
-        failed += queue.failed
-        totals[QUEUED] += queue.tasks_waiting
-        for job_state in JobState:
-            totals[job_state] += queue.counts[job_state]
+    queues = list(state.queues.values())
+    none = [0] * len(JobState)
+    totals = [sum(column) for column in zip(none, *(queue.counts for queue in queues), strict=True)]
+    totals[QUEUED] += sum(queue.tasks_waiting for queue in queues)
+    failed = sum(queue.failed for queue in queues)
     expired = 0
     for cut in state.cut_counts.values():
         expired += cut[JobState.DEAD]

@@ -75,7 +75,7 @@ def to_text(index: int, stamp_ms: int, events: Iterable[Event]) -> bytes:
     for event in events:
         if event.run is None or event.run.count < PATTERN_JOBS_MIN:
             for one in each(event):
-                pieces.append(_encode(_row(index, ordinal, stamp_ms, one)))
+                pieces.append(_encode(to_row(index, ordinal, stamp_ms, one)))
                 ordinal += 1
         else:
             pieces.append(_run_text(index, ordinal, stamp_ms, event, event.run))
@@ -92,7 +92,7 @@ def from_line(line: bytes) -> HistoryRow:
 def _run_text(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -> bytes:
     """The lines of a run, without the last line end: what its jobs share is written once, into a
     pattern for each of them."""
-    shared = msgspec.structs.asdict(_row(index, ordinal, stamp_ms, event))
+    shared = msgspec.structs.asdict(to_row(index, ordinal, stamp_ms, event))
     differ = _columns(ordinal, event, run)
     pattern: list[str] = []
     columns: list[Iterable[object]] = []
@@ -140,7 +140,8 @@ def _columns(ordinal: int, event: Event, run: Run) -> dict[str, Sequence[object]
     return {name: column for name, column in columns.items() if column}
 
 
-def _row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
+def to_row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
+    """The row of an event that stands for one fact."""
     return HistoryRow(
         index,
         ordinal,

@@ -15,6 +15,7 @@ SECRET: Final = re.compile(r"token|passw|secret|passphrase|private|credential|(^
 NAMES: Final = {
     "access revoke --key": "a public key",
     "access revoke --token": "the id of a token",
+    "jobs --key": "what a client calls its job",
     "submit --key": "what a client calls its job",
     "submit --secret": "the name of a secret",
     "watch --key": "what a client calls its job",

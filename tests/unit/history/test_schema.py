@@ -36,7 +36,7 @@ def test_lines_of_a_run_are_those_of_its_jobs(
 ) -> None:
     monkeypatch.setattr(schema, "PATTERN_JOBS_MIN", jobs_min)
     one_by_one = [
-        schema._encode(schema._row(3, ordinal, 99, one))
+        schema._encode(schema.to_row(3, ordinal, 99, one))
         for ordinal, one in enumerate(each_of([event]))
     ]
     assert to_lines(3, 99, [event]) == one_by_one

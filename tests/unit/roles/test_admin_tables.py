@@ -26,6 +26,7 @@ KEYS: dict[Callable[[bytes], Any], str] = {
     queries._place: "place",
     queries._job_filter: "filter",
     queries._id_filter: "filter",
+    queries._job_place: "id and place",
 }
 
 
@@ -44,6 +45,9 @@ def test_a_view_names_its_resource_by_its_key(view: ViewRow) -> None:
     if KEYS[view.key] == "filter":  # its fields, or all there is
         names = set(JobFilter.__struct_fields__)
         assert all(not one.field or one.field in names for one in resources)
+        return
+    if KEYS[view.key] == "id and place":
+        assert [one.names_in(view.key(JOB + b"\7")) for one in resources] == [(JOB,)]
         return
     query = Query(JOB, "a view", b"key")
     assert all(one.names_in(query) in ((), (b"key",)) for one in resources)

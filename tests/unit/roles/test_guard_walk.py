@@ -79,7 +79,7 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "access_put_role": {"role": ["new", []]},
     "access_remove_role": {"name": "new"},
 }
-KEYS: Final = {"_id": JOB, "_text": b"name", "_place": b"\1", "_no_key": b""}
+KEYS: Final = {"_id": JOB, "_text": b"name", "_place": b"\1", "_no_key": b"", "_job_place": JOB}
 FILTERS: Final = {"jobs": JobFilter(client_id="who/1"), "ids": IdFilter("00", "", 0)}
 
 

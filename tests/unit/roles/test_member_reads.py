@@ -14,6 +14,7 @@ from rollq.roles.member import queries
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.leader import reads
 from rollq.roles.member.queries import VIEWS
+from rollq.roles.member.readers.handlers import FROM_FILES
 from rollq.roles.member.status import UNKNOWN
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, job, submit, worker
@@ -177,7 +178,10 @@ def test_what_the_leader_alone_knows_is_asked_of_it(group: Group, what: str) -> 
     assert raised.value.hint == f"ask {group.address_of(group.leader)}"
 
 
-@pytest.mark.parametrize("what", [name for name, view in VIEWS.items() if not view.of_leader])
+OF_STATE = [name for name, view in VIEWS.items() if not (view.of_leader or view.of_files)]
+
+
+@pytest.mark.parametrize("what", OF_STATE)
 def test_every_other_view_is_answered_by_a_follower(group: Group, what: str) -> None:
     group.run(10)
     view = VIEWS[what]
@@ -223,3 +227,14 @@ def test_without_a_leader_members_still_tell_what_they_know(group: Group) -> Non
     with pytest.raises(StateError) as raised:
         read(survivor, "explain", job(1))
     assert raised.value.hint == "ask again when a leader is elected"
+
+
+def test_what_is_made_of_files_is_asked_of_readers_threads(group: Group) -> None:
+    for what in FROM_FILES:
+        assert VIEWS[what].of_files
+        (error,) = group.say(CLIENT, query(1, what, job(1)))
+        assert (error.code, error.hint) == (
+            ErrorCode.BAD_PAYLOAD,
+            "ask for it on the link of a reader",
+        )
+    assert list(FROM_FILES) == [name for name, view in VIEWS.items() if view.of_files]

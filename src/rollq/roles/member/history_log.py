@@ -49,6 +49,11 @@ class HistoryLog:
         found = self._recent[begin : begin + count_max]
         return found if found and found[0].index == first else []
 
+    def recent_before(self, index: int, count_max: int) -> list[PackedIndex]:
+        """What is in memory before an index: the last ones, so many of them at most."""
+        end = bisect_left(self._recent, index, key=_index_of)
+        return self._recent[max(0, end - count_max) : end]
+
     def seal_rest(self) -> None:
         """Seal what is in memory: a member that stops in good order leaves its history whole."""
         if not self._recent:

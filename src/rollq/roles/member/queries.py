@@ -15,7 +15,7 @@ import msgspec
 from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.ids import JobId, WorkerId
+from rollq.base.ids import GUID_BYTES, JobId, WorkerId
 from rollq.base.limits import (
     ACTION_BYTES_MAX,
     ANSWER_BYTES_MAX,
@@ -61,8 +61,7 @@ def read(sources: Sources, query: Query) -> object:
         StateError: NOT_LEADER; this member does not lead, and knows nothing of that.
         DiskError: of the history.
     """
-    view = must_find(query)
-    key = decode_key(view, query)
+    view, key = must_be_of_state(query)
     if view.of_leader and not sources.leads:
         raise StateError(
             ErrorCode.NOT_LEADER,
@@ -93,6 +92,22 @@ def rest_of(query: Query, read: object) -> Query | None:
         limit = query.limit - len(read.jobs)
         return msgspec.structs.replace(query, key=_encode(wanted), limit=limit)
     return None
+
+
+def must_be_of_state(query: Query) -> tuple[ViewRow, Any]:
+    """The view that a query names, which is made of the state, and its key.
+
+    Raises:
+        RemoteError: BAD_PAYLOAD.
+    """
+    view = must_find(query)
+    if view.of_files:
+        raise RemoteError(
+            ErrorCode.BAD_PAYLOAD,
+            f"the view {query.what!r} is made of files, and not in the turns of jobs",
+            "ask for it on the link of a reader",
+        )
+    return view, decode_key(view, query)
 
 
 def must_find(query: Query) -> ViewRow:
@@ -175,6 +190,8 @@ class ViewRow(NamedTuple):
             names it.
         read: The answer: a msgpack value, of the sources, the key and the limit of rows.
         also: What it is on beside that.
+        of_files: It is made of files, by `readers.handlers`, on the link of a reader alone: `read`
+            is not called.
         of_leader: Only the leader can answer: nothing in the state says it. Of other views a member
             that does not lead leaves out what it does not know.
     """
@@ -185,6 +202,14 @@ class ViewRow(NamedTuple):
     read: Callable[[Sources, Any, int], object]
     also: tuple[Resource, ...] = ()
     of_leader: bool = False
+    of_files: bool = False
+
+
+class JobPlace(NamedTuple):
+    """A job, and a log index to go back from; 0: from the end."""
+
+    job_id: JobId
+    before: int
 
 
 def decode_key(view: ViewRow, query: Query) -> Any:
@@ -246,6 +271,11 @@ def _place(key: bytes) -> int:
             f"send a number up to {PLACE_MAX}, big-endian, in {PLACE_BYTES_MAX} bytes at most",
         )
     return place
+
+
+def _job_place(key: bytes) -> JobPlace:
+    """An id, and the number behind it."""
+    return JobPlace(key[:GUID_BYTES], _place(key[GUID_BYTES:]))
 
 
 def _job_filter(key: bytes) -> matching.JobFilter:
@@ -329,6 +359,11 @@ VIEWS: Final[dict[str, ViewRow]] = {
     ),
     "explanation": ViewRow(
         _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explanation(key), of_leader=True
+    ),
+    "timeline": ViewRow(
+        *(_job_place, Action.JOBS_READ, Resource(K.JOB, "job_id")),
+        lambda *_: None,
+        of_files=True,
     ),
     "queue": ViewRow(
         *(_text, Action.QUEUES_READ, ONE_QUEUE),

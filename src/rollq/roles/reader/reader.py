@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from rollq.base.errors import (
     ErrorCode,
     LocalError,
     RollqError,
+    StateError,
 )
 from rollq.base.ids import JobId, guid_from_text
 from rollq.base.limits import READER_AGAIN_MS
@@ -33,7 +34,8 @@ from rollq.roles.reader.tables import (
 )
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
-from rollq.wire.features import BACKUP
+from rollq.wire.features import BACKUP, VIEWS
+from rollq.wire.messages import Answer, Query
 from rollq.wire.reader_messages import (
     FORMS,
     Cut,
@@ -44,6 +46,8 @@ from rollq.wire.reader_messages import (
 )
 
 T = TypeVar("T")
+
+FEATURES: Final = (BACKUP, VIEWS)
 
 
 class Reader:
@@ -209,6 +213,30 @@ class Reader:
         ids = [guid_from_text(one) if isinstance(one, str) else one for one in job_ids]
         return self.ask(lambda channel: ask_results(channel, ids, index_min))
 
+    def view(self, what: str, key: bytes = b"", limit: int = 100) -> tuple[int, bytes]:
+        """A view of the state or of the history of a job, as one member has it: the index that it
+        was read at, and its value as msgpack.
+
+        Args:
+            what: Which view.
+            key: Of what, as the view needs it.
+            limit: How many rows at most.
+
+        Raises:
+            StateError: what the member answers.
+            DialError: no member answers.
+            DeadlineError: members answer, and none can serve.
+        """
+
+        def ask(channel: Channel) -> tuple[int, bytes]:
+            if VIEWS not in channel.welcome.features:
+                raise StateError(ErrorCode.NOT_READY, "a member of an older version")
+            channel.say(Query(channel.new_request(), what, key, limit))
+            answer = channel.hear(Answer)
+            return answer.index, answer.value
+
+        return self.ask(ask)
+
     def hold(self, name: str, index: int) -> None:
         """Have history kept from `index` on, the first that was not read, for a reader of this
         name; to be said again at least once a week. It goes to the leader.
@@ -264,7 +292,7 @@ class Reader:
             address = self._addresses[0]
             try:
                 channel = Channel(
-                    address, HelloReader(self._group, (BACKUP,)), self._timeout_s, self._credentials
+                    address, HelloReader(self._group, FEATURES), self._timeout_s, self._credentials
                 )
                 if self._is_to_be_spared(channel):
                     channel.close()

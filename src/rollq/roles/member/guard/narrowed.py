@@ -94,8 +94,9 @@ def query(sight: Sight, principal: Principal, message: Query) -> Query:
         message = replace(message, account=principal.account)
         asks = [_of_own_clients(principal.account, ask) for ask in asks]
     sight.authorize(principal, asks)
-    names_job = view.resource.kind is K.JOB and view.resource.field
-    if names_job and sight.hidden_jobs(principal, view.action, (key,)):
+    field = view.resource.field
+    named = (key,) if field == "key" else view.resource.names_in(key)
+    if view.resource.kind is K.JOB and field and sight.hidden_jobs(principal, view.action, named):
         return replace(message, key=NIL_ID)
     return message
 

@@ -14,7 +14,7 @@ from rollq.raft.ready import ReadReady
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
-from rollq.roles.member.queries import Sources, answer, decode_key, must_find
+from rollq.roles.member.queries import Sources, answer, must_be_of_state
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.wire.messages import Answer, Error, Query
@@ -54,7 +54,7 @@ class Reads:
         self._ask(session.number, query)
 
     def _ask(self, session: int, query: Query) -> None:
-        decode_key(must_find(query), query)
+        must_be_of_state(query)
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(
                 ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"

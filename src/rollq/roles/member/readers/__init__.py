@@ -4,7 +4,7 @@ The thread reads files and makes answers, which may take seconds, and asks the l
 slices of what it has in memory (`member_view`). The loop keeps the socket
 (`net.thread_stream`). Any member serves, so that analytics need not touch the leader.
 
-Reading order: `server`, `session`, `handlers`, `member_view`; then `pieces` (history), `tables`
-(state and results), `backups` (all of the state), and `copies_keeper` with `copies_maker` (sealed
-history as JSON `lines` and as Arrow `columns`).
+Reading order: `server`, `session`, `handlers` (with views), `member_view`; then `pieces` (history),
+`timeline` (the history of one job), `tables` (state and results), `backups` (all of the state), and
+`copies_keeper` with `copies_maker` (sealed history as JSON `lines` and as Arrow `columns`).
 """

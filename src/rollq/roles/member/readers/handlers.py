@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from rollq.base.limits import READER_CUTS_MAX
 from rollq.grid.pages import JobPage
 from rollq.history.arrow_cache import copies_there
 from rollq.roles.member.driver import Driver
+from rollq.roles.member.queries import as_answer, decode_key, must_find, read, rest_of
 from rollq.roles.member.readers.backups import send_backup
-from rollq.roles.member.queries import as_answer, read, rest_of
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
+from rollq.roles.member.readers.timeline import read_timeline
 from rollq.wire.messages import Query
 from rollq.wire.reader_messages import (
     BackupAsk,
@@ -49,6 +51,12 @@ def tell_view(session: ReaderSession, query: Query) -> None:
         RollqError: why not.
     """
     member = session.member
+    view = must_find(query)
+    if view.of_files:
+        applied = member.applied_index
+        made = FROM_FILES[query.what](member, decode_key(view, query))
+        session.say(as_answer(query, applied, made))
+        return
     index, found = member.on_loop(partial(_read, query))
     for _ in range(STEPS_MAX):
         rest = rest_of(query, found)
@@ -75,6 +83,9 @@ def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
     )
     return tuple(islice(found, READER_CUTS_MAX))
 
+
+# Views that are made here and not on the loop.
+FROM_FILES: Final[dict[str, Callable[[MemberView, Any], object]]] = {"timeline": read_timeline}
 
 HANDLERS: dict[type, Handler] = {
     SpanAsk: tell_span,

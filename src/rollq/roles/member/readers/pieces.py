@@ -109,7 +109,7 @@ class _Sending:
         """Send what is wanted of a block: all of it goes as it is, if the reader knows runs."""
         data = read_block(self._view.disk, packed_name(*ends), block)
         if data is None:
-            raise _is_damaged(ends)
+            raise is_damaged(ends)
         knows_runs = RUNS in self._ask.forms
         reached = min(block.last, last)
         if knows_runs and self._at == block.first and reached == block.last:
@@ -131,7 +131,7 @@ class _Sending:
     def _send_lines(self, ends: tuple[int, int], last: int) -> None:
         """Send the lines of a segment, from the next index to `last`."""
         if not self._view.is_sound(*ends):
-            raise _is_damaged(ends)
+            raise is_damaged(ends)
         segment = SegmentFile(self._view.disk, *ends)
         for _, reached, lines in segment.pieces(self._at, last, READER_PIECE_BYTES):
             self._say(reached, LINES, lines)
@@ -172,10 +172,16 @@ class _Sending:
                 f"begin at {floor + 1}, keep history for longer, or read under a name that holds "
                 "it",
             )
-        return StateError(ErrorCode.NOT_READY, f"history {self._at} is missing here", ELSEWHERE)
+        return lacking(self._at)
 
 
-def _is_damaged(ends: tuple[int, int]) -> StateError:
+def lacking(index: int) -> StateError:
+    """This member lacks an index, and asks its peers for it."""
+    return StateError(ErrorCode.NOT_READY, f"history {index} is missing here", ELSEWHERE)
+
+
+def is_damaged(ends: tuple[int, int]) -> StateError:
+    """A segment does not verify: its range is fetched from a peer."""
     return StateError(
         ErrorCode.NOT_READY, f"history {ends[0]} to {ends[1]} is damaged here", ELSEWHERE
     )

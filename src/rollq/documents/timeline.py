@@ -1,0 +1,100 @@
+"""What happened to one job, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from rollq.base.amounts import counted
+from rollq.base.outcomes import signal_text
+from rollq.documents.times import when
+from rollq.grid import events as kinds
+from rollq.history.job_rows import JobTimeline
+from rollq.history.schema import HistoryRow
+from rollq.roles.client.views import cause_text, cause_word
+
+# In the words for people: a row of the history has the older names.
+WORDS: Final = {
+    kinds.JOB_ENQUEUED: "accepted",
+    kinds.ARRAY_ENQUEUED: "accepted",
+    kinds.JOB_DELAYED: "delayed",
+    kinds.JOB_RELEASED: "released",
+    kinds.JOB_ASSIGNED: "assigned",
+    kinds.ATTEMPT_ADOPTED: "adopted",
+    kinds.JOB_TIMED_OUT: "lost",
+    kinds.JOB_WORKER_LOST: "lost",
+    kinds.JOB_NACKED: "requeued",
+    kinds.JOB_RETRIED: "retried",
+    kinds.JOB_DEAD: "dead",
+    kinds.JOB_EXPIRED: "expired",
+    kinds.JOB_CANCEL_REQUESTED: "cancel_requested",
+    kinds.JOB_CANCELLED: "cancelled",
+    kinds.JOB_REDRIVEN: "redriven",
+    kinds.RESULT_CONFIRMED: "confirmed",
+    kinds.JOB_PURGED: "purged",
+    kinds.JOB_FORGOTTEN: "forgotten",
+    kinds.ARRAY_ENDED: "ended",
+}
+
+
+def timeline_document(value: bytes) -> dict[str, Any]:
+    """An answer to `timeline`. `before` is where to go on, back in time; null: there is no more.
+    `whole` tells that it begins when the job was accepted."""
+    told = decode_timeline(value)
+    return {
+        "events": [event_document(row, told.workers.get) for row in told.rows],
+        "before": told.before or None,
+        "whole": told.is_whole,
+        "floor": told.floor,
+    }
+
+
+def event_document(row: HistoryRow, name_of: Callable[[str], str | None]) -> dict[str, Any]:
+    """One event. What does not apply is left out."""
+    if row.type == kinds.JOB_ACKED:
+        word = "failed" if row.status else "ok"
+    else:
+        word = WORDS.get(row.type, row.type)
+    fields = {
+        "attempt": row.attempt,
+        "worker": name_of(row.workerId) or row.workerId,
+        "worker_id": row.workerId,
+        "cause": cause_word(row.cause),
+        "exit_code": row.exitCode,
+        "signal": signal_text(row.signal) if row.signal else "",
+        "run_ms": row.runMs,
+        "delay_ms": row.delayMs,
+        "by": row.by,
+        "detail": row.detail if row.detail != row.by else "",
+        "tasks": row.count,
+    }
+    at = {"index": row.index, "ts_ms": row.ts, "at": when(row.ts), "event": word}
+    return at | {name: value for name, value in fields.items() if value}
+
+
+def about(event: dict[str, Any]) -> str:
+    """What else is to be said of an event, in a line for people."""
+    parts = (
+        f"by {event['by']}" if event.get("by") else "",
+        cause_text(event.get("cause", "")),
+        f"exit code {event['exit_code']}" if "exit_code" in event else "",
+        event.get("signal", ""),
+        f"{event['run_ms']} ms" if "run_ms" in event else "",
+        _delay(event),
+        counted(event["tasks"], "task") if "tasks" in event else "",
+        event.get("detail", ""),
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _delay(event: dict[str, Any]) -> str:
+    """How long it has to wait; after an attempt until the next one."""
+    if "delay_ms" not in event:
+        return ""
+    wait = f"{event['delay_ms']} ms"
+    return f"for {wait}" if event["event"] == WORDS[kinds.JOB_DELAYED] else f"again in {wait}"
+
+
+decode_timeline = msgspec.msgpack.Decoder(JobTimeline).decode
