@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.outcomes import DEAD, FAILED, STATES
 from rollq.documents.jobs import (
@@ -17,12 +17,12 @@ from rollq.documents.jobs import (
     job_document,
     listed_document,
 )
+from rollq.documents.timeline import about, timeline_document
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
 from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
-from rollq.web.facts import Fact, facts_before
-from rollq.web.limits import FAILURES_LOOKED_AT_MAX, GROUP_IDS_MAX, PAGE_ROWS_MAX
+from rollq.web.limits import FACTS_PAGES_MAX, FAILURES_LOOKED_AT_MAX, GROUP_IDS_MAX, PAGE_ROWS_MAX
 
 STATE_WORDS: Final = ("", *STATES)
 STAMP_MAX: Final = 1 << 53
@@ -66,7 +66,7 @@ async def jobs(call: Call) -> Reply:
     `after` is null there."""
     wanted: JobQuery = call.query
     page = await job_page(call.links.read, job_filter(wanted), wanted.limit)
-    rows = [listed_document(view) for view in page.jobs if fits(view, wanted)]
+    rows = [listed_document(view) for view in page.jobs]
     return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
 
 
@@ -80,25 +80,13 @@ async def job_page(
 
 
 def job_filter(wanted: JobQuery) -> JobFilter:
-    """What of it the group looks for."""
+    """The same, as the group looks for it."""
     return JobFilter(
         *(wanted.state, wanted.queue, wanted.client, wanted.exec),
-        after=wanted.place,
-        newest=wanted.newest,
+        *(wanted.place, wanted.newest, wanted.key, wanted.text),
+        since_ms=wanted.since_ms,
+        until_ms=wanted.until_ms,
     )
-
-
-def fits(view: RawJobView, wanted: JobQuery) -> bool:
-    """The rest of it: the key, a text in what it was asked to run, when it changed last."""
-    if wanted.key and view.key != wanted.key:
-        return False
-    if view.stamp_ms < wanted.since_ms or (wanted.until_ms and view.stamp_ms > wanted.until_ms):
-        return False
-    if not wanted.text:
-        return True
-    args = () if view.request is None else view.request.args
-    named = (guid_to_text(view.job_id), view.exec_name, view.key, view.client_id, *args)
-    return any(wanted.text.lower() in one.lower() for one in named)
 
 
 async def job(call: Call) -> Reply:
@@ -115,62 +103,23 @@ async def explain(call: Call) -> Reply:
 
 
 async def timeline(call: Call) -> Reply:
-    """What became of a job, in its order: by the history, as far back as it is searched; if that
-    may not be read, or does not reach so far, by what the group knows of its attempts."""
-    view = await known_job(call)
-    text = guid_to_text(call.job_id)
-    try:
-        found, before = await facts_before(
-            call.links,
-            0,
-            PAGE_ROWS_MAX,
-            lambda fact: fact.jobId == text,
-            contains=text.encode(),
-            ends=lambda fact: fact.type in ACCEPTED,
-        )
-    except RollqError as error:
-        if error.code is not ErrorCode.ACCESS_DENIED:
-            raise
-        found, before = [], 1
-    is_whole = any(fact.type in ACCEPTED for fact in found)
-    rows = [_event(fact) for fact in reversed(found)] if is_whole else _attempts(view)
-    return Reply({"events": rows, "whole": is_whole or not before})
-
-
-ACCEPTED: Final = ("enqueue", "delay")
-WORDS: Final = {
-    "enqueue": "accepted",
-    "delay": "delayed",
-    "release": "released",
-    "assign": "assigned",
-    "timeout_requeue": "requeued",
-    "worker_down_requeue": "lost",
-    "nack_requeue": "requeued",
-    "retry_requeue": "retried",
-    "dlq": "dead",
-    "expire": "dead",
-    "cancel_request": "cancel_requested",
-    "cancel": "cancelled",
-    "redrive": "redriven",
-    "confirm": "confirmed",
-    "adopt": "adopted",
-}
-
-
-def _event(fact: Fact) -> dict[str, Any]:
-    word = WORDS.get(fact.type, fact.type)
-    detail = " / ".join(filter(None, (cause_text(cause_word(fact.cause)), fact.detail)))
-    if fact.type == "ack":
-        word = FAILED if fact.status else "ok"
-        detail = detail or (f"exit code {fact.exitCode}" if fact.status else f"{fact.runMs} ms")
-    return {
-        "ts_ms": fact.ts,
-        "event": word,
-        "attempt": fact.attempt,
-        "worker": fact.workerId,
-        "by": fact.by,
-        "detail": detail,
-    }
+    """What became of a job, in its order, by the history; if that does not reach so far, by what
+    the group knows of its attempts."""
+    events: list[dict[str, Any]] = []
+    before, is_whole = 0, False
+    for _ in range(FACTS_PAGES_MAX):
+        key = call.job_id + before.to_bytes(8, "big")
+        call.links.applied, value = await call.links.observer.query("timeline", key)
+        part = timeline_document(value)
+        events = part["events"] + events
+        before, is_whole = part["before"] or 0, part["whole"]
+        if not before:
+            break
+    if events:
+        events = [one | {"detail": about(one)} for one in events]
+    else:
+        events = _attempts(await known_job(call))
+    return Reply({"events": events, "whole": is_whole})
 
 
 def _attempts(view: RawJobView) -> list[dict[str, Any]]:

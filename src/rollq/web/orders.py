@@ -16,7 +16,7 @@ from rollq.grid.views import RawArrayView, RawJobView
 from rollq.net.dialer import split_address
 from rollq.web.call import Call, Reply, id_of
 from rollq.web.errors import bad_request
-from rollq.web.jobs import JobQuery, fits, job_filter, job_page, unknown_job
+from rollq.web.jobs import JobQuery, job_filter, job_page, unknown_job
 from rollq.web.limits import IDS_MAX, WALK_ROWS_MAX
 
 OPEN_STATES: Final = (DELAYED, WAITING, RUNNING)  # in the order in which jobs pass through them
@@ -225,7 +225,7 @@ async def _walk(call: Call, wanted: JobQuery) -> AsyncIterator[list[JobId]]:
     while True:
         wanted_now = msgspec.structs.replace(base, after=place)
         page = await job_page(call.links.ask, wanted_now, ORDER_ROWS)
-        found = [one.job_id for one in page.jobs if fits(one, wanted) and not one.cancel_requested]
+        found = [one.job_id for one in page.jobs if not one.cancel_requested]
         looked_at += len(page.jobs)
         if found:
             yield found
