@@ -38,6 +38,7 @@ _UNREACHABLE: Final = (
 )
 _FOUND: Final = (ErrorCode.JOB_FAILED, ErrorCode.JOB_DEAD, ErrorCode.CANCELLED, ErrorCode.BUG)
 _JSON: Final = "rollq.json"
+_OF_POSIX: Final = ("fcntl", "grp", "pwd", "resource", "termios")
 _OF_SPARK: Final = ("pandas", "pyarrow", "pyspark")
 
 
@@ -63,10 +64,17 @@ class Commands(TyperGroup):
 
 @contextmanager
 def _what_lacks_is_told() -> Iterator[None]:
-    """A command that needs packages which come with an extra says which extra."""
+    """A command that needs packages which come with an extra says which extra; and one that needs
+    what only POSIX systems have says that."""
     try:
         yield
     except ModuleNotFoundError as error:
+        if error.name in _OF_POSIX:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"this command requires a POSIX system: Python has no {error.name} here",
+                "run it on Linux; on Windows in WSL 2 or in a container",
+            ) from error
         if (error.name or "").partition(".")[0] not in _OF_SPARK:
             raise
         raise LocalError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -13,6 +13,9 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import Json
 from rollq.security.expiry import CERTIFICATE_DAYS
 from rollq.security.identity import CertificateRole
+
+if TYPE_CHECKING:
+    from rollq.cli.units import UnitProcess
 
 EPILOG = """\b
 Examples:
@@ -35,6 +38,11 @@ class Process(NamedTuple):
     role: CertificateRole
     config: dict[str, Any]  # the file of its options; a dict is a table
     words: tuple[str, ...]  # how it is started, behind `rollq --config FILE`
+
+    @property
+    def serves(self) -> bool:
+        """Whether it runs until it is told to stop."""
+        return self.role in (CertificateRole.MEMBER, CertificateRole.WORKER)
 
 
 def register(app: typer.Typer) -> None:
@@ -70,9 +78,9 @@ def init(
 ) -> None:
     """Make the authority, certificates, keys and configuration of a new cluster.
 
-    Prints the commands that start it. Each process has a directory with its credentials and its
-    configuration, which may be moved to another machine as a whole. TLS and authentication are
-    required.
+    Prints the commands that start it, and those that install it as services of systemd, for which
+    it writes units. Each process has a directory with its credentials and its configuration, which
+    may be moved to another machine as a whole. TLS and authentication are required.
     """
     from rollq.cli.output import write_json
 
@@ -83,6 +91,7 @@ def init(
             ErrorCode.BAD_SETUP, f"{directory} is not empty", "name a directory that does not exist"
         )
     _write(directory, processes, cluster, days)
+    _write_units(directory, processes, cluster)
     commands = [_command(directory, process) for process in processes]
     if as_json:
         write_json(
@@ -104,15 +113,30 @@ def _tell(directory: Path, cluster: str, processes: list[Process], commands: lis
     from rollq.cli.output import write_line
 
     lines = [f"  {command}" for command in commands]
-    serving = sum(bool({"leader", "worker"} & process.config.keys()) for process in processes)
+    serving = sum(process.serves for process in processes)
     write_line(f"made cluster {cluster} in {directory}; start it, each in a terminal of its own:")
     write_line("\n".join(("", *lines[:serving])))
     write_line("\nand then a job, and a look at the cluster:")
     write_line("\n".join(("", *lines[serving:])))
+    _tell_units(directory, processes)
     write_line(
         "\nA directory may be moved to the machine of its process as a whole.\n"
         f"Keep {directory / AUTHORITY} away from them: whoever has its key can be anybody."
     )
+
+
+def _tell_units(directory: Path, processes: list[Process]) -> None:
+    from rollq.cli.output import write_line
+    from rollq.cli.units import FOLDER, install_lines
+
+    write_line(f"\nor as services of systemd ({directory / FOLDER}); as root, on their machines:\n")
+    for role in (CertificateRole.MEMBER, CertificateRole.WORKER):
+        named = [process.name for process in processes if process.role is role]
+        if named:
+            lines = install_lines(directory, named[0], is_worker=role is CertificateRole.WORKER)
+            write_line("\n".join(f"  {line}" for line in lines))
+        if named[1:]:
+            write_line(f"  … and likewise {', '.join(named[1:])}")
 
 
 def _addresses(hosts: str, members: int, port: int) -> list[str]:
@@ -196,6 +220,26 @@ def _write(directory: Path, processes: list[Process], cluster: str, days: int) -
             put_cluster_key(target, key)
         put_file(target / CONFIG, _toml(process.config).encode())
     write_program(directory / EXECS, PROGRAM, PROGRAM_TEXT)
+
+
+def _write_units(directory: Path, processes: list[Process], cluster: str) -> None:
+    """Beside them, a unit of systemd for each process that serves."""
+    from rollq.cli.units import FOLDER, unit_name, unit_text
+
+    folder = directory / FOLDER
+    folder.mkdir()
+    for process in processes:
+        if process.serves:
+            unit = _unit_process(directory, process)
+            (folder / unit_name(unit)).write_text(unit_text(unit, cluster), encoding="utf-8")
+
+
+def _unit_process(directory: Path, process: Process) -> UnitProcess:
+    from rollq.cli.units import UnitProcess
+
+    files = sorted(path.name for path in (directory / process.name).iterdir())
+    is_worker = process.role is CertificateRole.WORKER
+    return UnitProcess(process.name, process.words, files, is_worker)
 
 
 def _toml(values: dict[str, Any]) -> str:

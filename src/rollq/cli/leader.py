@@ -16,6 +16,8 @@ from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, Un
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
+    from rollq.cli.notify import ServiceNotes
+    from rollq.roles.member.node import MemberNode
     from rollq.roles.member.setup import BlobsSetup, MemberSetup
 
 EPILOG = """\b
@@ -363,33 +365,53 @@ def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
 async def _serve(
     setup: MemberSetup, host: str, port: int, state_dir: Path, web: list[str], *, as_json: bool
 ) -> None:
-    import asyncio
     import logging
 
     from rollq.base.log_events import UNPROTECTED, tell
+    from rollq.cli.notify import ServiceNotes
     from rollq.cli.output import write_json, write_line
-    from rollq.cli.service import on_signals
     from rollq.roles.member.node import MemberNode
-    from rollq.web.child import WebChild
 
     if setup.is_unprotected:
         log = logging.getLogger("rollq.member")
         tell(log, UNPROTECTED, address=f"{host}:{port}")
     node = MemberNode(setup, host, port, state_dir)
-    await node.start()
-    member = node.driver.raft.member_id
-    if as_json:
-        write_json(
-            {
-                "event": "serving",
-                "member": str(member),
-                "group": setup.group,
-                "address": setup.address,
-                "state": str(state_dir),
-            }
-        )
+    with ServiceNotes().running() as notes:
+        await node.start()
+        member = node.driver.raft.member_id
+        if as_json:
+            write_json(
+                {
+                    "event": "serving",
+                    "member": str(member),
+                    "group": setup.group,
+                    "address": setup.address,
+                    "state": str(state_dir),
+                }
+            )
+        else:
+            write_line(f"rollq member {member} of group {setup.group} serves on {setup.address}")
+        notes.serving(lambda: _doing(node))
+        await _until_asked(node, web, notes)
+
+
+def _doing(node: MemberNode) -> str:
+    """What a service manager shows of it."""
+    raft = node.driver.raft
+    if raft.leader_id == raft.member_id:
+        does = f"leads {len(raft.config.voters)} members"
     else:
-        write_line(f"rollq member {member} of group {setup.group} serves on {setup.address}")
+        does = f"follows {raft.leader_address}" if raft.leader_id else "knows no leader"
+    return f"{does} in term {raft.term}, log applied to {node.driver.state.applied_index}"
+
+
+async def _until_asked(node: MemberNode, web: list[str], notes: ServiceNotes) -> None:
+    """Serve until a signal comes, or it cannot go on."""
+    import asyncio
+
+    from rollq.cli.service import on_signals
+    from rollq.web.child import WebChild
+
     asked = asyncio.Event()
     pages = WebChild(web) if web else None
     with on_signals(asked.set):
@@ -399,6 +421,7 @@ async def _serve(
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
             one.cancel()
+        notes.ending()
         if pages is not None:
             await pages.stop()
         await node.stop()

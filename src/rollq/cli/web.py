@@ -159,6 +159,7 @@ async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     import logging
 
     from rollq.base.log_events import UNPROTECTED, tell
+    from rollq.cli.notify import ServiceNotes
     from rollq.cli.output import write_answer
     from rollq.cli.service import on_signals
     from rollq.web.server import WebServer
@@ -173,9 +174,11 @@ async def _serve(setup: WebSetup, *, as_json: bool) -> None:
         as_json=as_json,
     )
     asked = asyncio.Event()
-    with on_signals(asked.set):
+    with on_signals(asked.set), ServiceNotes().running() as notes:
+        notes.serving(lambda: f"serves {server.url}")
         waits = [asyncio.ensure_future(server.wait()), asyncio.ensure_future(asked.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in waits[1:]:
             one.cancel()
+        notes.ending()
         await server.stop()

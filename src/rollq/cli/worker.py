@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollq.base.amounts import AGES_S, SIZES, amount
+from rollq.base.amounts import AGES_S, SIZES, amount, counted
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli import sandboxing
 from rollq.cli.credentials import given_credentials
@@ -17,6 +17,8 @@ from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, Un
 from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
 
 if TYPE_CHECKING:
+    from rollq.observe.server import MetricsServer
+    from rollq.roles.worker.node import WorkerNode
     from rollq.roles.worker.setup import NodeSetup
     from rollq.roles.worker.tracing import JobTraces
 
@@ -343,17 +345,43 @@ def _traces(setup: NodeSetup) -> JobTraces | None:
 
 
 async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: bool) -> None:
-    from rollq.cli.output import write_json, write_line
+    from rollq.cli.notify import ServiceNotes
     from rollq.observe.server import MetricsServer
     from rollq.roles.worker.node import WorkerNode
+    from rollq.roles.worker.session import LinkState
 
     node = WorkerNode(setup, _traces(setup))
-    await node.start()
-    try:
-        server = None if listen is None else MetricsServer(*listen, node.families)
-    except LocalError:
-        await node.stop()
-        raise
+    with ServiceNotes().running() as notes:
+        await node.start()
+        try:
+            server = None if listen is None else MetricsServer(*listen, node.families)
+        except LocalError:
+            await node.stop()
+            raise
+        _tell_started(setup, node, server, as_json=as_json)
+        notes.serving(lambda: _doing(node), is_ready=lambda: node.machine.link is LinkState.OPEN)
+        try:
+            await node.run()
+        finally:
+            notes.ending()
+            if server is not None:
+                server.stop()
+
+
+def _doing(node: WorkerNode) -> str:
+    """What a service manager shows of it."""
+    from rollq.roles.worker.session import LinkState
+
+    is_open = node.machine.link is LinkState.OPEN
+    count = counted(node.machine.running_count, "job")
+    return f"{'connected' if is_open else 'looking for a leader'}, {count} running"
+
+
+def _tell_started(
+    setup: NodeSetup, node: WorkerNode, server: MetricsServer | None, *, as_json: bool
+) -> None:
+    from rollq.cli.output import write_json, write_line
+
     if as_json:
         write_json(
             {
@@ -373,8 +401,3 @@ async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: b
         write_line(f"layers of jobs: {', '.join(node.layers)}")
         if server is not None:
             write_line(f"metrics: http://{server.address}/metrics")
-    try:
-        await node.run()
-    finally:
-        if server is not None:
-            server.stop()
