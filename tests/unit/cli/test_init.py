@@ -45,7 +45,7 @@ def test_every_process_has_a_directory_with_all_that_it_needs() -> None:
         "client": "client",
         "admin": "admin",
     }
-    assert {*os.listdir("grid")} == {*holders, "ca", "exec"}
+    assert {*os.listdir("grid")} == {*holders, "ca", "exec", "systemd"}
     keys = set()
     for name, role in holders.items():
         directory = Path("grid", name)
