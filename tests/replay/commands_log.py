@@ -27,7 +27,7 @@ from rollq.grid import access_commands as a
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.events import JOB_ACKED, Event, each_of
+from rollq.grid.events import JOB_ACKED, JOB_REDRIVEN, Event, each_of
 from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
 
@@ -40,6 +40,7 @@ LOGS = sorted(GOLDEN.glob("commands-v*.log"), key=lambda path: int(path.stem.rpa
 COUNTS_BLOBS = 3
 TELLS_RUNS = 4
 TELLS_WHO_ASKED = 8  # and what jobs were asked to run
+TELLS_REDRIVES = 9  # what jobs are asked to run now, if that is not what they were
 
 
 def read_log(path: Path) -> list[bytes]:
@@ -58,6 +59,9 @@ def replay(entries: list[bytes]) -> tuple[GridState, dict[str, str]]:
             if data[0] < TELLS_WHO_ASKED:
                 said.pop("request", None)
                 said.pop("access", None)
+            if data[0] < TELLS_REDRIVES and event.kind == JOB_REDRIVEN:
+                said.pop("request", None)
+                said.pop("body_bytes", None)
             if data[0] < COUNTS_BLOBS and not event.cache_id:
                 said.pop("blob_bytes", None)
             if data[0] < TELLS_RUNS and event.kind != JOB_ACKED:
@@ -381,10 +385,13 @@ def trouble(
         yield c.ExpireJobs(tuple(one.job_id for one in some[3:5]))
         dead = list(state.dead)
         yield c.RedriveJobs(tuple(c.RedriveItem(one, b"edited") for one in dead[:2]), "olga")
+        yield c.RedriveJobs(tuple(c.RedriveItem(one, None, "q2") for one in dead[4:5]), "olga")
         yield c.PurgeJobs(tuple(dead[2:4]), "olga")
         yield c.ForgetJobs(tuple(one.job_id for one in some[5:]))
     if turn % 12 == 9:
         yield c.AdvanceTime(state.time_ms + 60_000 * turn)
+    if turn % 9 == 4:
+        yield c.DrainWorkers(tuple(workers[:1]), turn % 27 == 13, "olga")
     if turn % 10 == 5:
         yield c.PauseQueue("q1", "olga")
         yield c.CancelJobs(tuple(one.array_id for one in state.arrays.values())[:1])

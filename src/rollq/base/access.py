@@ -78,6 +78,7 @@ class Action(enum.StrEnum):
     CLIENTS_READ = "clients.read"
     WORKERS_READ = "workers.read"
     WORKERS_DISMISS = "workers.dismiss"
+    WORKERS_DRAIN = "workers.drain"
     SETTINGS_READ = "settings.read"
     SETTINGS_WRITE = "settings.write"
     HISTORY_READ = "history.read"

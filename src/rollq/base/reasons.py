@@ -20,6 +20,7 @@ class Reason(enum.StrEnum):
     CAP = "cap"  # its client has as many jobs in flight as it may
     ARRAY_LIMIT = "array_limit"  # its array has as many tasks running as it may
     NO_WORKER = "no_worker"  # nobody serves the queue
+    DRAINING = "draining"  # whoever serves it was drained
     PROGRAM_MISSING = "program_missing"
     SHIPPING_REFUSED = "shipping_refused"  # its program comes with it, and nobody allows that
     NO_SLOT = "no_slot"

@@ -23,6 +23,7 @@ from rollq.cli import (
     demo3,
     dlq,
     doctor,
+    drain,
     execs,
     explain,
     fetch,
@@ -126,7 +127,7 @@ def rollq(
 
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
-    *(client, clientx, demo3, demo, doctor, sql, report, init, web),
+    *(client, clientx, demo3, demo, doctor, drain, sql, report, init, web),
     *(restore, top, watch),
 ):
     module.register(app)

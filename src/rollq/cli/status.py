@@ -44,9 +44,11 @@ def status(
 
     document = run(_look(servers, timeout))
     if as_json:
-        write_json({"workers": document["workers"]} if workers else document)
+        shown = ("workers", "drained") if workers else tuple(document)
+        write_json({name: document[name] for name in shown})
     elif workers:
         _show_layers(document["workers"])
+        _show_absent(document["drained"])
     else:
         _show(document)
     if told := own_expiry():
@@ -56,7 +58,7 @@ def status(
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
     from rollq.cli.grid import ask, connected
     from rollq.documents import grid as documents
-    from rollq.grid.views import CountsView, RawQueueView, RawWorkerView
+    from rollq.grid.views import CountsView, RawDrainView, RawQueueView, RawWorkerView
     from rollq.roles.member.status import ClusterView
 
     async with connected(servers, timeout_s) as client:
@@ -64,11 +66,13 @@ async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
         counts = await ask(client, CountsView, "counts")
         queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
         workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+        drained = await ask(client, list[RawDrainView], "drained", b"", ROWS_MAX)
     return {
         "cluster": documents.cluster_document(cluster),
         "jobs": documents.queue_document(counts),
         "queues": [documents.queue_document(queue) for queue in queues],
         "workers": [documents.worker_document(worker) for worker in workers],
+        "drained": [documents.drain_document(one) for one in drained],
     }
 
 
@@ -103,14 +107,28 @@ def _show_layers(workers: list[dict[str, Any]]) -> None:
         write_line(f"layers of {one['name'] or one['id']}: {layers}")
 
 
+def _show_absent(drained: list[dict[str, Any]]) -> None:
+    """Workers that would get no jobs if they came."""
+    from rollq.cli.output import write_line
+
+    for one in drained:
+        if not one["known"]:
+            name = one["name"] or one["id"]
+            undo = f"`rollq drain {name} --undo` when it may get jobs again"
+            write_line(f"drained and not connected: {name}; {undo}")
+
+
 def show_workers(workers: list[dict[str, Any]]) -> None:
     """A table of workers."""
     from rollq.cli.output import write_table
 
     write_table(
-        ["worker", "name", "running", "slots", "patterns"],
+        ["worker", "name", "state", "running", "slots", "patterns"],
         [
-            [one["id"], one["name"], one["running"], _slots(one), " ".join(one["patterns"])]
+            [
+                *(one["id"], one["name"], one["state"], one["running"], _slots(one)),
+                " ".join(one["patterns"]),
+            ]
             for one in workers
         ],
     )

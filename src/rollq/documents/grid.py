@@ -10,7 +10,7 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
 from rollq.base.outcomes import STATES
 from rollq.grid import views
-from rollq.grid.views import RawWorkerView
+from rollq.grid.views import RawDrainView, RawWorkerView
 from rollq.roles.client.views import QueueView
 from rollq.roles.member.status import UNKNOWN, ClusterView
 
@@ -31,6 +31,7 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
     return {
         "id": guid_to_text(view.worker_id),
         "name": view.name,
+        "state": worker_state(view),
         "slots": view.slots,
         "running": len(view.held),
         "connected": view.connected,
@@ -38,6 +39,26 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
         "layers": list(view.layers),
         "patterns": list(view.patterns),
         "jobs": [guid_to_text(job_id) for job_id in view.held],
+    }
+
+
+def worker_state(view: RawWorkerView) -> str:
+    """Whether a worker gets jobs: ready, draining (no new ones) or drained (and has none left)."""
+    if not view.is_drained:
+        return "ready"
+    return "draining" if view.held else "drained"
+
+
+def drain_document(view: RawDrainView) -> dict[str, Any]:
+    """A worker that gets no new jobs."""
+    return {
+        "id": guid_to_text(view.worker_id),
+        "name": view.name,
+        "state": "draining" if view.held else "drained",
+        "known": view.is_known,
+        "running": view.held,
+        "since_ms": view.stamp_ms,
+        "by": view.by,
     }
 
 

@@ -44,7 +44,7 @@ from rollq.grid.state import HASH_BYTES, GridState
 from rollq.grid.submits import submit_bulk, submit_job, submit_run
 from rollq.grid.times import advance_time
 from rollq.grid.unpacking import unpack_batch
-from rollq.grid.workers import close_worker, open_worker
+from rollq.grid.workers import close_worker, drain_workers, open_worker
 
 Handler: TypeAlias = Callable[[GridState, Any, Applied], Outcome]
 
@@ -91,6 +91,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     access_commands.RemoveRole: remove_role,
     access_commands.NoteRefusals: note_refusals,
     access_commands.NoteAct: note_act,
+    commands.DrainWorkers: drain_workers,
 }
 # Of command batches: from here on time does not go back, and states are hashed. Older entries keep
 # the stamps that they have, and count for neither: a member may know them by a snapshot only.

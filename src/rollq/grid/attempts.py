@@ -39,6 +39,7 @@ from rollq.grid.outcomes import (
     STALE_ATTEMPT,
     UNKNOWN_JOB,
     UNKNOWN_WORKER,
+    WORKER_IS_DRAINED,
 )
 from rollq.grid.runs import Others, alone, has_twice, ids_in, in_turn, refuse_run, run_done
 from rollq.grid.state import (
@@ -114,6 +115,8 @@ def refuse_start(
     """Why this job, or the next task of this array, may not start on this worker now."""
     if state.queues[work.queue].paused:
         return QUEUE_IS_PAUSED
+    if worker.worker_id in state.drained:
+        return WORKER_IS_DRAINED
     client, options = work.client, work.options
     cap = client.cap or state.settings.client_cap
     if cap and client.in_flight >= cap:

@@ -177,10 +177,12 @@ class CancelJobs(Stored, frozen=True, tag=11):
 
 
 class RedriveItem(Stored, frozen=True, gc=False):
-    """A dead job to run again, with another body if `body` is not None."""
+    """A dead job to run again, with another body if `body` is not None, in another queue if
+    `queue` is not empty."""
 
     job_id: JobId
     body: bytes | None = None
+    queue: str = ""  # version 9
 
 
 class RedriveJobs(Stored, frozen=True, tag=12):
@@ -421,6 +423,14 @@ class ConfirmRun(Stored, frozen=True, gc=False, tag=36):
     job_ids: bytes
 
 
+class DrainWorkers(Stored, frozen=True, gc=False, tag=43):
+    """Give these workers no new jobs (version 9); with `undo`, again. All or none."""
+
+    worker_ids: tuple[WorkerId, ...]
+    undo: bool = False
+    by: str = ""
+
+
 Command: TypeAlias = (
     SubmitJob
     | SubmitBulk
@@ -464,6 +474,7 @@ Command: TypeAlias = (
     | RemoveRole
     | NoteRefusals
     | NoteAct
+    | DrainWorkers
 )
 
 

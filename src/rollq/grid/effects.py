@@ -61,13 +61,20 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     worker_id: WorkerId = b""  # who gave the results
 
 
-Effect: TypeAlias = SendAssign | SendCancel | SendResult
+class SendDrain(msgspec.Struct, frozen=True, gc=False):
+    """Tell a worker that it gets no new jobs, or does again."""
+
+    worker_id: WorkerId
+    is_drained: bool
+
+
+Effect: TypeAlias = SendAssign | SendCancel | SendResult | SendDrain
 
 
 def each_effect(effects: Iterable[Effect]) -> Iterator[Effect]:
     """The same with one job each."""
     for effect in effects:
-        if isinstance(effect, SendCancel) or len(effect.job_ids) == GUID_BYTES:
+        if isinstance(effect, SendCancel | SendDrain) or len(effect.job_ids) == GUID_BYTES:
             yield effect
         elif isinstance(effect, SendAssign):
             yield from _each_assignment(effect)

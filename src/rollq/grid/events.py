@@ -44,6 +44,8 @@ ARRAY_ENDED: Final = "array_end"
 CLIENT_OPENED: Final = "client_open"
 WORKER_OPENED: Final = "worker_up"
 WORKER_CLOSED: Final = "worker_down"
+WORKER_DRAINED: Final = "worker_drain"  # it gets no new jobs; `count` is what it still holds
+WORKER_UNDRAINED: Final = "worker_undrain"  # it gets jobs again
 ATTEMPT_ADOPTED: Final = "adopt"  # a running attempt was re-announced to a new leader
 QUEUE_PAUSED: Final = "queue_pause"
 QUEUE_RESUMED: Final = "queue_resume"
@@ -98,6 +100,8 @@ EVENT_TYPES: Final = (
     ROLE_REMOVED,
     REFUSED,
     ACTED,
+    WORKER_DRAINED,
+    WORKER_UNDRAINED,
 )
 # After one of these the access table is another.
 ACCESS_KINDS: Final = frozenset((ACCOUNT_PUT, ACCOUNT_REMOVED, ROLE_PUT, ROLE_REMOVED))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, JobId, guid_to_text
 from rollq.base.limits import INLINE_BYTES_MAX
-from rollq.grid.admission import refused_bounds
+from rollq.base.requests import kept_of
+from rollq.grid.admission import admit_queue, refuse_queue, refused_bounds
 from rollq.grid.arrays import cut_array, forget_array, release_array
 from rollq.grid.commands import (
     CancelJobs,
@@ -35,6 +38,7 @@ from rollq.grid.events import (
 )
 from rollq.grid.facts import fact
 from rollq.grid.moves import (
+    change_queue,
     drop_job,
     end_waiting,
     move,
@@ -153,6 +157,9 @@ def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcom
             return _refused(ErrorCode.WRONG_STATE, "the job is not dead", item.job_id)
         if item.body is not None and len(item.body) > INLINE_BYTES_MAX:
             return refused_bounds(f"body is larger than {INLINE_BYTES_MAX} bytes")
+        refusal = refuse_other_queue(state, record, item.queue)
+        if refusal is not None:
+            return refusal
     count = 0
     for item in command.items:
         record = state.jobs[item.job_id]
@@ -160,6 +167,15 @@ def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcom
             redrive_job(state, record, item, command.by, out)
             count += 1
     return Done(count)
+
+
+def refuse_other_queue(state: GridState, record: JobRecord, name: str) -> Refused | None:
+    """Why a job may not go on in this queue; an empty name is that of its own."""
+    if not name or name == record.queue:
+        return None
+    if record.array is not None:
+        return _refused(ErrorCode.BAD_OPTIONS, "a task stays in its array's queue", record.job_id)
+    return None if name in state.queues else refuse_queue(state, name)
 
 
 def redrive_job(
@@ -175,6 +191,8 @@ def redrive_job(
     if item.body is not None:
         past.body_crc = submitted_crc(state, record)
         replace_body(state, record, item.body)
+    if item.queue and item.queue != record.queue:
+        change_queue(state, record, admit_queue(state, item.queue))
     past.starts_base = record.attempt
     past.not_started = 0
     if end is not None and end.blobs:
@@ -187,7 +205,10 @@ def redrive_job(
     if record.array is not None:
         reopen_task(record.array, record)
     move(state, record, QUEUED, out.stamp_ms)
-    out.events.append(fact(JOB_REDRIVEN, record, detail=by, by=by))
+    redriven = fact(JOB_REDRIVEN, record, detail=by, by=by)
+    if item.body is not None:
+        redriven = replace(redriven, request=kept_of(item.body), body_bytes=len(item.body))
+    out.events.append(redriven)
 
 
 def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:

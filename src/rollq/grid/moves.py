@@ -53,6 +53,7 @@ from rollq.grid.state import (
     JobRecord,
     JobState,
     PastRecord,
+    QueueRecord,
     WorkerRecord,
 )
 from rollq.grid.tasks import discount_cut, end_task
@@ -342,6 +343,15 @@ def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[E
             replace_body(state, record, b"")
             if record.past is not None:
                 give_up_files(state, record.past, record.client.client_id)
+
+
+def change_queue(state: GridState, record: JobRecord, queue: QueueRecord) -> None:
+    """Let a job stand in another queue."""
+    left = record.queue
+    state.queues[left].counts[record.state] -= 1
+    queue.counts[record.state] += 1
+    record.queue = queue.name
+    maybe_drop_queue(state, left)
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:

@@ -21,6 +21,7 @@ NO_TASK_LEFT: Final = Refused(ErrorCode.WRONG_STATE, "the array has no task to a
 ARRAY_DELAYED: Final = Refused(ErrorCode.WRONG_STATE, "the array's delay is not over")
 OTHER_WORKER: Final = Refused(ErrorCode.WRONG_STATE, "the job names another worker")
 UNKNOWN_WORKER: Final = Refused(ErrorCode.UNKNOWN_WORKER, "no such worker session")
+WORKER_IS_DRAINED: Final = Refused(ErrorCode.WRONG_STATE, "the worker gets no new jobs")
 QUEUE_IS_PAUSED: Final = Refused(ErrorCode.QUEUE_PAUSED, "the queue is paused")
 CLIENT_AT_CAP: Final = Refused(ErrorCode.CAP_REACHED, "the client is at its cap")
 ARRAY_AT_CAP: Final = Refused(ErrorCode.CAP_REACHED, "the array is at its running_max")

@@ -22,6 +22,7 @@ import msgspec
 
 from rollq.base.access_table import AccessTable
 from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.ids import WorkerId
 from rollq.base.jobs import Status
 from rollq.base.sealed import sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
@@ -56,8 +57,8 @@ from rollq.grid.state import (
 
 P = TypeVar("P")
 
-VERSION: Final = 8
-VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8)  # that can be read
+VERSION: Final = 9
+VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -99,13 +100,7 @@ def snapshot_pieces(
             for client in sorted(state.clients.values(), key=attrgetter("client_id"))
         ],
         workers=[
-            WorkerRow(
-                worker.worker_id,
-                worker.incarnation,
-                name=worker.name,
-                patterns=worker.patterns,
-                slots=worker.slots,
-            )
+            WorkerRow(*_worker_row(worker))
             for worker in sorted(state.workers.values(), key=attrgetter("worker_id"))
         ],
         batches=[BatchRow(*key, batch) for key, batch in state.batches.items()],
@@ -132,6 +127,7 @@ def snapshot_pieces(
         accounts=state.access.listed_accounts(),
         roles=state.access.listed_roles(),
         access_version=state.access.version,
+        drained=list(state.drained.items()),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
@@ -143,6 +139,10 @@ def snapshot_pieces(
     total = PREFACE_BYTES + len(data) + bodies_bytes
     preface = bytes([VERSION]) + len(data).to_bytes(8, "little")
     return total, chain((preface, data), sealed(tokens))
+
+
+def _worker_row(worker: WorkerRecord) -> tuple[WorkerId, int, str, tuple[str, ...], int]:
+    return worker.worker_id, worker.incarnation, worker.name, worker.patterns, worker.slots
 
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
@@ -264,6 +264,7 @@ def _tables(head: Head, state: GridState) -> GridState:
             removed=cache.removed,
         )
     state.readers.update(head.readers)
+    state.drained.update(head.drained)
     state.access = AccessTable(head.accounts, head.roles, head.access_version)
     for row in head.arrays:
         state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)

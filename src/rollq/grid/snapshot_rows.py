@@ -18,6 +18,7 @@ from rollq.grid.state import (
     HASH_BYTES,
     ArrayRecord,
     BatchRecord,
+    DrainMark,
     EndRecord,
     JobRecord,
     Leap,
@@ -192,6 +193,8 @@ class Head(msgspec.Struct, array_like=True):
     accounts: list[Account] = msgspec.field(default_factory=list)  # version 8; by name
     roles: list[AccessRole] = msgspec.field(default_factory=list)  # version 8; by name
     access_version: int = 0  # version 8
+    # version 9; in the order of the drains
+    drained: list[tuple[WorkerId, DrainMark]] = msgspec.field(default_factory=list)
 
 
 def job_row(record: JobRecord, body_bytes: int) -> tuple[object, ...]:

@@ -135,6 +135,15 @@ class WorkerRecord(msgspec.Struct, eq=False):
     held: dict[JobId, None] = msgspec.field(default_factory=dict)
 
 
+class DrainMark(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A worker that gets no new jobs. Apart from its record, which goes when the worker is away
+    for too long or is started anew: it gets none then either, until somebody undoes it."""
+
+    name: str  # of the worker, when it was drained
+    stamp_ms: int
+    by: str = ""
+
+
 class ArrayRecord(msgspec.Struct, eq=False):
     """Many tasks with one body. A task becomes a `JobRecord` when it is assigned."""
 
@@ -328,6 +337,7 @@ class GridState:
         "confirmed",
         "cut_counts",
         "dead",
+        "drained",
         "hints",
         "idle_clients",
         "job_index",
@@ -371,6 +381,8 @@ class GridState:
         self.clients: dict[ClientId, ClientRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.workers: dict[WorkerId, WorkerRecord] = {}
+        # Workers that get no new jobs, in the order of their drains; WORKERS_MAX of them.
+        self.drained: dict[WorkerId, DrainMark] = {}
         # Bulks that were taken under a key, the oldest first; BATCHES_KEPT_MAX of them. Older keys
         # are forgotten: a repeat is then known by the ids of its jobs, while those are known.
         self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()

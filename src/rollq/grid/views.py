@@ -5,6 +5,8 @@ Costs: one record, or one page. `grid_counts` walks the queues and nothing longe
 
 from __future__ import annotations
 
+from heapq import nsmallest
+
 import msgspec
 from msgspec.structs import replace
 
@@ -169,6 +171,18 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     is_capped: bool = False  # above its CPU cap: one job at a time; the leader alone knows
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in; the leader alone knows
     connected: bool | None = None  # None: this member does not lead, so it does not know
+    is_drained: bool = False  # it gets no new jobs
+
+
+class RawDrainView(msgspec.Struct, frozen=True):
+    """A worker that gets no new jobs, also if the group does not know it any more."""
+
+    worker_id: WorkerId
+    name: str
+    stamp_ms: int
+    by: str  # who drained it
+    is_known: bool  # it is connected, or gone for less than its grace
+    held: int  # jobs that it still has
 
 
 class DeadPage(msgspec.Struct, frozen=True):
@@ -400,7 +414,21 @@ def worker_view(state: GridState, worker_id: WorkerId) -> RawWorkerView | None:
         patterns=worker.patterns,
         slots=worker.slots,
         held=tuple(worker.held),
+        is_drained=worker_id in state.drained,
     )
+
+
+def drain_page(state: GridState, after: WorkerId, limit: int) -> list[RawDrainView]:
+    """Up to `limit` drained workers whose ids come after this one, by id."""
+    ids = nsmallest(limit, (each for each in state.drained if each > after))
+    return [_drain_view(state, each) for each in ids]
+
+
+def _drain_view(state: GridState, worker_id: WorkerId) -> RawDrainView:
+    mark, worker = state.drained[worker_id], state.workers.get(worker_id)
+    name = mark.name if worker is None else worker.name
+    held = 0 if worker is None else len(worker.held)
+    return RawDrainView(worker_id, name, mark.stamp_ms, mark.by, worker is not None, held)
 
 
 def worker_called(state: GridState, worker_id: WorkerId) -> str:

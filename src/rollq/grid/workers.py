@@ -1,4 +1,4 @@
-"""Handlers for worker sessions: open (with adoption of what runs) and close.
+"""Handlers for worker sessions: open (with adoption of what runs), close, and drain.
 
 A record here outlives connections: a worker that vanishes stays until the leader closes it after
 its grace, so that it may come back to its running attempts, also under another leader.
@@ -6,7 +6,8 @@ its grace, so that it may come back to its running attempts, also under another 
 
 from __future__ import annotations
 
-from rollq.base.ids import GUID_BYTES, JobId
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import GUID_BYTES, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import (
     CREDIT_MAX,
@@ -17,13 +18,29 @@ from rollq.base.limits import (
 )
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.attempts import assignment_of
-from rollq.grid.commands import Cause, CloseWorker, OpenWorker
-from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign, SendCancel
-from rollq.grid.events import ATTEMPT_ADOPTED, WORKER_CLOSED, WORKER_OPENED, Event
+from rollq.grid.commands import Cause, CloseWorker, DrainWorkers, OpenWorker
+from rollq.grid.effects import (
+    Applied,
+    Done,
+    Outcome,
+    Refused,
+    SendAssign,
+    SendCancel,
+    SendDrain,
+)
+from rollq.grid.events import (
+    ATTEMPT_ADOPTED,
+    WORKER_CLOSED,
+    WORKER_DRAINED,
+    WORKER_OPENED,
+    WORKER_UNDRAINED,
+    Event,
+    asked_by,
+)
 from rollq.grid.facts import fact
 from rollq.grid.moves import lose_attempt
 from rollq.grid.outcomes import DONE_ONE, UNKNOWN_WORKER, WORKERS_FULL
-from rollq.grid.state import ASSIGNED, GridState, JobRecord, WorkerRecord
+from rollq.grid.state import ASSIGNED, DrainMark, GridState, JobRecord, WorkerRecord
 
 
 def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
@@ -133,3 +150,49 @@ def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcom
     del state.workers[worker.worker_id]
     state.worker_ids.remove(worker.worker_id)
     return Done(len(held))
+
+
+def drain_workers(state: GridState, command: DrainWorkers, out: Applied) -> Outcome:
+    """Give workers no new jobs, or again; how many changed. What they run is theirs; what they have
+    not begun they give back when they are told."""
+    if command.undo:
+        changed = [undrain(state, one, command.by, out) for one in command.worker_ids]
+        return Done(sum(changed))
+    if any(len(worker_id) != GUID_BYTES for worker_id in command.worker_ids):
+        return refused_bounds("a worker_id does not have 16 bytes")
+    for worker_id in command.worker_ids:
+        if worker_id not in state.workers and worker_id not in state.drained:
+            return Refused(
+                ErrorCode.UNKNOWN_WORKER, f"no worker {guid_to_text(worker_id)} is known"
+            )
+    return Done(sum([drain(state, one, command.by, out) for one in command.worker_ids]))
+
+
+def drain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
+    """Mark a worker; whether it was not."""
+    if worker_id in state.drained:
+        return False
+    if len(state.drained) >= WORKERS_MAX:
+        # As many are marked as may be here, and this one is not: so one of them is gone.
+        gone = next(marked for marked in state.drained if marked not in state.workers)
+        undrain(state, gone, "", out)
+    worker = state.workers[worker_id]
+    state.drained[worker_id] = DrainMark(worker.name, out.stamp_ms, by)
+    held = len(worker.held)
+    out.events.append(_drain_fact(WORKER_DRAINED, worker_id, worker.name, by, held))
+    out.effects.append(SendDrain(worker_id, is_drained=True))
+    return True
+
+
+def undrain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
+    """Take the mark of a worker away; whether it had one."""
+    mark = state.drained.pop(worker_id, None)
+    if mark is None:
+        return False
+    out.events.append(_drain_fact(WORKER_UNDRAINED, worker_id, mark.name, by))
+    out.effects.append(SendDrain(worker_id, is_drained=False))
+    return True
+
+
+def _drain_fact(kind: str, worker_id: WorkerId, name: str, by: str, held: int = 0) -> Event:
+    return Event(kind, worker_id=worker_id, count=held, detail=name, access=asked_by(by))

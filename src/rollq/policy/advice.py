@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from typing import Final
 
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.reasons import Reason
 from rollq.grid.state import DEAD, JobRecord
 from rollq.policy.lanes import Item
+
+NAMES_MAX: Final = 5  # of workers, in a command
 
 
 def look_at(job_id: JobId) -> str:
@@ -33,6 +36,11 @@ def cancel(job_id: JobId) -> str:
 def resume(queue: str) -> str:
     """Start jobs of a paused queue again."""
     return f"rollq queue resume {shlex.quote(queue)}"
+
+
+def undrain(names: list[str]) -> str:
+    """Give drained workers jobs again."""
+    return shlex.join(("rollq", "drain", *names[:NAMES_MAX], "--undo"))
 
 
 def start_worker(address: str, item: Item, *options: str) -> str:

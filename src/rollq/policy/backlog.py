@@ -235,7 +235,10 @@ class Backlog:
     # --- who serves
 
     def join(self, session: DispatchSession, patterns: Iterable[str]) -> None:
-        """A session serves the queues of its patterns from now on, and those pinned to its name."""
+        """A session serves the queues of its patterns from now on, and those pinned to its name;
+        none, while its worker is drained."""
+        if session.worker_id in self._state.drained:
+            return
         for pool in self._pools.join(session, patterns):
             name = only_queue(pool.pattern)
             if name is None:
@@ -246,6 +249,7 @@ class Backlog:
             self._named.setdefault(session.name, {})[session] = None
             for pinned in self._pinned.get(session.name, {}).values():
                 self._maybe_serve_pinned(pinned, session)
+        self.mark_changed(session)
 
     def leave(self, session: DispatchSession) -> None:
         """A session serves nobody any more."""
@@ -255,6 +259,15 @@ class Backlog:
             named.pop(session, None)
             if not named:
                 del self._named[session.name]
+
+    def follow_drain(self, session: DispatchSession, patterns: Iterable[str]) -> None:
+        """Its worker was drained, and its credit waits for the end of that; or that is the end."""
+        if not session.pools:
+            self.join(session, patterns)
+        elif session.worker_id in self._state.drained:
+            credit = session.credit
+            self.leave(session)
+            session.credit = credit
 
     def announce(self, session: DispatchSession, programs: ProgramSet) -> None:
         """A session can run other programs from now on."""

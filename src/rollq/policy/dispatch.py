@@ -41,7 +41,6 @@ from rollq.policy.waiting import Known, explanation, oldest, unserved
 _seq = attrgetter("seq")
 _likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
 
-
 # Jobs that one turn may split off for workers that can run them; the rest have their turn later.
 # A million jobs of mixed programs would otherwise hold up the loop when one worker comes.
 SPLITS_PER_TURN_MAX: Final = 4_096
@@ -311,9 +310,8 @@ class Dispatcher:
     ) -> None:
         """Spend credit of the pool on a job, or on the next task of an array, and on as many like
         it as its client has a share of."""
-        session = self._near(item, pool) if self._state.caches else None
-        if session is None:
-            session = pool.candidates.pick(item)
+        near = self._near(item, pool) if self._state.caches else None
+        session = near or pool.candidates.pick(item)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
             session = pool.untried(session, item.past.attempts)
         share = share_of(item, queue, pool, session, given.left)
@@ -463,11 +461,13 @@ class Dispatcher:
         self._holds.room_made_for_all()
 
     def _on_worker(self, event: Event) -> None:
-        """A session that the state does not know any more is given nothing."""
+        """A session that the state does not know any more, or that is drained, is given nothing."""
         session = self._sessions.get(event.worker_id)
         record = self._state.workers.get(event.worker_id)
         if session is not None and (record is None or record.incarnation != session.incarnation):
             self.close_worker(event.worker_id)
+        elif session and record:
+            self._backlog.follow_drain(session, record.patterns)
 
 
 def _ids_of(event: Event) -> Sequence[JobId]:
@@ -495,4 +495,6 @@ HANDLERS: Final[dict[str, Callable[[Dispatcher, Event], None]]] = {
     events.SETTINGS_CHANGED: Dispatcher._on_settings,
     events.WORKER_OPENED: Dispatcher._on_worker,
     events.WORKER_CLOSED: Dispatcher._on_worker,
+    events.WORKER_DRAINED: Dispatcher._on_worker,
+    events.WORKER_UNDRAINED: Dispatcher._on_worker,
 }

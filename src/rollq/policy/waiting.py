@@ -30,6 +30,8 @@ from rollq.policy.endings import (
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.pools import SHIPPED, DispatchSession, program_of
+from rollq.subjects.matcher import matches
+from rollq.subjects.queues import assign_subject
 
 NAMES_MAX: Final = 5  # of workers, in a sentence
 CLIENTS_SEARCHED: Final = 100  # of each priority of a queue
@@ -180,6 +182,10 @@ def _what_is_missing(known: Known, item: Item) -> Why:
 
 def _which_worker_lacks(known: Known, item: Item) -> Why | None:
     sessions = sessions_of(known.backlog.whole_queue_of(item))
+    if not sessions and (draining := _draining(known.state, item)):
+        whose = "the only worker" if len(draining) == 1 else f"all {len(draining)} workers"
+        text = f"{whose} for queue {item.queue} {_are(draining)} draining: {_listed(draining)}"
+        return Why(Reason.DRAINING, text, (advice.undrain(draining),))
     if not sessions:
         name = item.options.worker_name
         wanted = f"no worker named {name}" if name else "no worker"
@@ -284,7 +290,24 @@ def _name(session: DispatchSession) -> str:
     return session.name or guid_to_text(session.worker_id)
 
 
+def _draining(state: GridState, item: Item) -> list[str]:
+    """The drained workers that would serve the queue of an item, by what people call them."""
+    wanted, subject = item.options.worker_name, assign_subject(item.queue)
+    found: list[str] = []
+    for worker_id in state.drained:
+        worker = state.workers.get(worker_id)
+        if worker is None or wanted not in ("", worker.name):
+            continue
+        if any(matches(pattern, subject) for pattern in worker.patterns):
+            found.append(worker.name or guid_to_text(worker_id))
+    return found
+
+
 def _names(sessions: list[DispatchSession]) -> str:
-    names = sorted(map(_name, sessions))
+    return _listed(list(map(_name, sessions)))
+
+
+def _listed(names: list[str]) -> str:
+    names = sorted(names)
     more = len(names) - NAMES_MAX
     return ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rollq.base.access_rules import AccessRole, Account, Effect, Rule, TokenHash
 from rollq.base.hints import ExecHint
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, WorkerId
 from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
 from rollq.grid.commands import RedriveItem
 from rollq.testing.clock import MS, Timeline
@@ -33,7 +33,12 @@ class Application:
     """The requests of one client over time."""
 
     def __init__(
-        self, client: SimClient, timeline: Timeline, chance: SeededJitter, swarm: Swarm
+        self,
+        client: SimClient,
+        timeline: Timeline,
+        chance: SeededJitter,
+        swarm: Swarm,
+        workers: list[WorkerId],
     ) -> None:
         self.client = client
         self._timeline = timeline
@@ -42,7 +47,9 @@ class Application:
         self._left = swarm.jobs_per_client
         self._submits: list[wire.SubmitJob | wire.SubmitBulk | wire.SubmitArray] = []
         self._jobs: list[JobId] = []
+        self._workers = workers
         self.paused: dict[str, None] = {}
+        self.drained: dict[WorkerId, None] = {}
 
     def start(self) -> None:
         """Begin to send requests."""
@@ -72,8 +79,10 @@ class Application:
             self._query()
         elif dice < 85:
             self._redrive()
-        elif dice < 88:
+        elif dice < 87:
             self._pause()
+        elif dice < 88:
+            self._drain()
         elif dice < 89:
             self._hint()
         elif dice < 90:
@@ -203,6 +212,13 @@ class Application:
         self.admin("pause", {"queue": queue})
         self._timeline.after(self._chance.draw(200, 2_000) * MS, self.resume_all)
 
+    def _drain(self) -> None:
+        """One or two workers get no jobs for a while; a worker that nobody knows is refused."""
+        workers = [self._chance.pick(self._workers) for _ in range(self._chance.draw(1, 3))]
+        self.drained.update(dict.fromkeys(workers))
+        self.admin("drain", {"worker_ids": workers})
+        self._timeline.after(self._chance.draw(200, 4_000) * MS, self.resume_all)
+
     def _read_history(self) -> None:
         """One of few readers has read some more, or is given up."""
         name = f"reader-{self._chance.draw(0, 3)}"
@@ -250,9 +266,11 @@ class Application:
         return (self._chance.pick(CACHES),) if self._chance.chance(100) else ()
 
     def resume_all(self) -> None:
-        """Resume whatever this application paused."""
+        """Resume whatever this application paused or drained."""
         for queue in self.paused:
             self.admin("resume", {"queue": queue})
+        if self.drained:
+            self.admin("undrain", {"worker_ids": tuple(self.drained)})
 
     def admin(self, action: str, arguments: Any) -> bytes:
         """Ask for a change; the id of the request."""

@@ -18,6 +18,7 @@ from rollq.testing.checkers.attempts import Starts
 from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.confirmations import Confirmations
 from rollq.testing.checkers.consensus import OneLeader, Promises
+from rollq.testing.checkers.drains import Drains
 from rollq.testing.checkers.keys import OneKey
 from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
@@ -86,6 +87,7 @@ class Cluster:
             self.book,
             References(self.ledger),
             Confirmations(self.ledger),
+            Drains(),
             Times(self.timeline, self._stalled_ms),
         ]
         if not swarm.retention.is_bounded:
@@ -126,8 +128,9 @@ class Cluster:
             f"c{number}": SimClient(self.world, f"c{number}", addresses, swarm.cap, self.book)
             for number in range(1, swarm.clients + 1)
         }
+        ids = [worker.worker_id for worker in self.workers]
         self.applications = [
-            Application(client, self.timeline, self.streams.named(f"{name}/wants"), swarm)
+            Application(client, self.timeline, self.streams.named(f"{name}/wants"), swarm, ids)
             for name, client in self.clients.items()
         ]
 
@@ -209,7 +212,8 @@ class Cluster:
             for worker in self.workers:  # one that drained has left meanwhile
                 worker.start()
             for application in self.applications:
-                if application.paused and not _asks_admin(application.client):
+                holds = application.paused or application.drained
+                if holds and not _asks_admin(application.client):
                     application.resume_all()
 
     def _scrub(self) -> None:

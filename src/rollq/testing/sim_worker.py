@@ -32,7 +32,7 @@ CALL_MS_MAX = 100  # a call that takes no longer never waits
 CALLS_A_TURN = 4
 # Some lives are of older versions: the hello names all that the worker holds, and jobs come alone.
 FEATURES_BEFORE = ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns")
-FEATURES = (*FEATURES_BEFORE, "holdings", "runs")
+FEATURES = (*FEATURES_BEFORE, "holdings", "runs", "drain")
 
 
 class SimWorker(SimSession):

@@ -23,6 +23,7 @@ HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before 
 RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
 VIEWS: Final = "views"  # on the link of a reader: Query is answered with Answer
 BACKUP: Final = "backup"  # on the link of a reader: BackupAsk is answered
+DRAIN: Final = "drain"  # the worker is told that it gets no new jobs, and gives back what waits
 # A method of compression is a feature too; it needs `header`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -42,6 +43,7 @@ FEATURES: Final = (
     RUNS,
     VIEWS,
     BACKUP,
+    DRAIN,
     *METHODS,
 )
 

@@ -381,6 +381,13 @@ class StopJob(MemberMessage, frozen=True, gc=False, tag=43):
     fence: Number
 
 
+class Drain(MemberMessage, frozen=True, gc=False, tag=56):
+    """You get no new jobs from now on: give back what you have not begun. Or you do again. Every
+    session begins without."""
+
+    is_drained: bool
+
+
 class AckTaken(MemberMessage, frozen=True, gc=False, tag=41):
     """Your ack or nack is committed (or was stale): forget the attempt."""
 

@@ -37,6 +37,7 @@ from rollq.grid.effects import (
     RunDone,
     SendAssign,
     SendCancel,
+    SendDrain,
     SendResult,
     each_effect,
 )
@@ -103,6 +104,8 @@ class World:
 
     def effect_text(self, effect: Effect) -> str:
         """A duty with what matters of it."""
+        if isinstance(effect, SendDrain):
+            return f"{'drain' if effect.is_drained else 'undrain'} {plain(effect.worker_id)}"
         name = self.name(effect.job_id if isinstance(effect, SendCancel) else effect.job_ids)
         if isinstance(effect, SendResult):
             more = f" and {effect.count - 1} more" if effect.count > 1 else ""

@@ -143,6 +143,16 @@ def no_worker_of_that_name() -> Asked:
 
 
 @situation
+def only_drained_workers() -> Asked:
+    desk = Desk()
+    desk.submit("a")
+    for name in ("w", "gpu 1"):
+        desk.worker(name, 1)
+    desk.apply(c.DrainWorkers((worker_id("w"), worker_id("gpu 1"))))
+    return desk, A, NOTHING
+
+
+@situation
 def program_that_nobody_has() -> Asked:
     desk = Desk()
     desk.submit("a")

@@ -30,18 +30,8 @@ def row(situation: str, state: str, code: Reason, why: str, *todo: str) -> Row:
 
 
 ROWS = [
-    row(
-        "staged",
-        "waiting",
-        Reason.STAGED,
-        "accepted with a batch, on its way into its queue",
-    ),
-    row(
-        "delayed",
-        "delayed",
-        Reason.DELAYED,
-        "delayed for 1 min 30 s",
-    ),
+    row("staged", "waiting", Reason.STAGED, "accepted with a batch, on its way into its queue"),
+    row("delayed", "delayed", Reason.DELAYED, "delayed for 1 min 30 s"),
     row(
         "paused",
         "waiting",
@@ -102,6 +92,13 @@ ROWS = [
         Reason.NO_WORKER,
         "no worker named gpu 1 serves queue q; there is 1 connected worker",
         "rollq worker 10.0.0.1 5000 q --name 'gpu 1'",
+    ),
+    row(
+        "only_drained_workers",
+        "waiting",
+        Reason.DRAINING,
+        "all 2 workers for queue q are draining: gpu 1, w",
+        "rollq drain w 'gpu 1' --undo",
     ),
     row(
         "program_that_nobody_has",

@@ -71,6 +71,8 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "hold_history": {"name": "spark", "index": 1},
     "free_history": {"name": "spark"},
     "dismiss": {"worker_ids": [JOB]},
+    "drain": {"worker_ids": [JOB]},
+    "undrain": {"worker_ids": [JOB]},
     "add_member": {"member_id": 4, "address": "a:1"},
     "remove_member": {"member_id": 4},
     "transfer": {"member_id": 4},

@@ -16,7 +16,7 @@ from rollq.grid.state import ASSIGNED, DEAD, DELAYED, QUEUED
 from rollq.roles.member.driver import Driver
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
-from tests.unit.roles.members import Group, job, submit
+from tests.unit.roles.members import OURS, Group, job, submit
 
 CLIENT, WORKER, REQUEST = 1, 2, b"r" * 16
 
@@ -125,8 +125,44 @@ def test_workers_are_told_to_end_if_they_are_here() -> None:
     assert told == [wire.Accepted(REQUEST, 0)]
 
 
+def test_a_worker_is_drained_and_told_of_it_in_every_session() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1, features=(*OURS, "drain"))
+    (worker_id,) = group.leader.state.workers
+    told = group.say(CLIENT, admin("drain", worker_ids=[worker_id]))
+    assert told == [wire.Accepted(REQUEST, 1)]
+    assert group.hear(WORKER) == [wire.Drain(True)]
+    group.say(CLIENT, submit(1))
+    assert group.hear(WORKER) == []
+    again = WORKER + 1
+    told = group.worker(again, credit=1, features=(*OURS, "drain"), worker_id=worker_id)
+    assert [type(one) for one in told] == [wire.Welcome, wire.Drain]
+    assert group.heard(again, wire.AssignJob) == []
+    assert group.say(CLIENT, admin("undrain", worker_ids=[worker_id])) == [wire.Accepted(REQUEST)]
+    told = group.hear(again)
+    assert told[0] == wire.Drain(False)
+    assert [one.job_id for one in told[1:]] == [job(1)]
+
+
+def test_a_worker_of_before_is_drained_and_not_told() -> None:
+    group = one_member()
+    group.worker(WORKER, credit=1)
+    (worker_id,) = group.leader.state.workers
+    group.say(CLIENT, admin("drain", worker_ids=[worker_id]))
+    group.say(CLIENT, submit(1))
+    assert group.hear(WORKER) == []
+    assert group.leader.state.jobs[job(1)].state is QUEUED
+
+
+def test_a_worker_that_nobody_knows_is_not_drained() -> None:
+    group = one_member()
+    (error,) = group.say(CLIENT, admin("drain", worker_ids=[b"x" * 16]))
+    assert (error.request_id, error.code) == (REQUEST, ErrorCode.UNKNOWN_WORKER)
+    assert "no worker 78787878" in error.message
+
+
 @pytest.mark.parametrize(
-    "action", ["pause", "redrive", "purge", "settings", "dismiss", "add_member"]
+    "action", ["pause", "redrive", "purge", "settings", "dismiss", "drain", "add_member"]
 )
 @pytest.mark.parametrize("arguments", [b"", b"\xc1", msgspec.msgpack.encode({"x": 1}), b"\x90"])
 def test_bad_arguments_are_refused(action: str, arguments: bytes) -> None:

@@ -9,6 +9,7 @@ from rollq.roles.worker.signals import (
     CpuBusy,
     CpuOk,
     Disconnect,
+    Disconnected,
     DrainRequested,
     Exit,
     KillJob,
@@ -173,6 +174,33 @@ def test_a_drain_runs_what_waits_if_its_leader_would_count_an_attempt() -> None:
     worker.handle(assign(ref(2)))
     assert worker.handle(DrainRequested()) == []
     assert started(worker.handle(finished(ref(1)))) == [ref(2)]
+
+
+def test_a_worker_that_its_leader_drains_gives_back_what_has_not_begun_and_stays() -> None:
+    worker = machine(slots=1)
+    worker.handle(Connected())
+    worker.handle(received(wire.Welcome("g", 1, ("programs", "drain"), 2)))
+    worker.handle(assign(ref(1)))
+    assert worker.handle(assign(ref(2))) == []
+    second, third = (wire.Nack(job(n), 1, 10 * n + 1, "draining", True) for n in (2, 3))
+    assert worker.handle(received(wire.Drain(True)))[0] == say(second)
+    assert worker.handle(assign(ref(3)))[0] == say(third)
+    assert of_type(worker.handle(finished(ref(1))), Exit) == []
+    worker.handle(stored(ref(1)))
+    assert of_type(worker.handle(taken(ref(1))), Exit) == []
+    worker.handle(received(wire.Drain(False)))
+    assert started(worker.handle(assign(ref(4)))) == [ref(4)]
+
+
+def test_a_session_begins_without_a_drain() -> None:
+    worker = machine(slots=1)
+    worker.handle(Connected())
+    worker.handle(received(wire.Welcome("g", 1, ("programs", "drain"))))
+    worker.handle(received(wire.Drain(True)))
+    worker.handle(Disconnected())
+    worker.handle(Connected())
+    worker.handle(received(wire.Welcome("g", 1, ("programs", "drain"), 1)))
+    assert started(worker.handle(assign(ref(1)))) == [ref(1)]
 
 
 def test_a_failed_start_says_whether_anything_was_tried() -> None:

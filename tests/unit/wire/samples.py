@@ -89,6 +89,7 @@ SAMPLES: list[Message] = [
         JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7, BLOBS, 40
     ),
     m.StopJob(JOB, 1, 2),
+    m.Drain(True),
     m.AckTaken(JOB, 1, True),
     m.CachePut(JOB, b'{"CacheId":"d1"}'),
     m.CacheAck(JOB, b'{"CacheId":"d1"}'),

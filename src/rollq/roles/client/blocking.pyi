@@ -27,6 +27,7 @@ from rollq.roles.client.views import (
     ArrayView,
     CacheView,
     ClientView,
+    DrainView,
     Explanation,
     HolderView,
     JobView,
@@ -439,6 +440,25 @@ class BlockingAdmin:
     def dismiss(self, *worker_ids: WorkerId | str) -> int:
         """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
         many were told; one that is looking for a leader just now is not."""
+    def drain(
+        self, *workers: WorkerId | str, wait: bool = False, timeout: float | None = None
+    ) -> int:
+        """Give workers no new jobs, also if they are started anew, until `undrain`. What they run
+        goes on; what they have not begun runs elsewhere. Returns how many were not drained before.
+
+        Args:
+            workers: Their ids or names; a name means all workers that have it.
+            wait: Return when none of them runs anything.
+            timeout: How many seconds to wait for that; None: for ever.
+
+        Raises:
+            StateError: UNKNOWN_WORKER.
+            DeadlineError: TIMED_OUT: they still run jobs. They stay drained.
+        """
+    def undrain(self, *workers: WorkerId | str) -> int:
+        """Give drained workers jobs again. Returns how many were drained."""
+    def drained(self) -> Iterator[DrainView]:
+        """Every worker that gets no new jobs, by id; also those that are not connected."""
     def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""
     def remove_member(self, member_id: MemberId) -> None:
@@ -833,6 +853,25 @@ class BlockingClient:
     def dismiss(self, *worker_ids: WorkerId | str) -> int:
         """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
         many were told; one that is looking for a leader just now is not."""
+    def drain(
+        self, *workers: WorkerId | str, wait: bool = False, timeout: float | None = None
+    ) -> int:
+        """Give workers no new jobs, also if they are started anew, until `undrain`. What they run
+        goes on; what they have not begun runs elsewhere. Returns how many were not drained before.
+
+        Args:
+            workers: Their ids or names; a name means all workers that have it.
+            wait: Return when none of them runs anything.
+            timeout: How many seconds to wait for that; None: for ever.
+
+        Raises:
+            StateError: UNKNOWN_WORKER.
+            DeadlineError: TIMED_OUT: they still run jobs. They stay drained.
+        """
+    def undrain(self, *workers: WorkerId | str) -> int:
+        """Give drained workers jobs again. Returns how many were drained."""
+    def drained(self) -> Iterator[DrainView]:
+        """Every worker that gets no new jobs, by id; also those that are not connected."""
     def add_member(self, member_id: MemberId, address: str) -> None:
         """Let a member in; it votes as soon as it has caught up."""
     def remove_member(self, member_id: MemberId) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "AttemptView",
     "CacheView",
     "ClientView",
+    "DrainView",
     "EndView",
     "Explanation",
     "HolderView",
@@ -199,12 +200,35 @@ class WorkerView(View, frozen=True, kw_only=True):
     held: tuple[str, ...]
     is_capped: bool = False  # its computer is above its CPU cap: it takes one job at a time
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in
+    is_drained: bool = False  # it gets no new jobs
 
     @classmethod
     def of(cls, view: views.RawWorkerView) -> Self:
         """The same as a member told it."""
         held = tuple(map(guid_to_text, view.held))
         return cls.made(view, worker_id=guid_to_text(view.worker_id), held=held)
+
+
+class DrainView(View, frozen=True, kw_only=True):
+    """A worker that gets no new jobs.
+
+    Attributes:
+        stamp_ms: When it was drained, in milliseconds since 1970, and `by` by whom.
+        is_known: It is connected, or lost its connection less than its grace ago.
+        held: How many jobs it still has.
+    """
+
+    worker_id: str
+    name: str
+    stamp_ms: int
+    by: str
+    is_known: bool
+    held: int
+
+    @classmethod
+    def of(cls, view: views.RawDrainView) -> Self:
+        """The same as a member told it."""
+        return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
 class HolderView(View, frozen=True, kw_only=True):

@@ -394,6 +394,10 @@ VIEWS: Final[dict[str, ViewRow]] = {
         *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
         lambda o, key, n: o.workers(key, n),
     ),
+    "drained": ViewRow(
+        *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
+        lambda o, key, n: views.drain_page(o.state, key, n),
+    ),
     "cache": ViewRow(
         _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)
     ),

@@ -13,7 +13,7 @@ Laws kept here and in the parts (`session`, `assignments`, `attempts`, `credit`)
   delivery that repeats an attempt moves no credit;
 - a computer above its CPU cap gets one job at a time;
 - what was prefetched and waits behind something long is given back, as is all that has not begun
-  when the worker leaves;
+  when the worker leaves or the leader drains it;
 - losing the leader ends nothing: attempts run on and are announced to the next leader, whose fence
   decides whether their results still count;
 - a member that falls silent is left: one that does not answer a hello or a ping is not waited for,
@@ -72,6 +72,7 @@ class WorkerMachine:
         "_attempts",
         "_credit",
         "_draining",
+        "_gets_none",
         "_has_acked",
         "_has_left",
         "_orders",
@@ -93,7 +94,8 @@ class WorkerMachine:
             setup, self._session, self._credit.window, self._orders, stored
         )
         self._attempts = self._assignments.attempts
-        self._draining = False
+        self._draining = False  # it leaves when it is idle
+        self._gets_none = False  # the leader of this session gives it no new jobs
         self._has_acked = False  # since the last TurnOver
         self._was_busy = False  # above the CPU cap since the last heartbeat
         self._told_capped = False  # what that heartbeat said of it
@@ -173,6 +175,7 @@ class WorkerMachine:
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self._session.welcomed(message)
+        self._gets_none = False
         self._credit.reset(message.owed)
         self._assignments.report_all()
 
@@ -181,16 +184,24 @@ class WorkerMachine:
         self._credit.reset()
 
     def _on_assign(self, message: wire.AssignJob) -> None:
-        is_new = self._assignments.assigned(message, is_draining=self._draining)
+        is_draining = self._draining or self._gets_none
+        is_new = self._assignments.assigned(message, is_draining=is_draining)
         self._credit.spend(is_new=is_new)
 
     def _on_assign_run(self, message: AssignRun) -> None:
-        count = self._assignments.assigned_run(message, is_draining=self._draining)
+        is_draining = self._draining or self._gets_none
+        count = self._assignments.assigned_run(message, is_draining=is_draining)
         if count is not None:
             self._credit.spend_many(count)
             return
         for one in assignments_of(message):
             self._on_assign(one)
+
+    def _on_drain_told(self, message: wire.Drain) -> None:
+        """It grants credit all the same: that counts as soon as it gets jobs again."""
+        self._gets_none = message.is_drained
+        if message.is_drained:
+            self._assignments.give_back_all("draining")
 
     def _on_stop_job(self, message: wire.StopJob) -> None:
         self._assignments.stop(message)
@@ -231,6 +242,8 @@ class WorkerMachine:
 
     def _on_call_waits(self, event: CallWaits) -> None:
         self._assignments.call_waits(event.ref, event.rest)
+        if self._gets_none:  # what stood behind it in line has not begun
+            self._assignments.give_back_all("draining")
 
     def _on_finished(self, event: Finished) -> None:
         self._assignments.finished(event.results)
@@ -334,6 +347,7 @@ ON_MESSAGE: dict[type, Callable[[WorkerMachine, Any], None]] = {
     wire.AssignJob: WorkerMachine._on_assign,
     AssignRun: WorkerMachine._on_assign_run,
     wire.StopJob: WorkerMachine._on_stop_job,
+    wire.Drain: WorkerMachine._on_drain_told,
     wire.AckTaken: WorkerMachine._on_taken,
     AcksTaken: WorkerMachine._on_taken_run,
     wire.Error: WorkerMachine._on_error,

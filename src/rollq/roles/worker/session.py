@@ -33,6 +33,7 @@ from rollq.wire.features import (
     BATCH,
     CACHE,
     COMPACT,
+    DRAIN,
     HOLDINGS,
     LEASE,
     OUTPUT,
@@ -57,6 +58,7 @@ FEATURES: Final = (
     RETURNS,
     HOLDINGS,
     RUNS,
+    DRAIN,
 )
 
 

@@ -229,3 +229,22 @@ def _unpacking_begins_anew(old: Any) -> Any:
         return old(copy, copy.bodies.sealed)
 
     return pieces
+
+
+@mutant("drain_ends_with_the_session", grid_apply.HANDLERS, "OpenWorker", faults=("cut_sessions",))
+def _drain_ends_with_session(old: Any) -> Any:
+    def open_worker(state: GridState, command: commands.OpenWorker, out: Applied) -> Outcome:
+        state.drained.pop(command.worker_id, None)
+        outcome: Outcome = old(state, command, out)
+        return outcome
+
+    return open_worker
+
+
+@mutant("drain_is_not_checked", attempts, "refuse_start", faults=())
+def _drain_not_checked(old: Any) -> Any:
+    def refuse_start(state: Any, work: Any, array: Any, worker: Any) -> Any:
+        refusal = old(state, work, array, worker)
+        return None if refusal is outcomes.WORKER_IS_DRAINED else refusal
+
+    return refuse_start

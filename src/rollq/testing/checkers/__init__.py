@@ -2,5 +2,5 @@
 
 `base` says what a checker is. `consensus`, `replicas` and `keys` watch members, `sessions`,
 `attempts`, `batches` and `confirmations` what clients and workers were promised, `workers` each
-worker, `references` blobs, and `times` durations.
+worker, `drains` who is given jobs, `references` blobs, and `times` durations.
 """

@@ -43,6 +43,7 @@ class Account:
     now_ms: int = 0
     is_busy: bool = False
     is_draining: bool = False
+    gets_none: bool = False  # the leader has drained it
 
     @property
     def taken(self) -> int:
@@ -97,7 +98,10 @@ class WorkerRules(Checker):
             account = Account(worker.slots, worker.ahead, held, set(worker.table))
             self._accounts[key] = account
         account.replaced.clear()
+        got_none = account.gets_none
         hear(account, event)
+        if got_none and account.gets_none and any(map(_starts, instructions)):
+            self.fail(f"{worker.name} is drained and starts something")
         for instruction in instructions:
             self._obey(worker, account, instruction)
         self._check(worker, account, event)
@@ -167,6 +171,10 @@ class WorkerRules(Checker):
             self.fail(f"{worker.name} leaves slots without credit: it has {account.taken}")
 
 
+def _starts(instruction: Any) -> bool:
+    return isinstance(instruction, signals.StartJobs | signals.StartCalls)
+
+
 def hear(account: Account, event: Any) -> None:
     """Keep the account of what a machine was told."""
     if isinstance(event, signals.MessageReceived):
@@ -211,6 +219,9 @@ def hear_message(account: Account, message: Any) -> None:
     """Keep the account of what a worker was sent."""
     if isinstance(message, wire.Welcome):
         account.granted, account.owed = 0, message.owed
+        account.gets_none = False
+    elif isinstance(message, wire.Drain):
+        account.gets_none = message.is_drained
     elif isinstance(message, AssignRun):
         for one in assignments_of(message):
             hear_message(account, one)

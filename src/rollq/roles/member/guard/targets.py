@@ -97,7 +97,7 @@ class Targets:
 
     def of_worker(self, worker_id: WorkerId) -> str:
         """A worker by its name, if it is known by one; else by its id."""
-        worker = self._state().workers.get(worker_id)
+        worker = self._state().workers.get(worker_id) or self._state().drained.get(worker_id)
         name = "" if worker is None else worker.name
         return f"{K.WORKER}:{name or guid_to_text(worker_id)}"
 

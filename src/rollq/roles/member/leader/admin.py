@@ -133,6 +133,12 @@ class DismissArguments(msgspec.Struct):
     worker_ids: Ids
 
 
+class DrainArguments(msgspec.Struct):
+    """drain, undrain"""
+
+    worker_ids: Ids
+
+
 class MemberArguments(msgspec.Struct):
     """add_member, remove_member, transfer"""
 
@@ -378,6 +384,14 @@ VERBS: Final[dict[str, Verb]] = {
         *(DismissArguments, Action.WORKERS_DISMISS, Resource(K.WORKER, "worker_ids")),
         AdminRequests.dismiss,
     ),
+    "drain": Verb(
+        *(DrainArguments, Action.WORKERS_DRAIN, Resource(K.WORKER, "worker_ids")),
+        _command(lambda wanted, by: commands.DrainWorkers(wanted.worker_ids, by=by)),
+    ),
+    "undrain": Verb(
+        *(DrainArguments, Action.WORKERS_DRAIN, Resource(K.WORKER, "worker_ids")),
+        _command(lambda wanted, by: commands.DrainWorkers(wanted.worker_ids, True, by)),
+    ),
     "add_member": Verb(MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.add_member),
     "remove_member": Verb(
         MemberArguments, Action.CLUSTER_CHANGE, MEMBER, AdminRequests.remove_member
@@ -441,7 +455,7 @@ SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
         client_cap=NUMBER,
         use_hints=Free(),
     ),
-    commands.RedriveItem: bounds(job_id=ID, body=Free()),
+    commands.RedriveItem: bounds(job_id=ID, body=Free(), queue=Text(0)),  # as it was
     ExecHint: bounds(
         exec_name=Text(limits.EXEC_NAME_BYTES_MAX),
         p50_ms=DURATION,

@@ -22,7 +22,7 @@ from rollq.base.limits import (
     SESSION_QUIET_LOOKS_MAX,
 )
 from rollq.policy.pools import ANYTHING, ProgramSet
-from rollq.wire.features import ALIVE, COMPACT, LEASE, RUNS, agree
+from rollq.wire.features import ALIVE, COMPACT, DRAIN, LEASE, RUNS, agree
 from rollq.wire.messages import Announce, HelloWorker
 
 
@@ -80,6 +80,7 @@ class WorkerSession:
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean
     takes_runs: bool = field(init=False)  # jobs come to it in runs
+    knows_drain: bool = field(init=False)  # it gives back what it has not begun when it is drained
     pings: bool = field(init=False)  # it is never silent for long while it lives
     quiet_looks: int = 0  # calls of `Sessions.look` since its last message
     results_kept: int = 0  # results being stored as blobs; their acks are not proposed yet
@@ -93,6 +94,7 @@ class WorkerSession:
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
         self.takes_runs = RUNS in agree(self.features)
+        self.knows_drain = DRAIN in agree(self.features)
         self.pings = ALIVE in self.features
 
     def announced(self, message: Announce) -> None:

@@ -15,7 +15,7 @@ from rollq.base.ids import GUID_BYTES
 from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid.commands import AssignRun, AssignTasks, SubmitRun
-from rollq.grid.effects import Applied, SendAssign, SendCancel, SendResult
+from rollq.grid.effects import Applied, SendAssign, SendCancel, SendDrain, SendResult
 from rollq.grid.readers import silent_readers
 from rollq.grid.state import ArrayRecord, JobRecord
 from rollq.policy.expiry import Expiry
@@ -244,5 +244,7 @@ class LeaderState:
                 self._clients.send_result(effect)
             elif type(effect) is SendCancel:
                 self._attempts.stop(effect)
+            elif type(effect) is SendDrain:
+                self._workers.tell_drain(effect)
         if self.watches:
             self.watches.follow(applied.effects)

@@ -18,7 +18,7 @@ from rollq.base.ids import NIL_ID, ClientId, WorkerId
 from rollq.base.limits import CLIENT_ID_BYTES_MAX, CREDIT_MAX, PATTERNS_PER_WORKER_MAX
 from rollq.base.stamp import Clock, Jitter
 from rollq.grid import commands
-from rollq.grid.effects import Applied, Outcome, Refused, SendAssign
+from rollq.grid.effects import Applied, Outcome, Refused, SendAssign, SendDrain
 from rollq.policy.expiry import Expiry
 from rollq.policy.retry import backoff_ms
 from rollq.roles.member.leader.addressing import WorkerNames, bounded
@@ -164,6 +164,8 @@ class Workers:
         )
         self._log.joined(session)
         self._sessions.opened(session)
+        if session.worker_id in self._replica.state.drained:
+            self.tell_drain(SendDrain(session.worker_id, is_drained=True))
         early, session.credit_early = session.credit_early, 0
         self._replica.dispatcher.grant(session.worker_id, early)
 
@@ -247,6 +249,13 @@ class Workers:
             error = StateError(ErrorCode.DISMISSED, f"dismissed by {by}")
             self._replies.error(session.number, messages.NOT_ASKED, error)
         return len(opened)
+
+    def tell_drain(self, effect: SendDrain) -> None:
+        """Tell a worker that it gets no new jobs, or does again. One of an older version is not
+        told: what it has fetched ahead it runs."""
+        session = self._sessions.worker(effect.worker_id)
+        if session is not None and session.opened and session.knows_drain:
+            self._replies.send(session.number, messages.Drain(effect.is_drained))
 
     def propose_due(self, due: Iterable[commands.Command]) -> None:
         """Commands for timers that are over, some of which end workers."""
