@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,11 @@ Examples:
   rollq dlq show 6f9619ff-8b86-d011-b42d-00c04fc964ff
   rollq dlq redrive --all --queue render
   rollq dlq purge 6f9619ff-8b86-d011-b42d-00c04fc964ff
+"""
+REDRIVE_EPILOG = """\b
+Examples:
+  rollq dlq redrive --all --queue render
+  rollq dlq redrive 6f9619ff --arg --threads --arg 2 --env MODE=slow
 """
 app = typer.Typer(
     name="dlq",
@@ -121,20 +127,50 @@ async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
     return await whole_document(client, view)
 
 
-@app.command(epilog="Example: rollq dlq redrive --all --queue render")
+@app.command(epilog=REDRIVE_EPILOG)
 def redrive(
     job_id: Ids = None,
     every: All = False,
     queue: Queue = "",
+    arg: Annotated[
+        list[str] | None,
+        typer.Option("--arg", metavar="ARG", help="Argument instead of the old ones; repeatable."),
+    ] = None,
+    no_args: Annotated[
+        bool, typer.Option("--no-args", help="No arguments instead of the old ones.")
+    ] = False,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="Set a variable; repeatable."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="NAME", help="Remove a variable; repeatable."),
+    ] = None,
+    to_queue: Annotated[
+        str, typer.Option("--to-queue", metavar="NAME", help="Put them into another queue.")
+    ] = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
     """Requeue dead jobs; their starts are counted anew for max_attempts, attempt numbers go on.
 
-    All or nothing: exit code 4 if a named job is not dead or unknown.
+    They keep id, key, owner, options and files. All or nothing: exit code 4 if a named job is not
+    dead or unknown. A job that failed is not dead, because its program ran: `rollq submit --like`
+    runs it again.
     """
-    _order("redrive", job_id, every, queue, servers, timeout, as_json)
+    from rollq.cli.grid import queue_name
+    from rollq.cli.submit import environment
+
+    if arg and no_args:
+        raise LocalError(ErrorCode.BAD_OPTIONS, "--arg and --no-args are given", "give one of them")
+    changed: dict[str, Any] = {
+        "args": arg or ([] if no_args else None),
+        "env": environment(env or []) | dict.fromkeys(unset or ()),
+        "queue": queue_name(to_queue),
+    }
+    _order("redrive", job_id, every, queue, servers, timeout, as_json, changed)
 
 
 @app.command(epilog="Example: rollq dlq purge --all --yes")
@@ -174,6 +210,7 @@ def _order(
     servers: str,
     timeout_s: float,
     as_json: bool,
+    changed: dict[str, Any] | None = None,
 ) -> None:
     from rollq.cli.ids import asked_of
     from rollq.cli.output import write_answer
@@ -188,17 +225,21 @@ def _order(
         servers,
         timeout_s,
         ids or [],
-        lambda client, found: _order_all(client, action, list(dict.fromkeys(found)), queue),
+        lambda client, found: _order_all(
+            client, action, list(dict.fromkeys(found)), queue, changed or {}
+        ),
     )
     done = "redriven" if action == "redrive" else "purged"
     write_answer({action: count}, f"{counted(count, 'job')} {done}", as_json=as_json)
 
 
-async def _order_all(client: Client, action: str, named: list[bytes], queue: str) -> int:
+async def _order_all(
+    client: Client, action: str, named: list[bytes], queue: str, changed: dict[str, Any]
+) -> int:
     from rollq.cli.grid import unknown_job
 
     ids = named or [view.job_id async for view in _dead(client, queue)]
-    act = client.redrive if action == "redrive" else client.purge
+    act = partial(client.redrive, **changed) if action == "redrive" else client.purge
     count = 0
     try:
         for job_id in named:  # the grid itself skips unknown ids of a purge
@@ -208,7 +249,7 @@ async def _order_all(client: Client, action: str, named: list[bytes], queue: str
             count += await act(*ids[first : first + ORDER_ROWS])
     except StateError as error:
         if named and error.code in (ErrorCode.WRONG_STATE, ErrorCode.UNKNOWN_JOB):
-            error.hint = "`rollq dlq list` lists dead jobs; " + (
+            error.hint = "`rollq dlq list` lists dead jobs, `rollq submit --like` runs others; " + (
                 f"{count} named before it are done" if count else "no job was changed"
             )
         raise

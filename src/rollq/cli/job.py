@@ -196,6 +196,7 @@ def job_fields(document: dict[str, Any]) -> dict[str, Any]:
     }
     if "request" in document:
         fields |= _request_fields(document["request"])
+        fields["request"] = "changed by a redrive" if "request_changed" in document else None
     else:
         fields["body"] = counted(document["body_bytes"], "byte")
     options = document.get("options", {})

@@ -24,9 +24,16 @@ Examples:
   rollq submit train --dir ./data --file conf=a.toml --output '*.pt' --wait --save .
   rollq submit simulate --array 10000 --running-max 64 --wait
   rollq submit calcA --from-file jobs.csv --wait
+  rollq submit --like 9ea19921 --wait -- 3 4
 """
 OPTIONS: Final = (
     *("priority", "delay", "max_attempts", "run_limit", "lease", "result_ttl", "expire", "worker"),
+)
+# What stays as it is in the job that --like names.
+NOT_LIKE: Final = (
+    *OPTIONS,
+    *("soft_limit", "retry_exit_code", "secret", "file", "folder", "cached", "output", "payload"),
+    *("array", "from_file", "job_id", "key"),
 )
 NEEDS: Final = {
     "save": "wait",
@@ -60,6 +67,7 @@ class SubmitOrder:
     count: int
     running_max: int
     source: Path | None
+    like: str
     header: bool
     batch_key: str
     options: Options
@@ -221,6 +229,13 @@ Save = Annotated[
 ]
 
 
+Like = Annotated[
+    str,
+    typer.Option(
+        metavar="ID",
+        help="A new job like this one; all arguments here are the program's, none: as they were.",
+    ),
+]
 ExitCode = Annotated[
     ExitRule,
     typer.Option("--exit-code", help="With --wait: exit with the program's code, or with 0 or 1."),
@@ -250,6 +265,7 @@ def submit(
         bool, typer.Option("--header", help="Skip the first row of a CSV file.")
     ] = False,
     batch: BatchKey = "",
+    like: Like = "",
     queue: Queue = "",
     priority: Priority = 0,
     delay: Delay = 0,
@@ -293,7 +309,10 @@ def submit(
 
     open_tracer("rollq-submit")
     is_fed = bool(args or file or folder or cached or output or payload)
-    _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
+    if like:
+        _check_like(ctx)
+    else:
+        _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
     _check_needs(ctx)
     _check_save(save)
     if code := run(carry_out(_order(ctx))):
@@ -307,10 +326,11 @@ def _order(ctx: typer.Context) -> SubmitOrder:
     asked = ctx.params
     if asked["job_id"]:
         job_ids([asked["job_id"]])
+    args = asked["args"] or []
     files = _find(asked["file"] or [], "--file") | _find(asked["folder"] or [], "--dir")
     return SubmitOrder(
-        exec_name=asked["exec_name"],
-        args=asked["args"] or [],
+        exec_name="" if asked["like"] else asked["exec_name"],
+        args=[asked["exec_name"], *args] if asked["like"] and asked["exec_name"] else args,
         files=files | _cached(asked["cached"] or []),
         outputs=asked["output"] or [],
         payload=_read_payload(asked["payload"]),
@@ -319,6 +339,7 @@ def _order(ctx: typer.Context) -> SubmitOrder:
         count=asked["array"] or 0,
         running_max=asked["running_max"],
         source=asked["from_file"],
+        like=asked["like"],
         header=asked["header"],
         batch_key=asked["batch"],
         options=_options(ctx),
@@ -351,6 +372,18 @@ def _check(
             "--from-file takes arguments and files from the file",
             "remove the others",
         )
+
+
+def _check_like(ctx: typer.Context) -> None:
+    """Refuse options for what the other job has."""
+    for name in NOT_LIKE:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"--like takes {name.replace('_', ' ')} from the other job",
+                "give arguments, --env or --queue, or submit a job of its own",
+            )
 
 
 def _check_needs(ctx: typer.Context) -> None:
@@ -386,14 +419,14 @@ def _options(ctx: typer.Context) -> Options:
         "queue": queue_name(ctx.params["queue"]),
         "run_limit_soft": ctx.params["soft_limit"],
         "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
-        "env": _environment(ctx.params["env"] or []),
+        "env": environment(ctx.params["env"] or []),
         "secrets": _secrets(ctx.params["secret"] or []),
         "traceparent": _traceparent(ctx),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
 
 
-def _environment(given: list[str]) -> dict[str, str]:
+def environment(given: list[str]) -> dict[str, str]:
     """Variables by name, and those that are named without a value as they are here."""
     env: dict[str, str] = {}
     for one in given:

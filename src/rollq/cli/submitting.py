@@ -21,12 +21,13 @@ from rollq.base.reasons import Reason
 from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
+from rollq.cli.ids import found, parse_id
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
-from rollq.roles.client.handles import Counts
+from rollq.roles.client.handles import Counts, Job
 from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.results import Result
 from rollq.roles.client.supply import BytesMoved
@@ -58,9 +59,16 @@ async def carry_out(order: SubmitOrder) -> int:
             return EXIT_WAITED
 
 
-async def _one(client: Client, order: SubmitOrder) -> int:
+async def _submit(client: Client, order: SubmitOrder) -> Job:
+    if order.like:
+        return await client.submit_like(
+            await found(client, parse_id(order.like)),
+            order.args or None,
+            env=order.options.get("env"),
+            queue=order.options.get("queue", ""),
+        )
     with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
-        job = await client.submit(
+        return await client.submit(
             order.exec_name,
             order.args,
             files=order.files,
@@ -71,6 +79,10 @@ async def _one(client: Client, order: SubmitOrder) -> int:
             progress=uploaded,
             **order.options,
         )
+
+
+async def _one(client: Client, order: SubmitOrder) -> int:
+    job = await _submit(client, order)
     if not order.wait:
         document = {"id": job.id, "client": client.client_id}
         write_answer(document, job.id, as_json=order.as_json)

@@ -38,6 +38,8 @@ def job_document(view: RawJobView) -> dict[str, Any]:
     }
     if view.request is not None:
         document["request"] = request_document(view.request)
+    if view.is_changed:
+        document["request_changed"] = True
     if view.key:
         document["key"] = view.key
     if view.worker_id and view.worker_id != NOBODY:

@@ -72,6 +72,7 @@ class RawJobView(msgspec.Struct, frozen=True):
     caches: tuple[str, ...] = ()
     key: str = ""  # what its owner calls it
     request: Request | None = None  # what it was asked to run
+    is_changed: bool = False  # a redrive has changed that
 
 
 class RawArrayView(msgspec.Struct, frozen=True):
@@ -234,6 +235,7 @@ def _job_view(state: GridState, record: JobRecord) -> RawJobView:
         caches=() if owner is None else owner.caches,
         key=record.key,
         request=request,
+        is_changed=record.past is not None and record.past.body_crc >= 0,
     )
 
 

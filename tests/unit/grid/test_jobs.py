@@ -6,6 +6,7 @@ from rollq.grid.commands import (
     CancelJobs,
     Cause,
     ExpireJobs,
+    ExpireLeases,
     ForgetJobs,
     LostAttempt,
     PurgeJobs,
@@ -16,6 +17,7 @@ from rollq.grid.commands import (
 from rollq.grid.effects import Done, Known, Refused, SendCancel, SendResult
 from rollq.grid.moves import drop_job
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, QUEUED
+from rollq.grid.views import job_view
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, submit, worker_id
 
 
@@ -111,6 +113,46 @@ def test_redrive_puts_dead_jobs_at_the_end_with_attempts_counted_anew() -> None:
     assert record.attempt == 2
     assert record.past is not None
     assert [one.attempt for one in record.past.attempts] == [1, 2]
+
+
+def test_redrive_with_another_body_tells_it() -> None:
+    grid = dead_grid("a")
+    view = job_view(grid.state, job_id("a"))
+    assert view is not None
+    assert not view.is_changed
+    (event,) = grid.apply(redrive("a", body=b"other")).events
+    assert (event.request, event.body_bytes) == (b"other", 5)
+    view = job_view(grid.state, job_id("a"))
+    assert view is not None
+    assert view.is_changed
+    grid.kill("a")
+    (event,) = grid.apply(redrive("a")).events
+    assert event.request == b""
+
+
+def test_redrive_into_another_queue() -> None:
+    grid = dead_grid("a", "b")
+    (event,) = grid.apply(RedriveJobs((RedriveItem(job_id("a"), None, "r"),))).events
+    assert (event.kind, event.queue, grid.job("a").queue) == ("redrive", "r", "r")
+    assert grid.state.queues["r"].counts[QUEUED] == 1
+    grid.apply(RedriveJobs((RedriveItem(job_id("b"), None, "r"),)))
+    assert list(grid.state.queues) == ["r"]
+    name = "x" * (limits.QUEUE_NAME_BYTES_MAX + 1)
+    grid.kill("a")
+    command = RedriveJobs((RedriveItem(job_id("a"), None, name),))
+    assert refusal(grid.ask(command)) is ErrorCode.BAD_OPTIONS
+
+
+def test_a_task_stays_in_the_queue_of_its_array() -> None:
+    grid = Grid()
+    grid.submit_array("many", 1, max_attempts=1)
+    grid.assign_task("many")
+    task = next(iter(grid.state.jobs))
+    lost = LostAttempt(task, 1)
+    grid.apply(ExpireLeases((lost,)))
+    command = RedriveJobs((RedriveItem(task, b"other", "r"),))
+    assert refusal(grid.ask(command)) is ErrorCode.BAD_OPTIONS
+    assert grid.ask(RedriveJobs((RedriveItem(task, b"other", "q"),))) == Done(1)
 
 
 def test_redrive_is_all_or_none() -> None:

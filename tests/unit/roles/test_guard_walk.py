@@ -63,6 +63,8 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "pause": {"queue": "q"},
     "resume": {"queue": "q"},
     "redrive": {"items": [[JOB, None]]},
+    "redrive_changed": {"job_ids": [JOB], "keeps_args": False},
+    "again": {"job_id": JOB},
     "purge": {"job_ids": [JOB]},
     "settings": {"settings": Settings()},
     "set_hints": {"hints": [["exe", 1, 2, 3, 4]]},

@@ -150,9 +150,45 @@ class BlockingJobs:
         (any more)."""
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
-    def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
-        how many were dead."""
+    def redrive(
+        self,
+        *job_ids: JobId | str,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+    ) -> int:
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
+        id, key, owner, options and files. A job that failed has ended, and its client has the
+        result: `submit_like` runs it again. Returns how many were dead.
+
+        Args:
+            job_ids: Dead jobs; all or none are redriven.
+            args: Other arguments for each of them.
+            env: Variables to set; None removes one. The others stay.
+            queue: Another queue for each of them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
+            RollqError: a request cannot be changed so, or you may not submit it so.
+        """
+    def submit_like(
+        self,
+        job_id: JobId | str,
+        args: Sequence[str] | None = None,
+        *,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+        timeout: float | None = None,
+    ) -> BlockingJob:
+        """Submit a new job with the program, options, files and variables of another one, whatever
+        became of that, and with other arguments if they are given. Of a job that has ended the grid
+        keeps a request of up to 1 KiB without variables, and files only as long as something else
+        refers to them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
+            RollqError: it was refused, or not accepted in time.
+        """
     def purge(self, *job_ids: JobId | str) -> int:
         """Forget dead jobs for good; returns how many there were."""
     def submit(
@@ -599,9 +635,45 @@ class BlockingClient:
         (any more)."""
     def dead(self) -> Iterator[JobView]:
         """Every dead job, oldest first."""
-    def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
-        how many were dead."""
+    def redrive(
+        self,
+        *job_ids: JobId | str,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+    ) -> int:
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
+        id, key, owner, options and files. A job that failed has ended, and its client has the
+        result: `submit_like` runs it again. Returns how many were dead.
+
+        Args:
+            job_ids: Dead jobs; all or none are redriven.
+            args: Other arguments for each of them.
+            env: Variables to set; None removes one. The others stay.
+            queue: Another queue for each of them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
+            RollqError: a request cannot be changed so, or you may not submit it so.
+        """
+    def submit_like(
+        self,
+        job_id: JobId | str,
+        args: Sequence[str] | None = None,
+        *,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+        timeout: float | None = None,
+    ) -> BlockingJob:
+        """Submit a new job with the program, options, files and variables of another one, whatever
+        became of that, and with other arguments if they are given. Of a job that has ended the grid
+        keeps a request of up to 1 KiB without variables, and files only as long as something else
+        refers to them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
+            RollqError: it was refused, or not accepted in time.
+        """
     def purge(self, *job_ids: JobId | str) -> int:
         """Forget dead jobs for good; returns how many there were."""
     def submit(

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
 from typing import Any, Final, Unpack
 
+import msgspec
+
 from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text, task_id
 from rollq.base.limits import ARRAY_TASKS_MAX, MAP_WINDOW
@@ -27,7 +29,9 @@ from rollq.roles.client.specs import (
     Payload,
     as_id,
     as_specs,
+    changes,
     checked_spec,
+    draw_id,
 )
 from rollq.roles.client.streams import StreamPart, output_of
 from rollq.roles.client.supply import BytesMoved, supply_of
@@ -367,11 +371,59 @@ class JobCalls(SubmitCalls, GroupCalls):
                 return
             after = page.after
 
-    async def redrive(self, *job_ids: JobId | str) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. Returns
-        how many were dead."""
-        items = tuple(RedriveItem(as_id(one)) for one in job_ids)
-        return await self._change("redrive", items=items)
+    async def redrive(
+        self,
+        *job_ids: JobId | str,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+    ) -> int:
+        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
+        id, key, owner, options and files. A job that failed has ended, and its client has the
+        result: `submit_like` runs it again. Returns how many were dead.
+
+        Args:
+            job_ids: Dead jobs; all or none are redriven.
+            args: Other arguments for each of them.
+            env: Variables to set; None removes one. The others stay.
+            queue: Another queue for each of them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
+            RollqError: a request cannot be changed so, or you may not submit it so.
+        """
+        if args is None and not env and not queue:
+            items = tuple(RedriveItem(as_id(one)) for one in job_ids)
+            return await self._change("redrive", items=items)
+        ids = tuple(as_id(one) for one in job_ids)
+        return await self._change("redrive_changed", job_ids=ids, **changes(args, env, queue))
+
+    async def submit_like(
+        self,
+        job_id: JobId | str,
+        args: Sequence[str] | None = None,
+        *,
+        env: Mapping[str, str | None] | None = None,
+        queue: str = "",
+        timeout: float | None = None,
+    ) -> Job:
+        """Submit a new job with the program, options, files and variables of another one, whatever
+        became of that, and with other arguments if they are given. Of a job that has ended the grid
+        keeps a request of up to 1 KiB without variables, and files only as long as something else
+        refers to them.
+
+        Raises:
+            StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
+            RollqError: it was refused, or not accepted in time.
+        """
+        engine = self._engine
+        new_id = draw_id()
+        wanted = {"job_id": as_id(job_id)} | changes(args, env, queue)
+        request = wire.Admin(new_id, "again", msgspec.msgpack.encode(wanted))
+        handle = Job(engine, new_id)
+        with engine.awaiting(new_id, handle):
+            await engine.call(request, timeout)
+        return handle
 
     async def purge(self, *job_ids: JobId | str) -> int:
         """Forget dead jobs for good; returns how many there were."""

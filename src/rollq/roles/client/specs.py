@@ -321,6 +321,20 @@ def draw_id() -> JobId:
         return first
 
 
+def changes(
+    args: Sequence[str] | None, env: Mapping[str, str | None] | None, queue: str
+) -> dict[str, Any]:
+    """What is to be another in a request, as the grid is told it."""
+    variables = env or {}
+    return {
+        "keeps_args": args is None,
+        "args": () if args is None else _texts(args),
+        "env": tuple((name, value) for name, value in variables.items() if value is not None),
+        "unset": tuple(name for name, value in variables.items() if value is None),
+        "queue": queue,
+    }
+
+
 def as_specs(
     jobs: str | Iterable[JobSpec], arguments: Iterable[Any] | None, options: Options
 ) -> Iterable[JobSpec]:

@@ -129,6 +129,7 @@ class JobView(View, frozen=True, kw_only=True):
     caches: tuple[str, ...]
     key: str
     request: Request | None  # what it was asked to run; None: the member does not say
+    is_changed: bool  # a redrive has changed that; the history has what it was before
 
     @classmethod
     def of(cls, view: views.RawJobView) -> Self:

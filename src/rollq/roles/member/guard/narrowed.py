@@ -28,7 +28,12 @@ from rollq.roles.member.guard.names import (
     own_name,
 )
 from rollq.roles.member.guard.sight import ALL_CLIENTS, NO_BLOB, Sight, missing, unknown_job
-from rollq.roles.member.leader.admin import VERBS, RedriveArguments, decode_arguments
+from rollq.roles.member.leader.admin import VERBS, decode_arguments
+from rollq.roles.member.leader.admin_arguments import (
+    AgainArguments,
+    RedriveArguments,
+    RedriveChangedArguments,
+)
 from rollq.roles.member.queries import JOB_LISTS, VIEWS, decode_key
 from rollq.store.blobs.failures import blob_missing
 from rollq.wire.blob_messages import BlobAsk, BlobDrop, BlobGet, BlobPut
@@ -116,6 +121,9 @@ def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
         return message  # there is no such verb, which the service says
     arguments: Any = decode_arguments(message.arguments, verb.arguments)
     resources = (verb.resource, *verb.also)
+    if isinstance(arguments, AgainArguments | RedriveChangedArguments):
+        _check_reruns(sight, principal, arguments)
+        return message
     sight.authorize(principal, asks_of_verb(sight.targets, verb.action, resources, arguments))
     for resource in resources:
         names = resource.names_in(arguments)
@@ -132,6 +140,29 @@ def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
                 left = replace(arguments, job_ids=_without(names, hidden))
                 message = replace(message, arguments=msgspec.msgpack.encode(left))
     return message
+
+
+def _check_reruns(
+    sight: Sight, principal: Principal, wanted: AgainArguments | RedriveChangedArguments
+) -> None:
+    """Whoever has a job run with another request, or in another queue, could submit it so."""
+    is_new = isinstance(wanted, AgainArguments)
+    job_ids = (wanted.job_id,) if isinstance(wanted, AgainArguments) else wanted.job_ids
+    _check_unpacked(sight, job_ids)
+    hidden = sight.hidden_jobs(principal, Action.JOBS_REDRIVE, job_ids)
+    if hidden:
+        raise unknown_job(next(iter(hidden)))
+    for job_id in job_ids:
+        asked = sight.targets.asked_of(job_id)
+        queue = sight.targets.queue_named(wanted.queue) if wanted.queue else asked.queue
+        names = f"{K.QUEUE}:{queue or ANY}", f"{K.EXEC}:{asked.exec_name or ANY}"
+        asks = [
+            Ask(Action.JOBS_SUBMIT, (own_name(principal), *names) if is_new else names),
+            Ask(Action.CACHES_READ, [f"{K.CACHE}:{one}" for one in asked.caches]),
+            Ask(Action.SECRETS_USE, [f"{K.SECRET}:{one.name}" for one in asked.options.secrets]),
+        ]
+        sight.authorize(principal, asks)
+        _check_blobs(sight, principal, [blob.digest for blob in asked.blobs])
 
 
 def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable
 
 from rollq.base.access import ResourceKind
 from rollq.base.digests import Digest
+from rollq.base.errors import StateError
 from rollq.base.ids import JobId, WorkerId, guid_to_text
 from rollq.base.staged import ids_of
 from rollq.grid import commands
 from rollq.grid.refs import holders_of
 from rollq.grid.state import PREFIX_BYTES, CacheHolder, GridState
 from rollq.roles.member.guard.given import GivenBlobs
+from rollq.roles.member.leader.reruns import NOTHING_ASKED, Asked, asked_of
 
 K = ResourceKind
 
@@ -59,6 +61,13 @@ class Targets:
         if array.array_id != job_id and array.number_of(job_id) >= array.task_count:
             return None
         return f"{K.CLIENT}:{array.client.client_id}", f"{K.QUEUE}:{array.queue}"
+
+    def asked_of(self, job_id: JobId) -> Asked:
+        """What a job was asked to run; nothing, if there is no such job, which the service says."""
+        try:
+            return asked_of(self._state(), job_id)
+        except StateError:
+            return NOTHING_ASKED
 
     def pending_jobs(self) -> dict[JobId, tuple[str, ...]]:
         """The clients and queues of jobs and arrays that are on their way into the log: whoever

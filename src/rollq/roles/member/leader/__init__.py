@@ -3,7 +3,8 @@
 Nothing here is replicated, and nothing outlives the loss of leadership. It is pure.
 Read `state` first (the parts, and what happens once a turn and after every applied entry), then
 `gateway` (which handler takes which message), then a family: `clients`, `jobs`, `batches`,
-`workers`, `attempts`, `caches`, `admin`, `reads`. `proposals` has what waits for its entry,
+`workers`, `attempts`, `caches`, `admin` (with `admin_arguments` and
+`reruns`), `reads`. `proposals` has what waits for its entry,
 `origins` says who waits for a command, `turns` whose is next, and `joining` makes runs of what is
 alike.
 

@@ -7,163 +7,60 @@ A verb is a row of `VERBS`: its arguments, what an access check asks for, and it
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from rollq.base import limits
 from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
-from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
-from rollq.base.ids import GUID_BYTES, MemberId, guid_to_text
-from rollq.base.jobs import BlobRef, CacheEntry
+from rollq.base.ids import MemberId, guid_to_text
 from rollq.base.names import checked_tree
 from rollq.grid import access_commands, commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
+from rollq.roles.member.leader.admin_arguments import (
+    SHARED,
+    AccessNameArguments,
+    AgainArguments,
+    DismissArguments,
+    DrainArguments,
+    FreeArguments,
+    HintsArguments,
+    HoldArguments,
+    MemberArguments,
+    PurgeArguments,
+    PutAccountArguments,
+    PutCacheArguments,
+    PutRoleArguments,
+    QueueArguments,
+    RedriveArguments,
+    RedriveChangedArguments,
+    RemoveCacheArguments,
+    SettingsArguments,
+)
 from rollq.roles.member.leader.caches import GroupCaches
+from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.reruns import like, redriven
 from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.membership import find
+from rollq.roles.member.replica import Replica
 from rollq.subjects.grammar import parse_pattern
 from rollq.subjects.queues import queue_of, worker_pattern
-from rollq.wire.checks import BOUNDS as WIRE_BOUNDS
-from rollq.wire.fields import Address, Subject
 from rollq.wire.messages import Admin
 from rollq.wire.rules import (
-    INT64_MAX,
-    Bounds,
-    Bytes,
-    Free,
-    Int,
-    Many,
-    Struct,
-    Text,
-    bounds,
     bounds_of,
     compile_table,
 )
 
-# The types of arguments: as those of messages (`wire.fields`).
-ID: Final = Bytes(GUID_BYTES, GUID_BYTES)
-IDS_MAX: Final = limits.IDS_PER_MESSAGE_MAX
 WORKERS_NAMED_MAX: Final = 12  # of those that are dismissed, in the history: what a resource holds
-Ids: TypeAlias = Annotated[tuple[bytes, ...], Many(IDS_MAX, ID)]
-RedriveItems: TypeAlias = Annotated[
-    tuple[commands.RedriveItem, ...], Many(IDS_MAX, Struct(commands.RedriveItem))
-]
-Hints: TypeAlias = Annotated[tuple[ExecHint, ...], Many(limits.HINTS_MAX, Struct(ExecHint))]
-CacheId: TypeAlias = Annotated[str, Text(limits.CACHE_ID_BYTES_MAX)]
-CacheEntries: TypeAlias = Annotated[
-    tuple[CacheEntry, ...], Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry))
-]
-Pattern: TypeAlias = Annotated[str, Text(limits.PATTERN_BYTES_MAX)]
-ReaderName: TypeAlias = Annotated[str, Text(limits.READER_NAME_BYTES_MAX)]
-Positive: TypeAlias = Annotated[int, Int(1, INT64_MAX)]
-AccessName: TypeAlias = Annotated[str, Text(limits.ACCOUNT_NAME_BYTES_MAX)]
-AccessVersion: TypeAlias = Annotated[int, Int(0, INT64_MAX)]
-
-
-class QueueArguments(msgspec.Struct):
-    """pause, resume"""
-
-    queue: Subject
-
-
-class RedriveArguments(msgspec.Struct):
-    """redrive"""
-
-    items: RedriveItems
-
-
-class PurgeArguments(msgspec.Struct):
-    """purge"""
-
-    job_ids: Ids
-
-
-class SettingsArguments(msgspec.Struct):
-    """settings"""
-
-    settings: commands.Settings
-
-
-class HintsArguments(msgspec.Struct):
-    """set_hints"""
-
-    hints: Hints
-
-
-class PutCacheArguments(msgspec.Struct):
-    """put_cache"""
-
-    cache_id: CacheId
-    entries: CacheEntries
-    target_pattern: Pattern
-
-
-class RemoveCacheArguments(msgspec.Struct):
-    """remove_cache"""
-
-    cache_id: CacheId
-
-
-class HoldArguments(msgspec.Struct):
-    """hold_history"""
-
-    name: ReaderName
-    index: Positive
-
-
-class FreeArguments(msgspec.Struct):
-    """free_history"""
-
-    name: ReaderName
-
-
-class DismissArguments(msgspec.Struct):
-    """dismiss"""
-
-    worker_ids: Ids
-
-
-class DrainArguments(msgspec.Struct):
-    """drain, undrain"""
-
-    worker_ids: Ids
-
-
-class MemberArguments(msgspec.Struct):
-    """add_member, remove_member, transfer"""
-
-    member_id: Positive
-    address: Address = ""
-
-
-class PutAccountArguments(msgspec.Struct):
-    """access_put_account"""
-
-    account: Account
-    version: AccessVersion = 0
-
-
-class PutRoleArguments(msgspec.Struct):
-    """access_put_role"""
-
-    role: AccessRole
-    version: AccessVersion = 0
-
-
-class AccessNameArguments(msgspec.Struct):
-    """access_remove_account, access_remove_role"""
-
-    name: AccessName
 
 
 class AdminRequests:
@@ -175,7 +72,9 @@ class AdminRequests:
         replies: Replies,
         workers: Workers,
         caches: GroupCaches,
+        jobs: JobRequests,
         *,
+        replica: Replica,
         shell: Shell,
         raft: Callable[[], RaftNode],
     ) -> None:
@@ -183,6 +82,8 @@ class AdminRequests:
         self._replies = replies
         self._workers = workers
         self._caches = caches
+        self._jobs = jobs
+        self._replica = replica
         self._shell = shell
         self._raft = raft
 
@@ -201,6 +102,19 @@ class AdminRequests:
         """Let the group agree on a command; the answer comes once it is applied."""
         origin = Origin(self._replies.settle_request, session.number, message.request_id)
         self._proposals.ask(command, origin)
+
+    def redrive_changed(
+        self, session: ClientSession, message: Admin, wanted: RedriveChangedArguments
+    ) -> None:
+        """Run dead jobs again, with other arguments or variables, or in another queue."""
+        state = self._replica.state
+        items = tuple(redriven(state, job_id, wanted) for job_id in wanted.job_ids)
+        self.propose(session, message, commands.RedriveJobs(items, session.by))
+
+    def again(self, session: ClientSession, message: Admin, wanted: AgainArguments) -> None:
+        """Submit a new job like another one; its id is that of the request."""
+        state = self._replica.state
+        self._jobs.submit(session, like(state, wanted, message.request_id, session.client_id))
 
     def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
         """Give the group a cache, whose files it holds."""
@@ -338,6 +252,12 @@ CACHE: Final = Resource(K.CACHE, "cache_id")
 READER: Final = Resource(K.READER, "name")
 MEMBER: Final = Resource(K.MEMBER, "member_id")
 
+# Whoever has a job run with another request could submit that: the guard looks up all it needs.
+AS_SUBMIT: Final = (
+    Resource(K.QUEUE, "queue", Action.JOBS_SUBMIT),
+    Resource(K.EXEC, "", Action.JOBS_SUBMIT),
+)
+
 VERBS: Final[dict[str, Verb]] = {
     # A queue is named as submits name it: without regard to case, and only as one could be.
     "pause": Verb(
@@ -351,6 +271,16 @@ VERBS: Final[dict[str, Verb]] = {
     "redrive": Verb(
         *(RedriveArguments, Action.JOBS_REDRIVE, Resource(K.JOB, "items.job_id")),
         _command(lambda wanted, by: commands.RedriveJobs(wanted.items, by)),
+    ),
+    "redrive_changed": Verb(
+        *(RedriveChangedArguments, Action.JOBS_REDRIVE, Resource(K.JOB, "job_ids")),
+        AdminRequests.redrive_changed,
+        AS_SUBMIT,
+    ),
+    "again": Verb(
+        *(AgainArguments, Action.JOBS_REDRIVE, Resource(K.JOB, "job_id")),
+        AdminRequests.again,
+        AS_SUBMIT,
     ),
     "purge": Verb(
         *(PurgeArguments, Action.JOBS_PURGE, Resource(K.JOB, "job_ids")),
@@ -437,57 +367,6 @@ def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
     return commands.PutCache(wanted.cache_id, wanted.entries, pattern, by)
 
 
-DURATION: Final = Int(0, limits.DURATION_MS_MAX)
-NUMBER: Final = Int(0, INT64_MAX)
-
-# Structs within arguments that are also part of commands, which are not checked again. What is
-# narrower than this (a lease has a least length) is the grid's answer.
-SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
-    commands.Settings: bounds(
-        max_attempts=NUMBER,
-        lease_ms=DURATION,
-        worker_grace_ms=DURATION,
-        retry_base_ms=DURATION,
-        retry_max_ms=DURATION,
-        result_ttl_ms=DURATION,
-        dead_ttl_ms=DURATION,
-        results_kept_max=NUMBER,
-        client_cap=NUMBER,
-        use_hints=Free(),
-    ),
-    commands.RedriveItem: bounds(job_id=ID, body=Free(), queue=Text(0)),  # as it was
-    ExecHint: bounds(
-        exec_name=Text(limits.EXEC_NAME_BYTES_MAX),
-        p50_ms=DURATION,
-        p95_ms=DURATION,
-        p99_ms=DURATION,
-        count=NUMBER,
-    ),
-    BlobRef: WIRE_BOUNDS[BlobRef],
-    CacheEntry: bounds(
-        name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
-    ),
-    Rule: bounds(
-        effect=Free(),
-        action=Text(limits.ACTION_BYTES_MAX),
-        resource=Text(limits.ACCESS_RESOURCE_BYTES_MAX),
-    ),
-    TokenHash: bounds(
-        id=Text(limits.TOKEN_ID_BYTES_MAX), sha256=Bytes(DIGEST_BYTES), expires_ms=NUMBER
-    ),
-    AccessRole: bounds(
-        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
-        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
-    ),
-    Account: bounds(
-        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
-        roles=Many(limits.ACCOUNT_ROLES_MAX, Text(limits.ACCOUNT_NAME_BYTES_MAX)),
-        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
-        tokens=Many(limits.TOKENS_PER_ACCOUNT_MAX, Struct(TokenHash)),
-        public_keys=Many(limits.KEYS_PER_ACCOUNT_MAX, Bytes(limits.PUBLIC_KEY_BYTES)),
-        is_disabled=Free(),
-    ),
-}
 CHECKS: Final = compile_table(
     SHARED | {verb.arguments: bounds_of(verb.arguments) for verb in VERBS.values()},
     {

@@ -99,7 +99,7 @@ class LeaderState:
         self._workers = workers = Workers(
             *common, expiry=expiry, names=addressing.workers, log=log, clock=clock, jitter=jitter
         )
-        self._clients = clients = Clients(
+        self._clients = Clients(
             *common, deliveries=deliveries, shell=shell, outputs=outputs, log=log, jitter=jitter
         )
         large = LargeMessages(self.keeping, replies.refuse, workers.results_kept)
@@ -107,7 +107,7 @@ class LeaderState:
         self._relay = relay = CacheRelay(
             sessions, replies, shell, caches, clock=clock, jitter=jitter
         )
-        self._attempts = attempts = AttemptRequests(
+        self._attempts = AttemptRequests(
             *common,
             expiry=expiry,
             caches=caches,
@@ -123,24 +123,36 @@ class LeaderState:
         self.reads = Reads(
             replica, replies, caches, reports, sessions=sessions, raft=raft, metrics=metrics
         )
-        self.gateway = Gateway(
-            sessions,
-            replies,
-            clients=clients,
-            workers=workers,
-            jobs=JobRequests(
-                sessions, proposals, replies, addressing=addressing, shell=shell, large=large
-            ),
-            attempts=attempts,
-            batches=BatchRequests(proposals, replies, addressing, shell),
-            relay=relay,
-            watches=watches,
-            admin=AdminRequests(proposals, replies, workers, caches, shell=shell, raft=raft),
-            reads=self.reads,
-        )
+        self.gateway = self._make_gateway(large, raft)
         sessions.on_opened += [relay.opened, caches.opened, watches.worker_opened]
         sessions.on_gone += [log.left, watches.left, deliveries.gone, relay.gone, caches.gone]
         sessions.on_gone.append(workers.gone)
+
+    def _make_gateway(self, large: LargeMessages, raft: Callable[[], RaftNode]) -> Gateway:
+        sessions, proposals, replies = self.sessions, self.proposals, self.replies
+        addressing, shell, caches, workers = self.addressing, self.shell, self.caches, self._workers
+        jobs = JobRequests(
+            sessions, proposals, replies, addressing=addressing, shell=shell, large=large
+        )
+        admin = AdminRequests(
+            *(proposals, replies, workers, caches, jobs),
+            replica=self._replica,
+            shell=shell,
+            raft=raft,
+        )
+        return Gateway(
+            sessions,
+            replies,
+            clients=self._clients,
+            workers=workers,
+            jobs=jobs,
+            attempts=self._attempts,
+            batches=BatchRequests(proposals, replies, addressing, shell),
+            relay=self._relay,
+            watches=self.watches,
+            admin=admin,
+            reads=self.reads,
+        )
 
     # --- from election to the loss of it
 

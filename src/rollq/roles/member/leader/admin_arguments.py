@@ -1,0 +1,219 @@
+"""The arguments of admin verbs, with their bounds: what `VERBS` of `admin` refers to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from rollq.base import limits
+from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
+from rollq.base.digests import DIGEST_BYTES
+from rollq.base.hints import ExecHint
+from rollq.base.ids import GUID_BYTES
+from rollq.base.jobs import BlobRef, CacheEntry
+from rollq.grid import commands
+from rollq.wire.checks import BOUNDS as WIRE_BOUNDS
+from rollq.wire.fields import Address, JobId, Subject
+from rollq.wire.rules import INT64_MAX, Bounds, Bytes, Free, Int, Many, Struct, Text, bounds
+
+# The types of arguments: as those of messages (`wire.fields`).
+ID: Final = Bytes(GUID_BYTES, GUID_BYTES)
+IDS_MAX: Final = limits.IDS_PER_MESSAGE_MAX
+Ids: TypeAlias = Annotated[tuple[bytes, ...], Many(IDS_MAX, ID)]
+RedriveItems: TypeAlias = Annotated[
+    tuple[commands.RedriveItem, ...], Many(IDS_MAX, Struct(commands.RedriveItem))
+]
+Hints: TypeAlias = Annotated[tuple[ExecHint, ...], Many(limits.HINTS_MAX, Struct(ExecHint))]
+CacheId: TypeAlias = Annotated[str, Text(limits.CACHE_ID_BYTES_MAX)]
+CacheEntries: TypeAlias = Annotated[
+    tuple[CacheEntry, ...], Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry))
+]
+Pattern: TypeAlias = Annotated[str, Text(limits.PATTERN_BYTES_MAX)]
+ReaderName: TypeAlias = Annotated[str, Text(limits.READER_NAME_BYTES_MAX)]
+Positive: TypeAlias = Annotated[int, Int(1, INT64_MAX)]
+AccessName: TypeAlias = Annotated[str, Text(limits.ACCOUNT_NAME_BYTES_MAX)]
+AccessVersion: TypeAlias = Annotated[int, Int(0, INT64_MAX)]
+
+
+class QueueArguments(msgspec.Struct):
+    """pause, resume"""
+
+    queue: Subject
+
+
+class RedriveArguments(msgspec.Struct):
+    """redrive"""
+
+    items: RedriveItems
+
+
+class PurgeArguments(msgspec.Struct):
+    """purge"""
+
+    job_ids: Ids
+
+
+class SettingsArguments(msgspec.Struct):
+    """settings"""
+
+    settings: commands.Settings
+
+
+class HintsArguments(msgspec.Struct):
+    """set_hints"""
+
+    hints: Hints
+
+
+class PutCacheArguments(msgspec.Struct):
+    """put_cache"""
+
+    cache_id: CacheId
+    entries: CacheEntries
+    target_pattern: Pattern
+
+
+class RemoveCacheArguments(msgspec.Struct):
+    """remove_cache"""
+
+    cache_id: CacheId
+
+
+class HoldArguments(msgspec.Struct):
+    """hold_history"""
+
+    name: ReaderName
+    index: Positive
+
+
+class FreeArguments(msgspec.Struct):
+    """free_history"""
+
+    name: ReaderName
+
+
+class DismissArguments(msgspec.Struct):
+    """dismiss"""
+
+    worker_ids: Ids
+
+
+class DrainArguments(msgspec.Struct):
+    """drain, undrain"""
+
+    worker_ids: Ids
+
+
+class MemberArguments(msgspec.Struct):
+    """add_member, remove_member, transfer"""
+
+    member_id: Positive
+    address: Address = ""
+
+
+class PutAccountArguments(msgspec.Struct):
+    """access_put_account"""
+
+    account: Account
+    version: AccessVersion = 0
+
+
+class PutRoleArguments(msgspec.Struct):
+    """access_put_role"""
+
+    role: AccessRole
+    version: AccessVersion = 0
+
+
+class AccessNameArguments(msgspec.Struct):
+    """access_remove_account, access_remove_role"""
+
+    name: AccessName
+
+
+Args: TypeAlias = Annotated[
+    tuple[str, ...], Many(limits.JOB_ARGS_MAX, Text(limits.INLINE_BYTES_MAX))
+]
+Variables: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...],
+    Many(limits.JOB_ENV_MAX, Many(2, Text(limits.JOB_ENV_BYTES_MAX), 2)),
+]
+VariableNames: TypeAlias = Annotated[
+    tuple[str, ...], Many(limits.JOB_ENV_MAX, Text(limits.JOB_ENV_BYTES_MAX))
+]
+
+
+class RedriveChangedArguments(msgspec.Struct):
+    """redrive_changed"""
+
+    job_ids: Ids
+    keeps_args: bool = True
+    args: Args = ()  # instead, if it does not keep them
+    env: Variables = ()  # to be set
+    unset: VariableNames = ()
+    queue: Subject = ""  # empty: that of each
+
+
+class AgainArguments(msgspec.Struct):
+    """again"""
+
+    job_id: JobId
+    keeps_args: bool = True
+    args: Args = ()
+    env: Variables = ()
+    unset: VariableNames = ()
+    queue: Subject = ""
+
+
+DURATION: Final = Int(0, limits.DURATION_MS_MAX)
+NUMBER: Final = Int(0, INT64_MAX)
+
+# Structs within arguments that are also part of commands, which are not checked again. What is
+# narrower than this (a lease has a least length) is the grid's answer.
+SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
+    commands.Settings: bounds(
+        max_attempts=NUMBER,
+        lease_ms=DURATION,
+        worker_grace_ms=DURATION,
+        retry_base_ms=DURATION,
+        retry_max_ms=DURATION,
+        result_ttl_ms=DURATION,
+        dead_ttl_ms=DURATION,
+        results_kept_max=NUMBER,
+        client_cap=NUMBER,
+        use_hints=Free(),
+    ),
+    commands.RedriveItem: bounds(job_id=ID, body=Free(), queue=Text(0)),  # as it was
+    ExecHint: bounds(
+        exec_name=Text(limits.EXEC_NAME_BYTES_MAX),
+        p50_ms=DURATION,
+        p95_ms=DURATION,
+        p99_ms=DURATION,
+        count=NUMBER,
+    ),
+    BlobRef: WIRE_BOUNDS[BlobRef],
+    CacheEntry: bounds(
+        name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
+    ),
+    Rule: bounds(
+        effect=Free(),
+        action=Text(limits.ACTION_BYTES_MAX),
+        resource=Text(limits.ACCESS_RESOURCE_BYTES_MAX),
+    ),
+    TokenHash: bounds(
+        id=Text(limits.TOKEN_ID_BYTES_MAX), sha256=Bytes(DIGEST_BYTES), expires_ms=NUMBER
+    ),
+    AccessRole: bounds(
+        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
+        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
+    ),
+    Account: bounds(
+        name=Text(limits.ACCOUNT_NAME_BYTES_MAX),
+        roles=Many(limits.ACCOUNT_ROLES_MAX, Text(limits.ACCOUNT_NAME_BYTES_MAX)),
+        rules=Many(limits.ACCESS_RULES_MAX, Struct(Rule)),
+        tokens=Many(limits.TOKENS_PER_ACCOUNT_MAX, Struct(TokenHash)),
+        public_keys=Many(limits.KEYS_PER_ACCOUNT_MAX, Bytes(limits.PUBLIC_KEY_BYTES)),
+        is_disabled=Free(),
+    ),
+}

@@ -1,0 +1,164 @@
+"""Jobs that run once more with another request: what they were asked for, and what they will be.
+
+A request is changed by the leader and not by whoever asks: values of environment variables are in
+it, and nobody is shown them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from rollq.base.digests import digest_from_text
+from rollq.base.environ import check_env
+from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.ids import ClientId, JobId, guid_to_text
+from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, JobOptions
+from rollq.base.limits import INLINE_BYTES_MAX
+from rollq.base.requests import MARK
+from rollq.grid.attempts import files_of
+from rollq.grid.commands import RedriveItem
+from rollq.grid.refs import caches_of
+from rollq.grid.state import DEAD, PREFIX_BYTES, GridState, JobRecord
+from rollq.roles.member.leader.admin_arguments import AgainArguments, RedriveChangedArguments
+from rollq.subjects.queues import queue_of
+from rollq.wire.kept import BODY_MARK
+from rollq.wire.messages import SubmitJob
+from rollq.wire.models import JobRequest, decode_if_marked
+
+Change: TypeAlias = RedriveChangedArguments | AgainArguments
+NOT_KEPT: Final = "submit it anew, with its own arguments"
+
+
+class Asked(NamedTuple):
+    """What a job was asked to run, and what it needs for that."""
+
+    queue: str
+    exec_name: str
+    options: JobOptions
+    body: bytes
+    blobs: tuple[BlobRef, ...]
+    caches: tuple[str, ...]
+
+
+NOTHING_ASKED: Final = Asked("", "", DEFAULT_OPTIONS, b"", (), ())
+
+
+def asked_of(state: GridState, job_id: JobId) -> Asked:
+    """Of a job, or of a task that has not begun.
+
+    Raises:
+        StateError: UNKNOWN_JOB; WRONG_STATE of an array, or if not all of its request is kept.
+    """
+    record = state.jobs.get(job_id)
+    if record is not None:
+        return _of_record(state, record)
+    array = state.arrays.get(job_id[:PREFIX_BYTES])
+    if array is None or (array.array_id != job_id and array.number_of(job_id) >= array.task_count):
+        raise StateError(ErrorCode.UNKNOWN_JOB, f"{guid_to_text(job_id)}: no such job")
+    if array.array_id == job_id:
+        raise StateError(
+            ErrorCode.WRONG_STATE, f"{guid_to_text(job_id)} is an array", "give the id of a task"
+        )
+    what = array.queue, array.exec_name, array.options, array.body
+    return Asked(*what, array.blobs, array.caches)
+
+
+def redriven(state: GridState, job_id: JobId, change: RedriveChangedArguments) -> RedriveItem:
+    """The command for one dead job.
+
+    Raises:
+        RollqError: there is no such job, it is not dead, or its request cannot be changed so.
+    """
+    record = state.jobs.get(job_id)
+    if record is not None and record.state is not DEAD:  # its request need not be there
+        text = f"{guid_to_text(job_id)}: the job is not dead"
+        raise StateError(ErrorCode.WRONG_STATE, text, "submit one like it")
+    queue = queue_of(change.queue) if change.queue else ""
+    if not has_request_change(change):
+        return RedriveItem(job_id, None, queue)
+    asked = asked_of(state, job_id)
+    return RedriveItem(job_id, changed_body(asked.body, change), queue)
+
+
+def like(state: GridState, change: AgainArguments, job_id: JobId, client_id: ClientId) -> SubmitJob:
+    """The submit of a new job like another one.
+
+    Raises:
+        RollqError: there is no such job, or its request is not kept, or cannot be changed so.
+    """
+    asked = asked_of(state, change.job_id)
+    body = changed_body(asked.body, change, JobId=guid_to_text(job_id), ClientId=client_id)
+    where = change.queue or asked.queue, asked.exec_name
+    return SubmitJob(
+        job_id, client_id, *where, body, asked.options, blobs=asked.blobs, caches=asked.caches
+    )
+
+
+def has_request_change(change: Change) -> bool:
+    """Whether the request itself will be another."""
+    return not change.keeps_args or bool(change.env) or bool(change.unset)
+
+
+def changed_body(body: bytes, change: Change, **fields: str) -> bytes:
+    """The same request with other arguments and variables, and with these fields. What we do not
+    know of it stays as it is.
+
+    Raises:
+        StateError: WRONG_STATE, if not all of it is kept.
+        RemoteError: BAD_OPTIONS, if it is a payload, or too large then; BAD_PAYLOAD: the variables.
+    """
+    if body.startswith(MARK):
+        raise StateError(
+            ErrorCode.WRONG_STATE, "not all of its request is kept: the job has ended", NOT_KEPT
+        )
+    if body.startswith(BODY_MARK):
+        raise StateError(ErrorCode.WRONG_STATE, "its request is too large to be changed", NOT_KEPT)
+    if decode_if_marked(body, JobRequest, "JobId") is None:
+        if has_request_change(change):
+            raise RemoteError(ErrorCode.BAD_OPTIONS, "it has a payload and no arguments", NOT_KEPT)
+        return body
+    known = _decode_fields(body)
+    made: dict[str, object] = dict(known)
+    made.update((name, value) for name, value in fields.items() if value)
+    if not change.keeps_args:
+        made["Args"] = change.args
+    if change.env or change.unset:
+        env = dict(_decode_env(known.get("Env", b"null")) or {})
+        env.update(change.env)
+        for name in change.unset:
+            env.pop(name, None)
+        check_env(env)
+        made["Env"] = env
+        if not env:
+            del made["Env"]
+    encoded = msgspec.json.encode(made)
+    if len(encoded) > INLINE_BYTES_MAX:
+        raise RemoteError(
+            ErrorCode.BAD_OPTIONS,
+            f"the request would have {len(encoded)} bytes; at most {INLINE_BYTES_MAX} fit",
+            "give shorter arguments",
+        )
+    return encoded
+
+
+def _of_record(state: GridState, record: JobRecord) -> Asked:
+    body = state.bodies.load(record.body)
+    what = record.queue, record.exec_name, record.options, body
+    if record.end is None or record.state is DEAD:
+        return Asked(*what, files_of(record), caches_of(state, record.job_id))
+    # It needs its files no more, and their names are in its request alone.
+    request = None if body.startswith(MARK) else decode_if_marked(body, JobRequest, "JobId")
+    files = () if request is None else request.files or ()
+    blobs = [
+        BlobRef(digest_from_text(file.digest), file.size)
+        for file in files
+        if isinstance(file.digest, str) and isinstance(file.size, int)
+    ]
+    caches = dict.fromkeys(file.cache_id for file in files if file.cache_id)
+    return Asked(*what, tuple(blobs), tuple(caches))
+
+
+_decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_env: Final = msgspec.json.Decoder(dict[str, str] | None).decode
