@@ -11,10 +11,10 @@ What commands share:
 - `grid`, `choosing`, `ending`, `waiting`: a client for one command, and waiting for ends;
 - `rows`, `event_lines`: the history as it comes, for `watch` and `history tail`;
 - `service`, `notify`, `logs`, `tracing`, `places`: processes that run until a signal;
-- `submitting`, `joblist`, `filejobs` for `submit`; `health` for `doctor`; `fleet` and `audit` for
-  `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials` and `access_roles` for
-  `access`; `sandboxing` for `worker`; `top_look` (asks), `top_screen` (keys and lines, pure),
-  `top_live` and `terminal` for `top`; `units` for `init`.
+- `submitting`, `submit_checks`, `joblist`, `filejobs` for `submit`; `health` for `doctor`;
+  `fleet` and `audit` for `demo`; `spark` for `sql`, `report` and `pipeline`; `access_credentials`
+  and `access_roles` for `access`; `sandboxing` for `worker`; `top_look` (asks), `top_screen` (keys
+  and lines, pure), `top_live` and `terminal` for `top`; `units` for `init`.
 
 Heavy imports happen inside the commands, because `--help` must be quick. Only `__main__`
 imports this package.

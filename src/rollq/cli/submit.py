@@ -6,13 +6,14 @@ import enum
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.traces import VARIABLE, is_traceparent
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
 if TYPE_CHECKING:
     from rollq.roles.client.specs import Input, Options
@@ -26,24 +27,6 @@ Examples:
   rollq submit calcA --from-file jobs.csv --wait
   rollq submit --like 9ea19921 --wait -- 3 4
 """
-OPTIONS: Final = (
-    *("priority", "delay", "max_attempts", "run_limit", "lease", "result_ttl", "expire", "worker"),
-)
-# What stays as it is in the job that --like names.
-NOT_LIKE: Final = (
-    *OPTIONS,
-    *("soft_limit", "retry_exit_code", "secret", "file", "folder", "cached", "output", "payload"),
-    *("array", "from_file", "job_id", "key"),
-)
-NEEDS: Final = {
-    "save": "wait",
-    "exit_code": "wait",
-    "wait_timeout": "wait",
-    "header": "from_file",
-    "batch": "from_file",
-    "running_max": "array",
-    "key": "client_id",  # whose key it is: a client id of its own would make every key new
-}
 
 
 class ExitRule(enum.StrEnum):
@@ -310,11 +293,11 @@ def submit(
     open_tracer("rollq-submit")
     is_fed = bool(args or file or folder or cached or output or payload)
     if like:
-        _check_like(ctx)
+        check_like(ctx)
     else:
-        _check(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
-    _check_needs(ctx)
-    _check_save(save)
+        check_together(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
+    check_needs(ctx)
+    check_save(save)
     if code := run(carry_out(_order(ctx))):
         raise typer.Exit(code)
 
@@ -352,63 +335,6 @@ def _order(ctx: typer.Context) -> SubmitOrder:
         exit_code=asked["exit_code"],
         as_json=asked["as_json"],
     )
-
-
-def _check(
-    exec_name: str, source: Path | None, *, is_fed: bool, array: int | None, own: str
-) -> None:
-    """Refuse what cannot be meant together."""
-    if not exec_name and source is None:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "no program given", "name one: rollq submit EXEC")
-    if sum((source is not None, array is not None, bool(own))) > 1:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            "--from-file, --array and --id or --key are mutually exclusive",
-            "use one of them",
-        )
-    if source is not None and is_fed:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            "--from-file takes arguments and files from the file",
-            "remove the others",
-        )
-
-
-def _check_like(ctx: typer.Context) -> None:
-    """Refuse options for what the other job has."""
-    for name in NOT_LIKE:
-        source = ctx.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                f"--like takes {name.replace('_', ' ')} from the other job",
-                "give arguments, --env or --queue, or submit a job of its own",
-            )
-
-
-def _check_needs(ctx: typer.Context) -> None:
-    """Refuse an option of the command line that would count for nothing. In a file of defaults it
-    may stand for the other calls."""
-    for name, needed in NEEDS.items():
-        source = ctx.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and not ctx.params[needed]:
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                f"--{name.replace('_', '-')} requires --{needed.replace('_', '-')}",
-                "add it, or remove this option",
-            )
-
-
-def _check_save(folder: Path | None) -> None:
-    """Before the job is accepted: a folder that cannot be had would cost its output."""
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS, f"{folder}: {error.strerror or error}", "check --save"
-        ) from None
 
 
 def _options(ctx: typer.Context) -> Options:
