@@ -50,6 +50,12 @@ class Processes:
         process.send_signal(signal.SIGTERM)
         assert process.wait(DEADLINE_S) == 0, self.said(name)
 
+    def kill(self, name: str) -> None:
+        """kill -9, and wait for the end."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait(DEADLINE_S)
+
     def send(self, name: str, number: int) -> None:
         """A signal."""
         self._running[name].send_signal(number)
