@@ -49,7 +49,7 @@ def test_a_worker_is_drained_and_serves_again(grid: BrowserGrid, page: Page) -> 
     worker = row(page, "workers", "worker1")
     worker.get_by_test_id("drain").click()
     page.get_by_test_id("confirm").click()
-    expect(worker).to_contain_text("draining")
+    expect(worker).to_contain_text("drained")
     worker.get_by_test_id("undrain").click()
     expect(worker.get_by_test_id("drain")).to_be_visible()
 

@@ -90,6 +90,8 @@ ASKS: Final[dict[str, Ask]] = {
     "POST /dead/purge": Ask(body={"all": True}, denied=NONE),
     "GET /workers": Ask(),
     "GET /workers/{id}": Ask(lambda known: {"id": known["worker"]}),
+    "POST /workers/{id}/drain": Ask(lambda _: {"id": UNKNOWN}, allowed=404),
+    "POST /workers/{id}/undrain": Ask(lambda _: {"id": UNKNOWN}),
     "POST /workers/{id}/dismiss": Ask(lambda _: {"id": UNKNOWN}, allowed=404),
     "GET /queues": Ask(),
     "GET /queues/{name}": Ask(named),

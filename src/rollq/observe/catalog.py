@@ -75,6 +75,9 @@ _MEMBER_JOBS: Final = {
     "rollq_workers": Row(
         GAUGE, (), EVERY_MEMBER, "Workers that are connected, or gone for less than their grace."
     ),
+    "rollq_workers_drained": Row(
+        GAUGE, (), EVERY_MEMBER, "Workers that get no new jobs, connected or not."
+    ),
     "rollq_worker_slots": Row(GAUGE, (), EVERY_MEMBER, "Slots of these workers."),
     "rollq_attempts_running": Row(GAUGE, (), EVERY_MEMBER, "Attempts that these workers hold."),
     "rollq_blobs": Row(GAUGE, (), EVERY_MEMBER, "Blobs that jobs, results and caches refer to."),

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from rollq.grid.views import CountsView
-from rollq.web.limits import FACTS_ENTRIES, FACTS_PAGES_MAX
+from rollq.web.limits import FACTS_BYTES_MAX, FACTS_ENTRIES_MIN, FACTS_PAGE_BYTES
 from rollq.web.links import Links
 
 BEYOND: Final = 1 << 61  # all entries
@@ -52,13 +52,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 async def facts_before(
-    links: Links,
-    before: int,
-    limit: int,
-    is_wanted: Callable[[Fact], bool],
-    *,
-    contains: bytes = b"",
-    ends: Callable[[Fact], bool] = lambda _: False,
+    links: Links, before: int, limit: int, is_wanted: Callable[[Fact], bool]
 ) -> tuple[list[Fact], int]:
     """Facts before an index (0: the newest), the newest first, and where to go on; 0: that was all.
 
@@ -67,23 +61,21 @@ async def facts_before(
         before: Entries with a smaller index are looked at.
         limit: How many facts are wanted.
         is_wanted: Which.
-        contains: Lines without this are passed over unread.
-        ends: A fact before which there is nothing to look for.
     """
     end = before or await _last_index(links) + 1
     found: list[Fact] = []
-    for _ in range(FACTS_PAGES_MAX):
-        if end <= 1 or len(found) >= limit:
-            break
-        first = max(1, end - FACTS_ENTRIES)
-        some = await _between(links, first, end, contains)
+    left_bytes = FACTS_BYTES_MAX
+    entries = FACTS_ENTRIES_MIN  # read next; more of them as long as they are small
+    while end > 1 and len(found) < limit and left_bytes > 0:
+        first = max(1, end - entries)
+        some, size = await _between(links, first, end)
+        left_bytes -= max(size, FACTS_PAGE_BYTES)
+        entries = 2 * entries if size < FACTS_PAGE_BYTES else max(1, entries // 2)
         wanted = [fact for fact in reversed(some) if is_wanted(fact)]
         end = first
         if len(found) + len(wanted) > limit:  # whole entries: the next page begins below them
             wanted, end = _whole(wanted, limit - len(found))
         found += wanted
-        if any(map(ends, wanted)):
-            return found, 0
     return found, end if end > 1 else 0
 
 
@@ -104,16 +96,19 @@ def _whole(facts: list[Fact], count: int) -> tuple[list[Fact], int]:
     return [fact for fact in facts if fact.index >= last], last
 
 
-async def _between(links: Links, first: int, end: int, contains: bytes) -> list[Fact]:
+async def _between(links: Links, first: int, end: int) -> tuple[list[Fact], int]:
+    """Facts of these entries, and how many bytes were looked at for them."""
     facts: list[Fact] = []
+    read_bytes = 0
     while first < end:
         told = await links.read(Told, "history", first.to_bytes(8, "big"))
         low, last, lines = told.first, told.last, told.lines
         if last < low or low >= end:
             break
-        facts += [_decode(line) for line in lines if contains in line]
+        read_bytes += sum(map(len, lines))
+        facts += map(_decode, lines)
         first = last + 1
-    return [fact for fact in facts if fact.index < end]
+    return [fact for fact in facts if fact.index < end], read_bytes
 
 
 _decode: Final = msgspec.json.Decoder(Fact).decode

@@ -22,7 +22,12 @@ from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
 from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
-from rollq.web.limits import FACTS_PAGES_MAX, FAILURES_LOOKED_AT_MAX, GROUP_IDS_MAX, PAGE_ROWS_MAX
+from rollq.web.limits import (
+    FAILURES_LOOKED_AT_MAX,
+    GROUP_IDS_MAX,
+    PAGE_ROWS_MAX,
+    TIMELINE_PARTS_MAX,
+)
 
 STATE_WORDS: Final = ("", *STATES)
 STAMP_MAX: Final = 1 << 53
@@ -107,7 +112,7 @@ async def timeline(call: Call) -> Reply:
     the group knows of its attempts."""
     events: list[dict[str, Any]] = []
     before, is_whole = 0, False
-    for _ in range(FACTS_PAGES_MAX):
+    for _ in range(TIMELINE_PARTS_MAX):
         key = call.job_id + before.to_bytes(8, "big")
         call.links.applied, value = await call.links.observer.query("timeline", key)
         part = timeline_document(value)

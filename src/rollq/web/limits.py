@@ -50,9 +50,11 @@ LEADER_S: Final = 2.0  # between two looks at what the leader alone knows, and f
 UNSERVED_MAX: Final = 20  # queues that are named
 VIEWER_EVENTS_MAX: Final = 32  # that wait for one reader
 
-# Searches of the history: entries that are read at once, and how often.
-FACTS_ENTRIES: Final = 2_000
-FACTS_PAGES_MAX: Final = 10
+# A search of the history for one answer: how much of it is looked at, in pieces of about this size.
+FACTS_BYTES_MAX: Final = 4 * 1024 * 1024
+FACTS_PAGE_BYTES: Final = 256 * 1024
+FACTS_ENTRIES_MIN: Final = 8
+TIMELINE_PARTS_MAX: Final = 10  # that a member gives of what happened to a job
 
 STOP_S: Final = 5.0  # for answers that are under way when the process ends
 

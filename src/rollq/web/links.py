@@ -8,18 +8,17 @@ import contextlib
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
-from rollq.base.ids import ClientId
+from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
-from rollq.grid.commands import RedriveItem
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
 from rollq.roles.client.outputs import Output
 from rollq.roles.client.session import as_addresses
-from rollq.roles.client.specs import JobSpec, as_id, body_of
+from rollq.roles.client.specs import JobSpec
 from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import Credentials
 from rollq.security.secret import Secret
@@ -141,12 +140,13 @@ class WebClient(Client):
         self._engine.forget(job.job_id, job)
         return job.id
 
-    async def redrive_as(self, owner: ClientId, spec: JobSpec) -> int:
-        """Run a dead job again under its id, as another spec says; 1 if it was dead."""
-        job_id = as_id(spec.job_id or b"")
-        settled = await self._engine.inputs.settle(spec) if spec.files else spec
-        item = RedriveItem(job_id, body_of(settled, job_id, owner))
-        return await self._change("redrive", items=(item,))
+    async def post_like(
+        self, job_id: JobId, args: Sequence[str] | None, env: Mapping[str, str] | None
+    ) -> str:
+        """The same of a job as another one was, but for these."""
+        job = await self.submit_like(job_id, args, env=env)
+        self._engine.forget(job.job_id, job)
+        return job.id
 
     def kept(self, name: str, ref: BlobRef) -> Output:
         """Bytes that the group keeps, as a file to read."""

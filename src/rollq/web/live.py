@@ -159,7 +159,7 @@ class Live:
                 "connected": int(sum(connected)),
                 "slots": int(sum(_values(families, "rollq_worker_slots"))),
                 "running": int(sum(_values(families, "rollq_attempts_running"))),
-                "draining": int(sum(_values(families, "rollq_workers_draining"))),
+                "draining": int(sum(_values(families, "rollq_workers_drained"))),
             },
             "member": self._links.member,
             "applied": self._links.applied,

@@ -145,6 +145,16 @@ async def cancel(call: Call) -> Reply:
     return Reply({"count": await call.links.client.cancel(call.job_id)})
 
 
+async def drain(call: Call) -> Reply:
+    """Give a worker no new jobs; it finishes what it runs."""
+    return Reply({"count": await call.links.client.drain(call.job_id)})
+
+
+async def undrain(call: Call) -> Reply:
+    """Give a drained worker jobs again."""
+    return Reply({"count": await call.links.client.undrain(call.job_id)})
+
+
 async def dismiss(call: Call) -> Reply:
     """Tell a worker to end now."""
     count = await call.links.client.dismiss(call.job_id)

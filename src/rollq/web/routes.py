@@ -123,6 +123,8 @@ ROUTES: Final = (
     # the grid
     Route("GET", "/workers", views.workers, A.WORKERS_READ, Page, answer=answers.WorkerList),
     Route("GET", "/workers/{id}", views.worker, A.WORKERS_READ),
+    Route("POST", "/workers/{id}/drain", orders.drain, A.WORKERS_DRAIN, answer=COUNT),
+    Route("POST", "/workers/{id}/undrain", orders.undrain, A.WORKERS_DRAIN, answer=COUNT),
     Route("POST", "/workers/{id}/dismiss", orders.dismiss, A.WORKERS_DISMISS, answer=COUNT),
     Route("GET", "/queues", views.queues, A.QUEUES_READ, Page, answer=answers.QueueList),
     Route("GET", "/queues/{name}", views.queue, A.QUEUES_READ),

@@ -17,17 +17,14 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 
-from rollq.base.digests import digest_from_text
-from rollq.base.errors import ErrorCode, StateError
-from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.requests import Request as JobRequest
-from rollq.grid.views import RawJobView
-from rollq.roles.client.specs import CacheFile, Input, JobSpec
+from rollq.base.errors import ErrorCode
+from rollq.roles.client.specs import JobSpec
 from rollq.web.bodies import pieces_of, read_json
 from rollq.web.call import Call, Reply
 from rollq.web.errors import RequestError, bad_request
 from rollq.web.jobs import known_job
 from rollq.web.limits import FORM_BYTES_MAX, FORM_FILES_MAX, FORM_JOB_BYTES_MAX
+from rollq.web.links import WebClient
 
 FORM: Final = "multipart/form-data"
 JOB: Final = "job"
@@ -82,7 +79,8 @@ class JobForm(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be different from the job before; nothing: as it was."""
+    """What is to be different from the job before; nothing: as it was. Variables are set, and the
+    others stay."""
 
     args: tuple[str, ...] | None = None
     env: dict[str, str] | None = None
@@ -110,50 +108,26 @@ async def submit(call: Call) -> Reply:
 
 async def again(call: Call) -> Reply:
     """Run a job once more, as a new job, with other arguments if some are given."""
-    return await _accept(call, spec_like(await known_job(call), call.body))
+    changes: Changes = call.body
+    await known_job(call)
+    client = call.links.client
+    return _accepted(client, await client.post_like(call.job_id, changes.args, changes.env))
 
 
 async def redrive(call: Call) -> Reply:
     """Run a dead job again under its id, with other arguments if some are given."""
     changes: Changes = call.body
-    client, view = call.links.client, await known_job(call)
-    if changes == Changes():
-        return Reply({"count": await client.redrive(call.job_id)})
-    spec = msgspec.structs.replace(spec_like(view, changes), job_id=call.job_id)
-    return Reply({"count": await client.redrive_as(view.client_id, spec)})
-
-
-def spec_like(view: RawJobView, changes: Changes) -> JobSpec:
-    """A job as another one was, but for some changes.
-
-    Raises:
-        StateError: WRONG_STATE, if the group does not tell all of it.
-    """
-    asked = view.request or JobRequest(is_payload=True)
-    if asked.is_payload:
-        raise _untold("it has a payload, which the group does not show")
-    if changes.args is None and asked.is_cut:
-        raise _untold("its arguments are too long to be shown whole")
-    if changes.env is None and asked.env:
-        raise _untold(f"values of {', '.join(asked.env)} are not shown: give env")
-    files: dict[str, Input] = {}
-    for one in asked.files:
-        if one.cache_id:
-            files[one.name] = CacheFile(one.cache_id)
-        elif one.digest:
-            files[one.name] = BlobRef(digest_from_text(one.digest), one.size)
-        else:
-            raise _untold(f"its file {one.name!r} is inside the request")
-    options = _options_of(view.options) | ({"env": changes.env} if changes.env else {})
-    options["queue"] = view.queue
-    args = asked.args if changes.args is None else changes.args
-    made: Any = options
-    return JobSpec(view.exec_name, args, files, options=made)
+    await known_job(call)
+    count = await call.links.client.redrive(call.job_id, args=changes.args, env=changes.env)
+    return Reply({"count": count})
 
 
 async def _accept(call: Call, spec: JobSpec) -> Reply:
     client = call.links.client
-    job_id = await client.post(spec)
+    return _accepted(client, await client.post(spec))
+
+
+def _accepted(client: WebClient, job_id: str) -> Reply:
     headers = {"Location": f"/api/v1/jobs/{job_id}"}
     return Reply({"id": job_id, "client": client.client_id}, 201, headers)
 
@@ -175,7 +149,7 @@ def _spec(body: JobBody, files: Mapping[str, Path]) -> JobSpec:
     )
 
 
-def _options_of(given: JobOptionsBody | JobOptions) -> dict[str, Any]:
+def _options_of(given: JobOptionsBody) -> dict[str, Any]:
     options: dict[str, Any] = {
         ours: getattr(given, name) / 1000 for name, ours in SECONDS.items() if getattr(given, name)
     }
@@ -185,12 +159,6 @@ def _options_of(given: JobOptionsBody | JobOptions) -> dict[str, Any]:
     if given.worker_name:
         options["worker"] = given.worker_name
     return options
-
-
-def _untold(why: str) -> StateError:
-    return StateError(
-        ErrorCode.WRONG_STATE, f"the job cannot be made again: {why}", "submit it anew"
-    )
 
 
 # --- forms

@@ -79,6 +79,7 @@ def _of_jobs(driver: Driver, counts: CountsView) -> list[Family]:
         gauge("rollq_queues", len(state.queues)),
         gauge("rollq_queues_paused", sum(queue.paused for queue in state.queues.values())),
         gauge("rollq_workers", len(state.workers)),
+        gauge("rollq_workers_drained", len(state.drained)),
         gauge("rollq_worker_slots", slots),
         gauge("rollq_attempts_running", held),
         gauge("rollq_blobs", counts.blobs),
