@@ -16,7 +16,7 @@ from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.browser.grid import BrowserGrid
 from tests.browser.pages import DESK, PATHS, PHONE, fill, is_drawn, path_of
 
-QUALITY = 60
+QUALITY = 40
 
 
 def main() -> None:
