@@ -124,7 +124,7 @@ def login(data: bytes) -> None:
         except RemoteError:
             return
         if isinstance(answer, Identity):
-            assert answer == Identity("ann", "token")
+            assert (answer.account, answer.method) == ("ann", "token")
             assert isinstance(message, Login)
             assert message.proof == TOKEN
         elif accepter.state is Stage.LOGIN_WAITS:  # else it said more than it may, and is cut off

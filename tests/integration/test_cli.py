@@ -447,7 +447,7 @@ def test_a_member_that_must_not_start_says_why(grid: Grid, tmp_path: Path) -> No
     address = grid.fleet.addresses[0]
     busy = start("leader", "0", "--state", str(grid.fleet.state_of(address)), "--json")
     assert (busy.returncode, busy.stdout) == (1, "")
-    assert json.loads(busy.stderr)["error"]["name"] == "disk_busy"
+    assert json.loads(busy.stderr.splitlines()[-1])["error"]["name"] == "disk_busy"
     taken = start("leader", address.rpartition(":")[2], "--state", str(tmp_path / "state"))
     assert taken.returncode == 1
     assert "cannot listen" in taken.stderr

@@ -117,7 +117,7 @@ def _tables_of(part: object) -> Iterator[tuple[str, int]]:
 
 
 def _is_table(value: object) -> TypeGuard[Sized]:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple)
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | tuple | type)
 
 
 def _fields_of(part: object) -> list[str]:
