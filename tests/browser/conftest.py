@@ -24,9 +24,10 @@ ARGUMENTS = [
 expect.set_options(timeout=DEADLINE_S * 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for all tests of a process."""
+    """One for the tests of a file: while Playwright runs, its thread has a loop, and the tests of
+    other files that run loops of their own would fail."""
     if CHROMIUM is None:
         pytest.skip("needs Chromium (Debian: apt-get install chromium)")
     with sync_playwright() as playwright:
