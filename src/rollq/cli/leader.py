@@ -391,7 +391,6 @@ async def _serve(
             )
         else:
             write_line(f"rollq member {member} of group {setup.group} serves on {setup.address}")
-        notes.serving(lambda: _doing(node))
         await _until_asked(node, web, notes)
 
 
@@ -415,6 +414,7 @@ async def _until_asked(node: MemberNode, web: list[str], notes: ServiceNotes) ->
     asked = asyncio.Event()
     pages = WebChild(web) if web else None
     with on_signals(asked.set):
+        notes.serving(lambda: _doing(node))  # only now: whoever hears it may send a signal at once
         if pages is not None:
             pages.start()
         waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(asked.wait())]
