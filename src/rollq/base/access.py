@@ -72,6 +72,15 @@ class Action(enum.StrEnum):
     BLOBS_TRANSFER = "blobs.transfer"  # goes on with a transfer that was admitted
     CACHES_READ = "caches.read"
     CACHES_WRITE = "caches.write"
+    # subjects
+    SUBJECTS_PUBLISH = "subjects.publish"
+    SUBJECTS_SUBSCRIBE = "subjects.subscribe"
+    SUBJECTS_HOLD = "subjects.hold"  # goes on with a subscription that was admitted, or ends it
+    TOPICS_READ = "topics.read"
+    TOPICS_WRITE = "topics.write"
+    # schedules
+    SCHEDULES_READ = "schedules.read"
+    SCHEDULES_WRITE = "schedules.write"
     # the grid
     QUEUES_READ = "queues.read"
     QUEUES_PAUSE = "queues.pause"
@@ -108,6 +117,9 @@ class ResourceKind(enum.StrEnum):
     MEMBER = "member"
     QUEUE = "queue"  # by a subject or a name
     PATTERN = "pattern"  # of queues
+    SUBJECT = "subject"  # to publish to, or a pattern of such
+    TOPIC = "topic"
+    SCHEDULE = "schedule"
     EXEC = "exec"
     JOB = "job"  # a job or an array, by its id
     BATCH = "batch"

@@ -34,7 +34,7 @@ def why_bad_account(account: Account) -> str:
     if why := why_bad_name("account", name):
         return why
     if name == ANONYMOUS:
-        return f"{name!r} is whoever proves nothing, and no account"
+        return f"{name!r} is the name of peers without a login, and cannot be an account"
     if len(account.roles) > ACCOUNT_ROLES_MAX:
         return f"{name!r} has more than {ACCOUNT_ROLES_MAX} roles"
     if len(set(account.roles)) != len(account.roles):
@@ -55,7 +55,7 @@ def why_bad_role(role: AccessRole) -> str:
 
 def why_bad_name(what: str, name: str) -> str:
     """Why nothing can be called so; empty: it can."""
-    return "" if NAME.fullmatch(name) else f"{name[:64]!r} is no name of a {what}: {NAME_HINT}"
+    return "" if NAME.fullmatch(name) else f"{name[:64]!r} is not a valid {what} name: {NAME_HINT}"
 
 
 def why_bad_rules(rules: Sequence[Rule]) -> str:
@@ -63,7 +63,7 @@ def why_bad_rules(rules: Sequence[Rule]) -> str:
     if len(rules) > ACCESS_RULES_MAX:
         return f"more than {ACCESS_RULES_MAX} rules; put some into a role"
     if len(set(rules)) != len(rules):
-        return "a rule is there twice"
+        return "a rule is listed twice"
     return next(filter(None, map(why_bad_rule, rules)), "")
 
 
@@ -81,7 +81,9 @@ def why_bad_rule(rule: Rule) -> str:
     if not pattern or len(resource.encode()) > ACCESS_RESOURCE_BYTES_MAX:
         return f"the pattern of {resource[:64]!r} is empty or too long"
     if "{" in pattern.replace(OWN, "") or not pattern.isprintable():
-        return f"the pattern of {resource[:64]!r} has what is no part of a name; {OWN} is the asker"
+        return (
+            f"the pattern of {resource[:64]!r} has invalid characters; {OWN} is the one that asks"
+        )
     return ""
 
 
@@ -93,11 +95,11 @@ def _why_bad_tokens(tokens: Sequence[TokenHash]) -> str:
         return "two tokens have the same id"
     for token in tokens:
         if not NAME.fullmatch(token.id) or len(token.id.encode()) > TOKEN_ID_BYTES_MAX:
-            return f"{token.id[:64]!r} is no id of a token: {NAME_HINT}"
+            return f"{token.id[:64]!r} is not a valid token id: {NAME_HINT}"
         if len(token.sha256) != DIGEST_BYTES:
             return f"token {token.id!r} has no SHA-256"
         if token.expires_ms < 0:
-            return f"token {token.id!r} expires before all time"
+            return f"token {token.id!r} has a negative expiry time"
     return ""
 
 
@@ -105,7 +107,7 @@ def _why_bad_keys(keys: Sequence[bytes]) -> str:
     if len(keys) > KEYS_PER_ACCOUNT_MAX:
         return f"more than {KEYS_PER_ACCOUNT_MAX} public keys; remove one"
     if len(set(keys)) != len(keys):
-        return "a public key is there twice"
+        return "a public key is listed twice"
     if any(len(key) != PUBLIC_KEY_BYTES for key in keys):
         return f"a public key has {PUBLIC_KEY_BYTES} bytes"
     return ""

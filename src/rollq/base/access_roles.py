@@ -33,6 +33,7 @@ _SESSION: Final = (
     *_allow(("grid:*",), A.CLUSTER_READ, A.SETTINGS_READ),
     *_allow(("queue:*",), A.QUEUES_READ),
     *_allow(("worker:*",), A.WORKERS_READ),
+    *_allow(("topic:*",), A.TOPICS_READ),
 )
 
 _ON_JOBS: Final = (
@@ -40,7 +41,10 @@ _ON_JOBS: Final = (
     *(A.RESULTS_READ, A.RESULTS_CONFIRM, A.OUTPUT_READ),
 )
 
-# Submits to any queue, and does with its own jobs, results and files what it likes.
+# A pattern over the events of jobs needs `jobs.read` as well, an inbox nothing.
+_SUBJECTS: Final = _allow(("subject:*",), A.SUBJECTS_PUBLISH, A.SUBJECTS_SUBSCRIBE)
+
+# Submits to any queue, does with its own jobs, results and files what it likes, and publishes.
 _CLIENT: Final = (
     *_SESSION,
     *_allow((*OWN_CLIENTS, "queue:*", "exec:*"), A.JOBS_SUBMIT),
@@ -50,12 +54,18 @@ _CLIENT: Final = (
     *_allow(OWN_CLIENTS, A.BLOBS_WRITE),
     *_allow(("cache:*",), A.CACHES_READ),
     *_allow((f"cache:{OWN}/*",), A.CACHES_WRITE),
+    *_allow((f"schedule:{OWN}/*",), A.SCHEDULES_READ, A.SCHEDULES_WRITE),
+    *_SUBJECTS,
 )
 
 # Takes whatever it is given, under the fences of its attempts, with the files that those need.
-_WORKER: Final = _allow(
-    (ANY,),
-    *(A.WORKER_CONNECT, A.JOBS_RUN, A.BLOBS_CONNECT, A.BLOBS_READ, A.BLOBS_WRITE),
+_WORKER: Final = (
+    *_allow(
+        (ANY,),
+        *(A.WORKER_CONNECT, A.JOBS_RUN, A.BLOBS_CONNECT, A.BLOBS_READ, A.BLOBS_WRITE),
+    ),
+    *_SUBJECTS,
+    *_allow(("topic:*",), A.TOPICS_READ),
 )
 
 # Sees everything but the access lists, and changes nothing: a hold keeps history for a reader.
@@ -66,7 +76,8 @@ _READER: Final = (
         *(A.READER_CONNECT, A.HISTORY_READ, A.HISTORY_HOLD, A.TABLES_READ),
         *(A.JOBS_READ, A.RESULTS_READ, A.OUTPUT_READ),
         *(A.BLOBS_CONNECT, A.BLOBS_READ),
-        *(A.CACHES_READ, A.QUEUES_READ, A.CLIENTS_READ, A.WORKERS_READ),
+        *(A.CACHES_READ, A.QUEUES_READ, A.CLIENTS_READ, A.WORKERS_READ, A.SCHEDULES_READ),
+        A.SUBJECTS_SUBSCRIBE,
     ),
 )
 
@@ -79,7 +90,7 @@ _OPERATOR: Final = (
         (ANY,),
         *(A.JOBS_CANCEL, A.JOBS_REDRIVE, A.JOBS_PURGE, A.RESULTS_CONFIRM),
         *(A.QUEUES_PAUSE, A.WORKERS_DISMISS, A.WORKERS_DRAIN),
-        *(A.SETTINGS_WRITE, A.CACHES_WRITE, A.ACCESS_READ),
+        *(A.SETTINGS_WRITE, A.CACHES_WRITE, A.TOPICS_WRITE, A.SCHEDULES_WRITE, A.ACCESS_READ),
     ),
 )
 

@@ -72,6 +72,12 @@ class ErrorCode(enum.IntEnum):
     UNKNOWN_ROLE = 230
     BAD_ACCESS = 231  # an account, role or rule that cannot be
     NO_SECRET = 232  # the vault of the worker has none of this name
+    NO_RESPONDERS = 233  # nobody was there to answer a request
+    UNKNOWN_TOPIC = 234
+    TOPIC_CONFLICT = 235  # its patterns overlap those of another, or what is always live
+    DURABLE_TAKEN = 236  # another session reads for this durable subscription
+    UNKNOWN_SCHEDULE = 237
+    UNKNOWN_BATCH = 238
     # 3xx: consensus and membership
     PROPOSAL_DROPPED = 300
     CONFIG_CHANGE_PENDING = 301
@@ -99,6 +105,7 @@ class ErrorCode(enum.IntEnum):
     UNPROTECTED = 506  # others reach a port that asks for neither TLS nor a login
     CERTIFICATE_EXPIRES = 507  # an alarm: a certificate has to be renewed
     NO_SANDBOX = 509  # a layer between jobs and their computer cannot be had
+    CHECK_FAILED = 510  # tables of the pipeline say what cannot be
     # 6xx: the network
     UNREACHABLE = 600
     DISCONNECTED = 601

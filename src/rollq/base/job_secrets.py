@@ -57,8 +57,8 @@ def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> 
         # It is not shown: somebody may have written the secret itself in the place of its name.
         if not is_secret_name(one.name):
             raise _bad(
-                f"no secret can have the name that {one.variable[:64]!a} is to have",
-                "name one of the vault, not its value: letters, digits and . _ -",
+                f"the name of the secret for {one.variable[:64]!a} is not valid",
+                "give the name of a secret of the vault, not its value: letters, digits and . _ -",
             )
         variable = one.variable
         if not is_name(variable) or len(variable) > SECRET_NAME_BYTES_MAX:
@@ -69,7 +69,7 @@ def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> 
         if variable.startswith(OURS):
             raise _bad(f"{variable[:64]} is set by rollq itself", "choose another name")
         if variable in taken:
-            raise _bad(f"{variable[:64]} is to have two values", "name it once")
+            raise _bad(f"{variable[:64]} is given two values", "name it once")
         taken.add(variable)
 
 

@@ -33,6 +33,7 @@ class Cause(enum.IntEnum):
     EXPIRED = 5  # waited longer than it may
     WORKER_RESTARTED = 6
     ID_TAKEN = 7  # a task of an array whose id an older job has
+    PARENT = 8  # a job that it waited for ended otherwise than it had to
 
 
 class JobSecret(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -41,6 +42,22 @@ class JobSecret(msgspec.Struct, array_like=True, frozen=True, gc=False):
     variable: str  # of the environment
     name: str  # in the vault
     as_file: bool = False  # the variable has the path of a file with the value
+
+
+class Condition(enum.IntEnum):
+    """How a job has to end for another one that waits for it."""
+
+    OK = 0
+    ENDED = 1  # in whichever way
+    FAILED = 2  # its program failed, or it is dead; not: it was cancelled
+    RESULT = 3  # as OK; and its result is sent to the worker that runs the other one
+
+
+class ParentRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job or array that another job waits for."""
+
+    job_id: JobId
+    condition: int = 0  # Condition
 
 
 class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -59,6 +76,13 @@ class JobOptions(msgspec.Struct, array_like=True, frozen=True, gc=False):
     worker_name: str = ""  # only this worker may run it
     ships_exec: bool = False  # the program is one of its files; a worker must allow that
     secrets: tuple[JobSecret, ...] = ()  # references; a value is never here
+    # What its worker must have (`base.needs`), by name, in thousandths; memory in those of a byte.
+    resources: tuple[tuple[str, int], ...] = ()
+    labels: tuple[str, ...] = ()  # zone=a, zone!=a, gpu, !spot
+    limits: tuple[tuple[str, int], ...] = ()  # by key: tokens that it holds while it runs
+    sticky_key: str = ""  # jobs of one key go to one worker, where a queue is sticky
+    # What it waits for before it enters its queue. In the state this stands apart (`grid.edges`).
+    after: tuple[ParentRef, ...] = ()
 
 
 DEFAULT_OPTIONS = JobOptions()
@@ -77,6 +101,31 @@ class BlobRef(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     digest: Digest
     size: int
+
+
+class ParentResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a parent left, for the worker of a child that uses it."""
+
+    job_id: JobId
+    result: bytes  # as the parent's worker told it
+    blobs: tuple[BlobRef, ...] = ()  # that the result refers to
+
+
+class ParentEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How a parent stands, for the worker of a child whose condition leaves that open."""
+
+    job_id: JobId
+    state: str  # in a word for people (`base.outcomes`)
+    exec_name: str = ""
+    queue: str = ""
+    key: str = ""
+    exit_code: int = 0
+    signal: int = 0
+    run_ms: int = 0
+    attempts: int = 0
+    cause: int = 0  # Cause
+    ended_ms: int = 0  # by the group's time; 0: it has not ended, or is forgotten
+    tasks: tuple[int, ...] = ()  # of an array: how many are ok, failed, dead, cancelled
 
 
 class CacheEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):

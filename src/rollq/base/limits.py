@@ -1,4 +1,4 @@
-"""Every bound of rollq in one place, unit last, each with its reason."""
+"""The bounds of rollq, unit last, each with its reason; those of needs are in `need_limits`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LOGIN_BYTES_MAX: Final = HELLO_BYTES_MAX
 LOGIN_PROOF_BYTES_MAX: Final = 512  # a token; signatures and digests are shorter
 # Attempts in one message between a worker's hello and its Welcome: some 30 KiB.
 HOLDINGS_PER_MESSAGE_MAX: Final = 1_024
-# Below this, making a compressor costs more than the bytes it saves.
-COMPRESS_BYTES_MIN: Final = 1024
 # A payload may not inflate to more than a frame could have held uncompressed.
 INFLATED_BYTES_MAX: Final = FRAME_BYTES_MAX
+# So one read of a socket, 256 KiB, inflates to 16 MiB at most. Text gets 3 to 20 times smaller.
+INFLATED_RATIO_MAX: Final = 64
 # The legacy protocol bounds what one worker may grant, against a peer that grants 2^31.
 CREDIT_MAX: Final = 10_000
 PATTERNS_PER_WORKER_MAX: Final = 64
@@ -304,7 +304,7 @@ LINKS_MAX: Final = 20_000
 # Of one address, without a hello yet. All workers of a large machine come at once after a failover;
 # a stranger has a tenth of the links, for HELLO_MS_MAX.
 HALF_OPEN_MAX: Final = 2_000
-TLS_MS_MAX: Final = 3_000  # for a handshake: those who dial at once wait for each other
+TLS_MS_MAX: Final = HELLO_MS_MAX  # for a handshake: those who dial at once wait for each other
 TLS_PLAIN_MS: Final = 30_000  # a peer that spoke no TLS is dialed without it so long, if it may be
 TLS_PLAIN_MAX: Final = 1_024  # addresses of such peers
 CREDENTIALS_LOOK_MS: Final = 1_000  # between two looks whether files of keys have changed
@@ -335,6 +335,7 @@ ARCHIVE_RAW_BYTES_MAX: Final = 256 * 1024  # outputs larger than this are not ev
 ARCHIVE_FILES_MAX: Final = 1_000
 OUTPUT_PATTERNS_MAX: Final = 64  # of one job, to choose outputs by
 STREAM_WHOLE_BYTES_MAX: Final = 1024**3  # kept of stdout, and of stderr, as a blob: the beginning
+VALUE_BYTES_MAX: Final = 64 * 1024**3  # of what a function returns: a disk should hold that
 JOB_ARGS_MAX: Final = 4_096
 JOB_ENV_MAX: Final = 256  # environment variables of one job
 JOB_ENV_BYTES_MAX: Final = 16 * 1024  # of their names and values together

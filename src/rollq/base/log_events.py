@@ -91,8 +91,14 @@ RECOVERED: Final = LogEvent(
     "read the snapshot at index {snapshot} and the log up to {last_index}",
     ("entries", "term", "took_ms"),
 )
+DAMAGED: Final = LogEvent(
+    "damaged",
+    "warning",
+    "parts of the log on disk were unreadable: check the disk. The readable parts were "
+    "rewritten, the old files are kept in STATE/broken; other members send missing entries",
+)
 UNPROTECTED: Final = LogEvent(
-    "unprotected", "warning", "anybody who reaches {address} may do everything: --unsafe-no-auth"
+    "unprotected", "warning", "no logins on {address} (--unsafe-no-auth): every peer has all rights"
 )
 STOPPING: Final = LogEvent("stopping", "info", "stops: {cause}")
 STOPPED: Final = LogEvent("stopped", "info", "stopped", ("took_ms",))
@@ -101,7 +107,7 @@ DISK_SLOW: Final = LogEvent(
     "disk_slow", "warning", "a write to the log took {took_ms} ms: the disk is slow or busy"
 )
 LOOP_STALLED: Final = LogEvent(
-    "loop_stalled", "warning", "nothing was done for {stalled_ms} ms: no CPU, or stopped"
+    "loop_stalled", "warning", "the event loop stood still for {stalled_ms} ms: no CPU, or stopped"
 )
 HANDLER_FAILED: Final = LogEvent("handler_failed", "error", "{where}: a handler failed")
 WEB_ENDED: Final = LogEvent(
@@ -117,13 +123,19 @@ WAITING_FOR_PEERS: Final = LogEvent(
 )
 GROUP_CHANGED: Final = LogEvent("group_changed", "info", "the group is {voters}", ("learners",))
 REMOVED: Final = LogEvent("removed", "warning", "this member was removed from the group: stop it")
+NOT_A_MEMBER: Final = LogEvent(
+    "not_a_member",
+    "warning",
+    "this member is not in the group {voters}: it was removed, or is not let in yet; one that "
+    "was removed is started on an empty state directory",
+)
 ELECTED: Final = LogEvent(
     "elected", "info", "this member is the leader in term {term}", ("voters", "unled_ms")
 )
 FOLLOWS: Final = LogEvent("follows", "info", "{leader} is the leader in term {term}", ("unled_ms",))
 NO_LEADER: Final = LogEvent("no_leader", "warning", "no leader in term {term}", ("lost",))
 LOST_LEADERSHIP: Final = LogEvent(
-    "lost_leadership", "warning", "this member does not lead any more: {cause}", ("term",)
+    "lost_leadership", "warning", "this member is no longer the leader: {cause}", ("term",)
 )
 HANDS_OVER: Final = LogEvent("hands_over", "info", "transferring leadership to {to}", ("term",))
 MEMBER_GONE: Final = LogEvent("member_gone", "warning", "member at {address} is gone: {cause}")
@@ -131,7 +143,9 @@ MEMBER_BACK: Final = LogEvent("member_back", "info", "member at {address} is bac
 MEMBER_REFUSED: Final = LogEvent(
     "member_refused", "warning", "member at {address} is refused: {cause}"
 )
-MEMBER_REFUSES: Final = LogEvent("member_refuses", "warning", "{address} does not take us: {cause}")
+MEMBER_REFUSES: Final = LogEvent(
+    "member_refuses", "warning", "{address} refuses this member: {cause}"
+)
 KEY_REFUSED: Final = LogEvent("key_refused", "warning", "{cause}")
 LINK_CLOSED: Final = LogEvent("link_closed", "debug", "link to {address} closed: {cause}")
 CLOCK_SKEW: Final = LogEvent("clock_skew", "warning", "clock_skew ({code}): {cause}; {todo}")
@@ -145,6 +159,38 @@ MEMBER_UNPROTECTED: Final = LogEvent(
     "member_unprotected", "warning", "unprotected ({code}): {cause}; {todo}"
 )
 
+# --- the federation
+NODE_UP: Final = LogEvent("node_up", "info", "{kind} {address} of group {group!a} is up")
+NODE_LEFT: Final = LogEvent("node_left", "info", "{kind} {address} of group {group!a} has left")
+NODE_DOWN: Final = LogEvent(
+    "node_down", "warning", "{kind} {address} of group {group!a} is down: it does not answer"
+)
+GROUP_CONFLICT: Final = LogEvent(
+    "group_conflict",
+    "warning",
+    "two clusters use the group name {group!a}: rename one; see `rollq groups`",
+)
+DATAGRAM_REFUSED: Final = LogEvent(
+    "datagram_refused", "warning", "{address}: a datagram is ignored: {cause}"
+)
+
+# --- routers
+ROUTER_STARTED: Final = LogEvent(
+    "router_started", "info", "a router of groups {groups} serves on {listen}"
+)
+ROUTER_SPREAD: Final = LogEvent("router_spread", "info", "results by group: {spread}")
+GROUP_REACHED: Final = LogEvent(
+    "group_reached", "info", "group {group} can be reached", ("members",)
+)
+GROUP_GONE: Final = LogEvent(
+    "group_gone", "warning", "group {group} cannot be reached", ("members",)
+)
+GROUP_TOO_OLD: Final = LogEvent(
+    "group_too_old",
+    "warning",
+    "group {group} is not used: its leader lacks {features}; upgrade it before the router",
+)
+
 # --- snapshots
 SNAPSHOT_TAKEN: Final = LogEvent(
     "snapshot_taken",
@@ -156,7 +202,7 @@ SNAPSHOT_FAILED: Final = LogEvent(
     "snapshot_failed", "error", "snapshot at {index} failed, retried later: {cause}"
 )
 SNAPSHOT_INSTALLED: Final = LogEvent(
-    "snapshot_installed", "info", "took the state of the leader at index {index}"
+    "snapshot_installed", "info", "installed the snapshot of the leader at index {index}"
 )
 
 # --- sessions
@@ -195,7 +241,10 @@ ADMINISTERED: Final = LogEvent("administered", "info", "{act} {what}", ("by",))
 
 # --- jobs, on the leader
 JOB_ASSIGNED: Final = LogEvent(
-    "job_assigned", "debug", "job {job} goes to a worker", ("attempt", "worker", "queue", "exec")
+    "job_assigned",
+    "debug",
+    "job {job} is assigned to a worker",
+    ("attempt", "worker", "queue", "exec"),
 )
 JOB_ENDED: Final = LogEvent(
     "job_ended", "debug", "job {job} ended", ("attempt", "worker", "status", "exit_code", "run_ms")
@@ -230,7 +279,7 @@ CONNECTED: Final = LogEvent("connected", "info", "connected to leader {address}"
 DISCONNECTED: Final = LogEvent("disconnected", "warning", "connection to {address} lost: {cause}")
 UNREACHABLE: Final = LogEvent("unreachable", "warning", "{cause}; {todo}")
 NOT_LET_IN: Final = LogEvent(
-    "not_let_in", "warning", "{address} does not let us in: {cause}; {todo}"
+    "not_let_in", "warning", "{address} refuses the connection: {cause}; {todo}"
 )
 LEADER_ERROR: Final = LogEvent("leader_error", "error", "member {address}: {cause}")
 LEGACY: Final = LogEvent(

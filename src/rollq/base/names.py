@@ -26,6 +26,8 @@ NAMES_KEPT: Final = 1_024  # that were checked: jobs of a kind use the same ones
 COMMAND_LINE: Final = "rollq-cli"  # the client id of commands that only look or order
 COMMAND_LINE_PREFIX: Final = "cli-"  # of those that submit, each under an id of its own
 
+STDOUT_FILE: Final = "-"  # among the files that a job leaves: what it wrote to stdout
+
 EXEC_NAME_CHARS_MAX: Final = 64
 _EXEC_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{EXEC_NAME_CHARS_MAX}}}")
 

@@ -1,26 +1,33 @@
 """Where a job stands, and how it ended, in the words for people: one set of words for the command
 line, JSON, Python and tables.
 
-Inside, a job is queued, delayed, assigned, done, dead or cancelled, and `done` says only that a
-worker gave a result. People ask whether it went well: `done` is `ok` or `failed` for them.
+Inside, a job is blocked, queued, delayed, assigned, done, dead or cancelled, and `done` says only
+that a worker gave a result. People ask whether it went well: `done` is `ok` or `failed` for them.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from rollq.base.jobs import Cause
 from rollq.base.names import COMMAND_LINE
 
 WAITING: Final = "waiting"
 DELAYED: Final = "delayed"
+BLOCKED: Final = "blocked"  # until other jobs have ended
 RUNNING: Final = "running"
 OK: Final = "ok"
 FAILED: Final = "failed"
 DEAD: Final = "dead"
 CANCELLED: Final = "cancelled"
+UNKNOWN: Final = "unknown"  # of a job that another one waited for: it is forgotten by now
 
-STATES: Final = (WAITING, DELAYED, RUNNING, OK, FAILED, DEAD, CANCELLED)
+STATES: Final = (BLOCKED, WAITING, DELAYED, RUNNING, OK, FAILED, DEAD, CANCELLED)
 ENDED: Final = (OK, FAILED, DEAD, CANCELLED)
+
+# What the data of a result is packed of (`rollq.values`): what a function returned, or raised.
+VALUE_DATA: Final = "value"
+ERROR_DATA: Final = "error"
 
 # Of Linux, where workers run: the system of whoever reads it may number them differently.
 SIGNALS: Final = {
@@ -57,6 +64,14 @@ def exit_code_of(state: str, code: int, signal: int, run_ms: int) -> int | None:
     if state != "done" and not (code or signal or run_ms):
         return None
     return shell_code(code, signal)
+
+
+def cause_word(cause: int) -> str:
+    """Why a job is dead, or an attempt came to nothing, in a word; empty if there is no cause."""
+    if not cause:
+        return ""
+    known = cause in Cause.__members__.values()
+    return Cause(cause).name.lower() if known else f"cause {cause}"
 
 
 def signal_text(number: int) -> str:

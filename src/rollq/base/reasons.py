@@ -14,15 +14,21 @@ class Reason(enum.StrEnum):
 
     # It waits.
     STAGED = "staged"  # accepted with a batch, on its way into its queue
+    BLOCKED = "blocked"  # it waits for other jobs to end
     DELAYED = "delayed"  # by its own delay
     RETRYING = "retrying"  # an attempt came to nothing, and the next one follows after a delay
     PAUSED = "paused"
     CAP = "cap"  # its client has as many jobs in flight as it may
     ARRAY_LIMIT = "array_limit"  # its array has as many tasks running as it may
+    LIMIT = "limit"  # as much runs under a limit of the group as may
+    RATE = "rate"  # as many have started under a limit of the group as may in its time
     NO_WORKER = "no_worker"  # nobody serves the queue
     DRAINING = "draining"  # whoever serves it was drained
     PROGRAM_MISSING = "program_missing"
     SHIPPING_REFUSED = "shipping_refused"  # its program comes with it, and nobody allows that
+    LABELS = "labels"  # no worker with its program has the labels that it requires
+    RESOURCES = "resources"  # no worker has as much as it needs
+    RESOURCES_BUSY = "resources_busy"  # some have, but not free
     NO_SLOT = "no_slot"
     CPU_CAP = "cpu_cap"
     BEHIND = "behind"  # others are before it
@@ -52,6 +58,7 @@ class Reason(enum.StrEnum):
     DISK_FULL = "disk_full"
     EXPIRED = "expired"
     CANCELLED_BY = "cancelled_by"
+    PARENT = "parent"  # a job that it waited for ended otherwise than it had to
     FORGOTTEN = "forgotten"  # its result is not kept any more
     # An array, by its tasks.
     TASKS_FAILED = "tasks_failed"

@@ -26,3 +26,10 @@ class Jitter(Protocol):
 
     def draw_id(self) -> bytes:
         """Sixteen random bytes: a new id."""
+
+
+class Calendar(Protocol):
+    """When local clocks show what a cron line names; zone data is read outside of the core."""
+
+    def next_ms(self, cron: str, zone: str, after_ms: int) -> int:
+        """The first instant of the line after another; raises RemoteError if there is none."""

@@ -45,7 +45,7 @@ def parse_subject(text: str) -> Tokens:
     """
     tokens = _tokens(text)
     if ANY_ONE in tokens or ANY_REST in tokens:
-        raise _refused(text, "a subject names one place and has no wildcards")
+        raise _refused(text, "a subject cannot have wildcards")
     return _bounded(text, tokens)
 
 

@@ -8,7 +8,7 @@ Both answers rest on there being always one more token that no pattern names.
 
 from __future__ import annotations
 
-from rollq.subjects.grammar import ANY_ONE, ANY_REST, parse_pattern
+from rollq.subjects.grammar import ANY_ONE, ANY_REST, Tokens, parse_pattern
 
 
 def overlaps(pattern_a: str, pattern_b: str) -> bool:
@@ -17,7 +17,11 @@ def overlaps(pattern_a: str, pattern_b: str) -> bool:
     Raises:
         RemoteError: BAD_SUBJECT, if one of the patterns is not valid.
     """
-    a, b = parse_pattern(pattern_a), parse_pattern(pattern_b)
+    return tokens_overlap(parse_pattern(pattern_a), parse_pattern(pattern_b))
+
+
+def tokens_overlap(a: Tokens, b: Tokens) -> bool:
+    """The same of patterns in canonical form."""
     for token_a, token_b in zip(a, b, strict=False):
         if ANY_REST in (token_a, token_b):
             return True  # whatever the other goes on to demand, some subject has it

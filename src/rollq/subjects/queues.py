@@ -22,7 +22,7 @@ from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.limits import QUEUE_NAME_BYTES_MAX, SUBJECT_TOKENS_MAX
-from rollq.subjects.grammar import SEPARATOR, Tokens, parse_pattern, parse_subject
+from rollq.subjects.grammar import ANY_REST, SEPARATOR, Tokens, parse_pattern, parse_subject
 from rollq.subjects.overlap import overlaps
 
 DEFAULT_QUEUE: Final = "default"
@@ -98,6 +98,16 @@ def worker_pattern(text: str) -> str:
     if not group:
         return EVERY_QUEUE
     return SEPARATOR.join(parse_pattern(assign_subject(SEPARATOR.join(group))))
+
+
+def queue_pattern(text: str) -> str:
+    """The canonical pattern of names of queues that somebody means: `job.assign.render.*` and
+    `Render.*` are `render.*`; nothing is all of them.
+
+    Raises:
+        RemoteError: BAD_SUBJECT, if the pattern is not valid.
+    """
+    return SEPARATOR.join(_without_prefix(parse_pattern(text))) or ANY_REST
 
 
 def _without_prefix(tokens: Tokens) -> Tokens:

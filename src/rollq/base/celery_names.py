@@ -1,0 +1,65 @@
+"""Options of jobs by the names that Celery has for them, for those who know these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+
+ALWAYS: Final = "leave it out: it is always so"
+OTHER_NAMES: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
+    "time_limit": ("run_limit", None),
+    "soft_time_limit": ("run_limit_soft", None),
+    "expires": ("expire", None),
+    "countdown": ("delay", None),
+    "max_retries": ("max_attempts", lambda retries: retries + 1),
+    "retry_backoff": ("retry_base", float),  # True: 1 s
+}
+# Those that are not here, and what is there instead.
+NOT_HERE: Final = {
+    "bind": "rollq.context() tells a function its job",
+    "eta": "countdown=SECONDS says how long from now",
+    "default_retry_delay": "retry_backoff=SECONDS comes before the second attempt",
+    "ignore_result": "leave it out; result_ttl=SECONDS says how long a result is kept",
+    "serializer": "leave it out: values travel as what they are",
+    "acks_late": ALWAYS,
+    "reject_on_worker_lost": ALWAYS,
+    "track_started": ALWAYS,
+}
+
+
+def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a job by the names of `rollq.Options`, out of those and of Celery's.
+
+    Raises:
+        LocalError: BAD_OPTIONS, for one that is not here, with what to do instead.
+    """
+    made: dict[str, Any] = {}
+    for name, value in options.items():
+        own, convert = OTHER_NAMES.get(name, (name, None))
+        if name == "rate_limit":
+            # A rate in code would be that of whoever submitted last, and of one worker in Celery.
+            hint = (
+                "a rate is set in the grid, once for all workers: "
+                f"rollq limit set exec:NAME --rate {_rate_text(value)}"
+            )
+            raise _refused(name, value, hint)
+        if name in NOT_HERE:
+            raise _refused(name, value, NOT_HERE[name])
+        try:
+            made[own] = value if convert is None else convert(value)
+        except (TypeError, ValueError):
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{name}={value!r}", "give a number") from None
+    return made
+
+
+def _refused(name: str, value: Any, hint: str) -> LocalError:
+    what = f"{name}={value!r} is not an option of a task"
+    return LocalError(ErrorCode.BAD_OPTIONS, what, hint)
+
+
+def _rate_text(given: Any) -> str:
+    """A rate as Celery writes it, as `rollq limit` takes it: 10/s, 100/m, or a number a second."""
+    count, _, unit = str(given).partition("/")
+    return f"{count}/{ {'m': 'min', 'h': 'h'}.get(unit, 's') }"
