@@ -8,29 +8,44 @@ answers it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from rollq.base import limits as most
+from rollq.base import need_limits as needs
 from rollq.base.digests import DIGEST_BYTES
 from rollq.base.errors import ErrorCode
+from rollq.base.flow_limits import ENDS_TOLD_MAX, PARENTS_PER_JOB_MAX
 from rollq.base.ids import NIL_ID
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, JobSecret
+from rollq.base.jobs import (
+    AttemptRef,
+    BlobRef,
+    BulkItem,
+    Condition,
+    JobOptions,
+    JobSecret,
+    ParentEnd,
+    ParentRef,
+    ParentResult,
+)
+from rollq.base.needs import WorkerLoad
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart
 from rollq.raft import types as raft
-from rollq.wire.fields import MessageId
+from rollq.wire.fields import LABELS, RESOURCES, MessageId
 from rollq.wire.messages import AckJob, SubmitJob
 from rollq.wire.registry import REQUEST_ID_OF, ROWS, Phase
 from rollq.wire.rules import (
     INT64_MAX,
+    Amount,
     Bounds,
     Bytes,
     Check,
     Free,
     Int,
     Many,
+    Measured,
     Name,
     OutOfBoundsError,
     Struct,
@@ -42,6 +57,7 @@ from rollq.wire.rules import (
     compile_table,
 )
 from rollq.wire.run_messages import AckRun
+from rollq.wire.subject_messages import Deliver, Publish
 
 M = TypeVar("M", bound=msgspec.Struct)
 
@@ -65,6 +81,15 @@ def check_message(message: M) -> M:
         error.is_job = kind is SubmitJob
         raise
     return checked
+
+
+def are_within(messages: Sequence[msgspec.Struct]) -> bool:
+    """Whether messages are all of one kind that comes in large numbers, and within their bounds. If
+    not, they are looked at one by one."""
+    are_columns_within = MANY_WITHIN.get(type(messages[0])) if len(messages) >= MANY_MIN else None
+    if are_columns_within is None or len(set(map(type, messages))) > 1:
+        return False
+    return are_columns_within(messages)
 
 
 def request_id_of(message: msgspec.Struct) -> MessageId:
@@ -104,11 +129,41 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         worker_name=Text(most.WORKER_NAME_BYTES_MAX),
         ships_exec=FREE,
         secrets=Many(most.SECRETS_PER_JOB_MAX, Struct(JobSecret)),
+        resources=RESOURCES,
+        labels=LABELS,
+        limits=Many(
+            needs.LIMITS_PER_JOB_MAX, Amount(needs.NEED_NAME_BYTES_MAX, 1, needs.TOKENS_MAX)
+        ),
+        sticky_key=Text(needs.STICKY_KEY_BYTES_MAX),
+        after=Many(PARENTS_PER_JOB_MAX, Struct(ParentRef)),
+    ),
+    ParentRef: bounds(job_id=NAME, condition=Int(0, max(Condition))),
+    ParentResult: bounds(job_id=NAME, result=PAYLOAD, blobs=BLOBS),
+    ParentEnd: bounds(
+        job_id=NAME,
+        state=Text(most.ACTION_BYTES_MAX),
+        exec_name=Text(most.EXEC_NAME_BYTES_MAX),
+        queue=Text(most.SUBJECT_BYTES_MAX),
+        key=Text(most.JOB_KEY_BYTES_MAX),
+        exit_code=Measured(-(2**31), 2**32 - 1),
+        signal=Measured(0, 127),
+        run_ms=Measured(0, most.RUN_MS_MAX),
+        attempts=Int(0, 2**31 - 1),
+        cause=Int(0, 2**31 - 1),  # a newer member may know others
+        ended_ms=NUMBER,
+        tasks=Many(ENDS_TOLD_MAX, Int(0, most.ARRAY_TASKS_MAX)),
     ),
     JobSecret: bounds(
         variable=Text(most.SECRET_NAME_BYTES_MAX),
         name=Text(most.SECRET_NAME_BYTES_MAX),
         as_file=FREE,
+    ),
+    WorkerLoad: bounds(
+        cpu_permille=Measured(0, 1_000),
+        memory_used_bytes=Measured(0, most.USED_BYTES_MAX),
+        memory_total_bytes=Measured(0, most.USED_BYTES_MAX),
+        cache_bytes=Measured(0, most.USED_BYTES_MAX),
+        disk_free_bytes=Measured(0, most.USED_BYTES_MAX),
     ),
     AttemptRef: bounds(job_id=NAME, attempt=Int(0, 2**31 - 1), fence=NUMBER),
     BlobRef: bounds(digest=Bytes(DIGEST_BYTES, DIGEST_BYTES), size=Int(0, most.BLOB_BYTES_MAX)),
@@ -228,6 +283,10 @@ CHECKS: Final[Mapping[type[msgspec.Struct], Check]] = compile_table(
     {JobOptions: ErrorCode.BAD_OPTIONS} | {row.struct: row.refusal for row in ROWS},
 )
 ACKS_WITHIN: Final = compile_columns(BOUNDS[AckJob])
+MANY_WITHIN: Final[Mapping[type[msgspec.Struct], Callable[[Sequence[Any]], bool]]] = {
+    kind: compile_columns(BOUNDS[kind]) for kind in (Publish, Deliver)
+}
+MANY_MIN: Final = 4  # fewer are checked sooner one by one
 # The payload of a type in the compact dialect; more is refused before it is decoded. A newer peer
 # may have appended fields.
 COMPACT_BYTES_MAX: Final[Mapping[int, int]] = {

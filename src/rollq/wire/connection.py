@@ -1,6 +1,6 @@
 """One end of a connection: bytes in, messages out, and messages in, bytes out.
 
-Frames, handshake, dialect, header and compression meet here and nowhere else. A connection knows
+Frames, handshake, dialect and compression meet here and nowhere else. A connection knows
 no socket: whoever owns one passes its bytes through. After the peer broke a rule the connection
 is closed for good and `error` says why; messages before the breach are still handed out. A request
 whose fields are out of their bounds is not handed out; `take_refusals` has the answers to such.
@@ -11,7 +11,7 @@ at all, so that the caller need not know whom it talks to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError
 from rollq.base.ids import NIL_ID, MessageId, WorkerId
@@ -19,10 +19,10 @@ from rollq.base.jobs import Status
 from rollq.base.limits import HELLO_BYTES_MAX, HELLO_KNOWN_WORKER_BYTES_MAX
 from rollq.wire import messages as m
 from rollq.wire.blob_messages import HelloBlobs
-from rollq.wire.checks import check_message
+from rollq.wire.checks import are_within, check_message
 from rollq.wire.compact import Message, decode_batch, encode_batch
-from rollq.wire.compression import METHODS, inflate, shrink
-from rollq.wire.features import BATCH, COMPACT, FEATURES, HEADER
+from rollq.wire.compression import METHODS
+from rollq.wire.features import BATCH, COMPACT, FEATURES, HEADER, SUBJECTS
 from rollq.wire.frame import Frame, FrameDecoder, encode_frame
 from rollq.wire.handshake import (
     BEFORE_HELLO,
@@ -33,12 +33,13 @@ from rollq.wire.handshake import (
     must_step,
     stateless_types,
 )
-from rollq.wire.header import EMPTY_HEADER, Header, decode_header, encode_header
+from rollq.wire.header import HAS_HEADER, pack, unpack
 from rollq.wire.login_messages import TOKEN, Login, LoginProof
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import AREA_OF, BATCH_NUMBER, NUMBER_OF, ROW_NUMBERED, is_known
 from rollq.wire.rules import OutOfBoundsError
+from rollq.wire.shared_frames import SharedForm
 
 HELLO_WORKER = NUMBER_OF[m.HelloWorker]
 LOGINS = frozenset({NUMBER_OF[Login], NUMBER_OF[LoginProof]})  # what comes before a first frame
@@ -67,9 +68,10 @@ class Connection:
         state: How far the handshake has come.
         features: What both sides agreed on; empty with a legacy peer.
         error: What the peer did wrong, once it did; or (`break_off`) what we did.
+        form: What the bytes of a message to many depend on beside the message itself; None:
+            such are not sent here.
         skipped_count: Frames of a type that no message has. They are ignored.
-        headers: Of the messages that the last `receive_data` returned, in their order; empty
-            unless the feature `header` is agreed.
+        saved_bytes: How many bytes compression has spared this link.
     """
 
     __slots__ = (
@@ -85,8 +87,9 @@ class Connection:
         "_understood",
         "error",
         "features",
+        "form",
         "group",
-        "headers",
+        "saved_bytes",
         "side",
         "skipped_count",
         "state",
@@ -100,8 +103,9 @@ class Connection:
         self.state = Stage.NEW
         self.features: frozenset[str] = frozenset()
         self.error: RollqError | None = None
-        self.headers: list[Header] = []
+        self.form: SharedForm | None = None
         self.skipped_count = 0
+        self.saved_bytes = 0
         self._peer = side.other
         # Features that the peer understands: until Welcome those it offered, then those agreed on.
         # A message that needs another is not sent, and not taken.
@@ -109,7 +113,7 @@ class Connection:
         self._dialect = Dialect.LEGACY
         self._has_header = False
         self._has_batch = False
-        self._compression = ""  # of what we send; empty: none. Needs `_has_header`
+        self._compression = ""  # by which method the peer lets us pack; empty: by none
         self._refusals: list[m.Error | m.Result] = []  # until `take_refusals`
         # Types that leave `state` as it is, from Welcome on: a batch of these alone is checked at
         # once and not message by message. Empty before, and after any change of `state`.
@@ -136,13 +140,14 @@ class Connection:
     def receive_data(self, data: bytes) -> list[Message]:
         """The messages that these bytes complete; look at `error` afterwards."""
         received: list[Message] = []
-        self.headers = []
         if self.error is not None:
             return received
         self._decoder.feed(data)
         try:
             while frames := self._decoder.frames():
-                for frame in frames:
+                for found in frames:
+                    has_header = found.type & HAS_HEADER and self._has_header
+                    frame = unpack(found) if has_header else found
                     if frame.type == BATCH_NUMBER and self._has_batch:
                         self._receive_batch(frame, received)
                     elif not is_known(frame.type) and self.state not in BEFORE_HELLO:
@@ -152,11 +157,11 @@ class Connection:
         except RemoteError as error:
             self.error = error
             self.state = Stage.CLOSED
-            del self.headers[len(received) :]
         return received
 
-    def send(self, message: Message, header: Header = EMPTY_HEADER) -> bytes:
-        """The bytes to send for a message: none if the peer would not understand it.
+    def send(self, message: Message, *, packs: bool = False) -> bytes:
+        """The bytes to send for a message: none if the peer would not understand it. `packs`:
+        compressed, if the peer takes that and they get fewer.
 
         Raises:
             LocalError: BAD_HANDSHAKE if it may not be said now, or what `encode_frame` refuses.
@@ -165,25 +170,29 @@ class Connection:
         if not is_covered(kind, self._understood):
             return b""
         after = self._must_send(kind, message)
-        raw = self._encode(message, header)
+        raw = self._encode(message, packs=packs)
         self._enter(after, message)
         return raw
 
-    def send_all(self, messages: Sequence[Message]) -> bytes:
+    def send_all(self, messages: Sequence[Message], *, packs: bool = False) -> bytes:
         """The bytes to send for several messages: few frames if the peer takes batches.
 
         Raises:
             LocalError: as `send`.
         """
         if not self._has_batch or len(messages) < 2:
-            return b"".join([self.send(message) for message in messages])
+            return b"".join([self.send(message, packs=packs) for message in messages])
         said: Sequence[Message] = messages
         if not self._stateless_sent.issuperset(map(type, messages)):
             said = self._sendable(messages)
         frames = encode_batch(said) if said else []
-        if self._has_header:
-            frames = [self._wrap(frame, EMPTY_HEADER) for frame in frames]
+        if packs and self._compression:
+            frames = [self._pack(frame) for frame in frames]
         return b"".join(map(encode_frame, frames))
+
+    def peer_offers(self, features: Collection[str]) -> None:
+        """What the member at the other end understands: members say that on other links."""
+        self._compression = choose_method(features)
 
     def take_refusals(self) -> list[m.Error | m.Result]:
         """Answers to requests that the last `receive_data` did not hand out, to be sent."""
@@ -199,16 +208,13 @@ class Connection:
         error = self.error
         if error is None or not is_covered(NUMBER_OF[m.Error], self._understood):
             return b""
-        return self._encode(
-            m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable), EMPTY_HEADER
-        )
+        return self._encode(m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
 
     def _receive_one(self, frame: Frame, received: list[Message]) -> None:
         try:
             received.append(self._receive(frame))
         except OutOfBoundsError as error:
             self._refuse(error)
-            del self.headers[len(received) :]
 
     def _refuse(self, error: OutOfBoundsError) -> None:
         """Answer a request that is out of bounds; whoever cannot be answered is cut off."""
@@ -241,13 +247,16 @@ class Connection:
                 f"{frame.subject[:64]!a} is not for the group {self.group!a}",
                 "give all members of a group the same --group; check --peers",
             )
-        message = decode_message(self._unwrap(frame) if self._has_header else frame, self._dialect)
+        message = decode_message(frame, self._dialect)
         self._enter(self._state_after(after, message), message)
         return message
 
     def _receive_batch(self, frame: Frame, received: list[Message]) -> None:
-        batch = decode_batch(self._unwrap(frame) if self._has_header else frame)
-        if not self._has_header and self._stateless_received.issuperset(map(type, batch)):
+        batch = decode_batch(frame)
+        if self._stateless_received.issuperset(map(type, batch)):
+            if batch and are_within(batch):
+                received += batch
+                return
             for message in batch:
                 try:
                     received.append(check_message(message))
@@ -261,12 +270,8 @@ class Connection:
             except OutOfBoundsError as error:
                 self._refuse(error)
                 continue
-            if self._has_header:
-                self.headers.append(self.headers[-1])
             if after is not self.state:
                 self._enter(self._state_after(after, message), message)
-        if self._has_header:
-            self.headers.pop()  # the frame's own; every message has its copy
 
     def _sendable(self, messages: Sequence[Message]) -> list[Message]:
         """Those of the messages that the peer understands, each judged where it stands."""
@@ -283,13 +288,6 @@ class Connection:
             return self._state_after(must_step(self.state, self.side, kind), message)
         except RemoteError as error:
             raise LocalError(error.code, error.message, error.hint) from None
-
-    def _unwrap(self, frame: Frame) -> Frame:
-        header, body = decode_header(frame.payload)
-        if header.compression:
-            body = inflate(body, header.compression)
-        self.headers.append(header)
-        return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, body)
 
     def _state_after(self, after: Stage, message: Message) -> Stage:
         """Where a message leads, given where its type alone does."""
@@ -311,6 +309,7 @@ class Connection:
             return
         self.state = after
         self._stateless_sent = self._stateless_received = frozenset()
+        self.form = None
         if isinstance(message, m.HelloClient | m.HelloWorker):
             self._understood = frozenset(message.features)
         elif isinstance(message, Login):
@@ -318,6 +317,7 @@ class Connection:
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset({COMPACT})
+            self._has_header = True
         elif isinstance(message, HelloBlobs | HelloReader):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset((*message.features, COMPACT))
@@ -331,22 +331,23 @@ class Connection:
             self._dialect = Dialect.COMPACT if COMPACT in self.features else Dialect.LEGACY
             self._has_header = HEADER in self.features
             self._has_batch = BATCH in self.features and self._dialect is Dialect.COMPACT
-            if self._has_header:
-                shared = (method for method in METHODS if method in self.features)
-                self._compression = next(shared, "")
+            self._compression = choose_method(self.features)
+            if SUBJECTS in self.features:
+                self.form = SharedForm(self._has_batch)
             self._stateless_sent = stateless_types(after, self.side, self._understood)
             self._stateless_received = stateless_types(after, self._peer, frozenset(FEATURES))
 
-    def _encode(self, message: Message, header: Header) -> bytes:
+    def _encode(self, message: Message, *, packs: bool = False) -> bytes:
         frame = encode_message(message, self._dialect, self.group)
-        return encode_frame(self._wrap(frame, header) if self._has_header else frame)
+        return encode_frame(self._pack(frame) if packs and self._compression else frame)
 
-    def _wrap(self, frame: Frame, header: Header) -> Frame:
-        body = frame.payload
-        small = shrink(body, self._compression) if self._compression else None
-        # Only what was done here may be said here: the caller's word on it does not count.
-        method = "" if small is None else self._compression
-        if header.compression != method:
-            header = Header(method, header.trace, header.priority, header.metadata)
-        payload = encode_header(header, body if small is None else small)
-        return Frame(frame.type, frame.msg_id, frame.corr_id, frame.subject, payload)
+    def _pack(self, frame: Frame) -> Frame:
+        packed = pack(frame, self._compression)
+        self.saved_bytes += len(frame.payload) - len(packed.payload)
+        return packed
+
+
+def choose_method(features: Collection[str]) -> str:
+    """The method of compression that we use with a peer of these features; empty: none."""
+    shared = (method for method in METHODS if method in features)
+    return next(shared, "") if HEADER in features else ""

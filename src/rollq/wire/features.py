@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from rollq.wire.compression import METHODS
+from rollq.wire.compression import METHODS, ZSTD
 
 COMPACT: Final = "compact"  # the legacy types too have msgpack payloads
 ACCEPTED: Final = "accepted"  # Accepted and Error are sent
 LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
 PATTERNS: Final = "patterns"  # several patterns in a worker's hello
-HEADER: Final = "header"  # payloads begin with the header area
+# A bit of a frame's type says that its payload begins with the header area. `header` was another
+# form, a header before every payload: members that know it would agree and then read nonsense.
+HEADER: Final = "header2"
 BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
 OUTPUT: Final = "output"  # the worker shows what jobs write while they run
@@ -24,7 +26,8 @@ RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
 VIEWS: Final = "views"  # on the link of a reader: Query is answered with Answer
 BACKUP: Final = "backup"  # on the link of a reader: BackupAsk is answered
 DRAIN: Final = "drain"  # the worker is told that it gets no new jobs, and gives back what waits
-# A method of compression is a feature too; it needs `header`, which names it.
+SUBJECTS: Final = "subjects"  # publishing, subscribing and being sent to; needs `compact`
+# A method of compression is a feature too; it needs `header2`, which names it.
 FEATURES: Final = (
     COMPACT,
     ACCEPTED,
@@ -44,11 +47,15 @@ FEATURES: Final = (
     VIEWS,
     BACKUP,
     DRAIN,
+    SUBJECTS,
     *METHODS,
 )
+NEED_COMPACT: Final = frozenset({RUNS, SUBJECTS})
+
+PACKED: Final = (HEADER, ZSTD)  # what our own programs offer of these
 
 
 def agree(offered: tuple[str, ...]) -> tuple[str, ...]:
     """The features that both sides speak, for the Welcome to a peer that offered some."""
     known = tuple(feature for feature in FEATURES if feature in offered)
-    return known if COMPACT in known else tuple(one for one in known if one != RUNS)
+    return known if COMPACT in known else tuple(one for one in known if one not in NEED_COMPACT)

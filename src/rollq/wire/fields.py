@@ -7,16 +7,18 @@ and the tables of the grid. A type that one module alone uses stands in that mod
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
 from rollq.base import ids
 from rollq.base import limits as most
+from rollq.base import need_limits as needs
 from rollq.base.digests import DIGEST_BYTES
+from rollq.base.flow_limits import PARENTS_PER_JOB_MAX
 from rollq.base.ids import GUID_BYTES
-from rollq.base.jobs import AttemptRef, BlobRef, Status
-from rollq.wire.rules import INT64_MAX, Bytes, Free, Int, Many, Measured, Name, Struct, Text
+from rollq.base.jobs import AttemptRef, BlobRef, ParentEnd, ParentResult, Status
+from rollq.wire.rules import INT64_MAX, Amount, Bytes, Free, Int, Many, Measured, Name, Struct, Text
 
 # Ids of the wrong length are refused while a message is decoded.
 Id: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=GUID_BYTES, max_length=GUID_BYTES), Free()]
@@ -65,6 +67,10 @@ Address: TypeAlias = Annotated[str, Text(most.ADDRESS_BYTES_MAX)]  # host:port
 Features: TypeAlias = Annotated[
     tuple[str, ...], Many(most.FEATURES_MAX, Text(most.FEATURE_BYTES_MAX))
 ]
+LABELS: Final = Many(needs.LABELS_MAX, Text(needs.LABEL_BYTES_MAX, 1))
+RESOURCES: Final = Many(needs.RESOURCES_MAX, Amount(needs.NEED_NAME_BYTES_MAX, 1, needs.AMOUNT_MAX))
+Labels: TypeAlias = Annotated[tuple[str, ...], LABELS]
+Resources: TypeAlias = Annotated[tuple[tuple[str, int], ...], RESOURCES]
 JobIds: TypeAlias = Annotated[tuple[Id, ...], Many(most.IDS_PER_MESSAGE_MAX, Free())]
 HeldAttempts: TypeAlias = Annotated[
     tuple[AttemptRef, ...], Many(most.IDS_PER_MESSAGE_MAX, Struct(AttemptRef))
@@ -74,6 +80,12 @@ HeldPart: TypeAlias = Annotated[
 ]
 HeldCount: TypeAlias = Annotated[int, Int(0, most.IDS_PER_MESSAGE_MAX)]
 Blobs: TypeAlias = Annotated[tuple[BlobRef, ...], Many(most.BLOBS_PER_JOB_MAX, Struct(BlobRef))]
+ParentResults: TypeAlias = Annotated[
+    tuple[ParentResult, ...], Many(PARENTS_PER_JOB_MAX, Struct(ParentResult))
+]
+ParentEnds: TypeAlias = Annotated[
+    tuple[ParentEnd, ...], Many(PARENTS_PER_JOB_MAX, Struct(ParentEnd))
+]
 CacheIds: TypeAlias = Annotated[
     tuple[str, ...], Many(most.CACHES_PER_JOB_MAX, Text(most.CACHE_ID_BYTES_MAX))
 ]

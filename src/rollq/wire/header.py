@@ -1,12 +1,13 @@
 """The header area: what rides with a payload without being part of the message.
 
-It is there only between peers that agreed on the feature `header`; then every payload begins so:
+A frame has one if the highest bit of its type is set, which is legal only between peers that agreed
+on the feature `header2`. Then its payload begins so:
 
-    [0]                                  no header: the body follows
-    [1][headerLen:2 LE][header][body]    version 1: the header is a msgpack map of short names
+    [version:1][headerLen:2 LE][header][body]
 
-A field may be added to the map at any time, since unknown names are skipped. Another first byte
-is another version, and is refused.
+The header is a msgpack map of short names. A field may be added to it at any time, since unknown
+names are skipped. Another version is refused. A frame without the bit is as it would be without the
+feature, so bytes that were encoded once can be sent on any link.
 """
 
 from __future__ import annotations
@@ -16,40 +17,50 @@ from typing import Final
 
 import msgspec
 
-from rollq.base.errors import ErrorCode, LocalError, RemoteError
-from rollq.base.limits import HEADER_BYTES_MAX
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.base.limits import HEADER_BYTES_MAX, INFLATED_BYTES_MAX, INFLATED_RATIO_MAX
+from rollq.wire.compression import METHODS, inflate, shrink
+from rollq.wire.frame import Frame
 
-NO_HEADER: Final = 0
+HAS_HEADER: Final = 0x80  # of the type of a frame
 VERSION: Final = 1
 HEAD: Final = struct.Struct("<BH")
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the body is written, and what relays and observers may want to know."""
+    """How the body is written."""
 
     compression: str = ""  # how the body was compressed; empty: not at all
-    trace: str = ""  # W3C traceparent
-    priority: int = 0  # a hint for relays; a job's own priority is in its options
-    metadata: dict[str, str] = {}
 
 
-EMPTY_HEADER: Final = Header()
+def pack(frame: Frame, method: str) -> Frame:
+    """The frame with its payload compressed by a method of `METHODS`; as it is, if that does not
+    make it smaller, or by more than the other side would take."""
+    size, area = len(frame.payload), AREAS[method]
+    small = shrink(frame.payload, method)
+    if small is None or not len(small) + len(area) < size <= len(small) * INFLATED_RATIO_MAX:
+        return frame
+    payload = area + small
+    return Frame(frame.type | HAS_HEADER, frame.msg_id, frame.corr_id, frame.subject, payload)
 
 
-def encode_header(header: Header, body: bytes) -> bytes:
-    """The body with its header before it.
+def unpack(frame: Frame) -> Frame:
+    """A frame whose type has the bit, as it is without header and compression.
 
     Raises:
-        LocalError: BAD_FRAME, if the header is too large.
+        RemoteError: BAD_FRAME, UNSUPPORTED_VERSION, or as `inflate`.
     """
-    if header == EMPTY_HEADER:
-        return b"\x00" + body
+    header, body = decode_header(frame.payload)
+    if header.compression:
+        bytes_max = min(INFLATED_BYTES_MAX, len(body) * INFLATED_RATIO_MAX)
+        body = inflate(body, header.compression, bytes_max)
+    return Frame(frame.type & ~HAS_HEADER, frame.msg_id, frame.corr_id, frame.subject, body)
+
+
+def encode_header(header: Header) -> bytes:
+    """The header area; the body follows it."""
     raw = msgspec.msgpack.encode(header)
-    if len(raw) > HEADER_BYTES_MAX:
-        raise LocalError(
-            ErrorCode.BAD_FRAME, f"a header of {len(raw)} bytes; at most {HEADER_BYTES_MAX}"
-        )
-    return b"".join((HEAD.pack(VERSION, len(raw)), raw, body))
+    return HEAD.pack(VERSION, len(raw)) + raw
 
 
 def decode_header(payload: bytes) -> tuple[Header, bytes]:
@@ -58,19 +69,15 @@ def decode_header(payload: bytes) -> tuple[Header, bytes]:
     Raises:
         RemoteError: BAD_FRAME or UNSUPPORTED_VERSION.
     """
-    if not payload:
-        raise RemoteError(ErrorCode.BAD_FRAME, "a payload without its header byte")
-    if payload[0] == NO_HEADER:
-        return EMPTY_HEADER, payload[1:]
-    if payload[0] != VERSION:
-        raise RemoteError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"a header of version {payload[0]}; we know {VERSION}",
-            "offer the feature `header` only for that version",
-        )
     if len(payload) < HEAD.size:
         raise RemoteError(ErrorCode.BAD_FRAME, "the payload ends within its header")
-    size: int = HEAD.unpack_from(payload)[1]
+    version, size = HEAD.unpack_from(payload)
+    if version != VERSION:
+        raise RemoteError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"a header of version {version}; we know {VERSION}",
+            "offer the feature `header2` only for that version",
+        )
     end = HEAD.size + size
     if size > HEADER_BYTES_MAX or end > len(payload):
         raise RemoteError(
@@ -83,3 +90,4 @@ def decode_header(payload: bytes) -> tuple[Header, bytes]:
 
 
 DECODER: Final = msgspec.msgpack.Decoder(Header)
+AREAS: Final = {method: encode_header(Header(method)) for method in METHODS}

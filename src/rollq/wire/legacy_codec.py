@@ -93,6 +93,8 @@ def _encode_hello_worker(message: m.HelloWorker) -> Frame:
         message.blob_address or UNSET,
         message.plain or UNSET,
         message.holding_count or UNSET,
+        message.labels or UNSET,
+        message.resources or UNSET,
     )
     # A legacy peer reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
@@ -116,6 +118,8 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
         "" if config.blob_address is UNSET else config.blob_address,
         config.plain is True,
         0 if config.holding_count is UNSET else config.holding_count,
+        () if config.labels is UNSET else config.labels,
+        () if config.resources is UNSET else config.resources,
     )
 
 

@@ -4,10 +4,9 @@ A message is one struct whatever dialect its bytes were in: the legacy JSON, or 
 msgpack form used between peers that both offered it. `message_codec` maps the two. Nothing here
 is a command: the gateway decides what a message asks the group to agree on.
 
-The base of a struct says who may say it; its fields are of the bounded types of `fields`; its
-number, and everything else that is known of it, is its row in `registry`. The compact form is the
-struct itself as a msgpack array, so fields may be appended with a default and nothing else may
-change.
+The base of a struct says who may say it; its fields are of the bounded types of `fields`; all else
+that is known of it is its row in `registry`. The compact form is the struct itself as a msgpack
+array, so fields may be appended with a default and nothing else may change.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import msgspec
 from rollq.base import limits as most
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import BulkItem, JobOptions
+from rollq.base.needs import WorkerLoad
 from rollq.raft.types import Config, Member
 from rollq.wire.fields import (
     AccountName,
@@ -44,11 +44,15 @@ from rollq.wire.fields import (
     JobKey,
     JobStatus,
     Keyword,
+    Labels,
     Line,
     MemberId,
     MessageId,
     Number,
+    ParentEnds,
+    ParentResults,
     Payload,
+    Resources,
     RunMs,
     SignalNumber,
     Subject,
@@ -116,8 +120,7 @@ class HelloClient(ClientMessage, frozen=True, tag=9):
 
 
 class SubmitJob(ClientMessage, frozen=True, gc=False, tag=1):
-    """Please run this. `body` reaches the worker as it is; `blobs` and `caches` are what it
-    needs."""
+    """Please run this. `body` reaches the worker as it is; it needs `blobs` and `caches`."""
 
     job_id: JobId
     client_id: ClientId
@@ -210,6 +213,8 @@ class HelloWorker(WorkerMessage, frozen=True, tag=10):
     # they would take the worker for one that holds nothing.
     plain: bool = False
     holding_count: HeldCount = 0
+    labels: Labels = ()
+    resources: Resources = ()  # its capacity, as `JobOptions` has it
 
 
 class Holdings(WorkerMessage, frozen=True, tag=49):
@@ -256,6 +261,7 @@ class Heartbeat(WorkerMessage, frozen=True, tag=42):
 
     holding: HeldAttempts = ()
     is_capped: bool = False  # my computer is above its CPU cap: I take one job at a time
+    load: WorkerLoad | None = None
 
 
 class Announce(WorkerMessage, frozen=True, tag=48):
@@ -371,6 +377,8 @@ class AssignJob(MemberMessage, frozen=True, gc=False, tag=2):
     task_number: Annotated[int, Int(-1, most.ARRAY_TASKS_MAX)] = -1
     blobs: Blobs = ()
     expect_ms: Duration = 0  # that it may well run for; 0: nobody knows
+    parents: ParentResults = ()  # of those whose results it uses
+    ends: ParentEnds = ()  # of all, if one of its conditions leaves open how a parent ends
 
 
 class StopJob(MemberMessage, frozen=True, gc=False, tag=43):

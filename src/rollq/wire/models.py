@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import ClientId, JobId, guid_from_text, guid_to_text
-from rollq.base.jobs import AttemptRef, JobOptions, JobSecret
+from rollq.base.jobs import AttemptRef, JobOptions, JobSecret, ParentRef
 
 # JSON knows larger numbers than anything that they could be stored in later.
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -33,8 +33,8 @@ STATUS_HELD: Final = "HELD"  # it has it from before, and says so when it comes
 
 
 class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
-    """One input: its content, the cache that holds it, or the blob that it is. The last three
-    fields are ours."""
+    """One input: its content, the cache that holds it, the blob that it is, or what another job
+    leaves. From `digest` on, the fields are ours."""
 
     name: str
     cache_id: str | None = None
@@ -42,6 +42,8 @@ class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
     digest: str | UnsetType = UNSET  # in hex; with a size
     size: OptionalInt = UNSET
     mode: OptionalInt = UNSET  # permission bits: 0o755 for a program
+    parent: str | UnsetType = UNSET  # the job that leaves it, which this one waits for
+    output: str | UnsetType = UNSET  # with it: the name of the file; none: what it returned
 
 
 class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
@@ -57,6 +59,8 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     env: dict[str, str] | UnsetType | None = UNSET  # environment variables of its own
     traceparent: str | UnsetType = UNSET  # the span that submitted it, by W3C Trace Context
     submitted_ms: OptionalInt = UNSET  # with it: when, by the clock of its client
+    call: bytes | UnsetType = UNSET  # Python values instead of `args`; see `rollq.values.calls`
+    task: OptionalInt = UNSET  # which task of an array it is like, of a job that is none
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -70,6 +74,11 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     worker_name: str | UnsetType = UNSET
     ships_exec: bool | UnsetType = UNSET
     secrets: tuple[JobSecret, ...] | UnsetType = UNSET
+    resources: tuple[tuple[str, Int64], ...] | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+    limits: tuple[tuple[str, Int64], ...] | UnsetType = UNSET
+    sticky_key: str | UnsetType = UNSET
+    after: tuple[ParentRef, ...] | UnsetType = UNSET
 
 
 class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -91,6 +100,11 @@ class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     worker_name: str = ""
     ships_exec: bool = False
     secrets: tuple[JobSecret, ...] = ()
+    resources: tuple[tuple[str, Int64], ...] = ()
+    labels: tuple[str, ...] = ()
+    limits: tuple[tuple[str, Int64], ...] = ()
+    sticky_key: str = ""
+    after: tuple[ParentRef, ...] = ()
 
 
 class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):
@@ -137,6 +151,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     stdout_size: OptionalInt = UNSET  # bytes that were written, if `stdout` is only their end
     stderr_size: OptionalInt = UNSET
     data_blob: StreamBlob | UnsetType = UNSET  # instead of `data`, if that is large
+    data_kind: str | UnsetType = UNSET  # what `data` is packed of: see `rollq.base.outcomes`
 
 
 class JobResultHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -181,6 +196,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     blob_address: str | UnsetType = UNSET
     plain: bool | UnsetType = UNSET  # as in ClientConfig; or with `holding_count`
     holding_count: OptionalInt = UNSET  # so many follow in Holdings
+    labels: tuple[str, ...] | UnsetType = UNSET
+    resources: tuple[tuple[str, Int64], ...] | UnsetType = UNSET
 
 
 class CacheEntryModel(msgspec.Struct, frozen=True, rename="pascal"):
@@ -285,6 +302,7 @@ def job_request(
     env: dict[str, str] | None = None,
     traceparent: str = "",
     submitted_ms: int = 0,
+    call: bytes = b"",
 ) -> JobRequest:
     """A JobRequest that carries its options in extension fields."""
     ident = guid_to_text(job_id)
@@ -293,6 +311,8 @@ def job_request(
     changed = {} if options is None else _changed(options)
     if traceparent:
         changed |= {"traceparent": traceparent, "submitted_ms": submitted_ms}
+    if call:
+        changed["call"] = call
     return msgspec.structs.replace(request, **changed) if changed else request
 
 

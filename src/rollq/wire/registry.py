@@ -24,6 +24,7 @@ from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import run_messages as u
 from rollq.wire import staging_messages as s
+from rollq.wire import subject_messages as p
 from rollq.wire.features import (
     ACCEPTED,
     ALIVE,
@@ -34,6 +35,7 @@ from rollq.wire.features import (
     LEASE,
     PROGRAMS,
     RUNS,
+    SUBJECTS,
 )
 
 
@@ -142,6 +144,7 @@ SHARED = (
     Resource(K.EXEC, "exec_name"),
     Resource(K.CACHE, "caches", Action.CACHES_READ),
     Resource(K.SECRET, "options.secrets.name", Action.SECRETS_USE),
+    Resource(K.JOB, "options.after.job_id", Action.JOBS_READ),
 )
 SUBMITTED = (*SHARED, Resource(K.BLOB, "blobs.digest", Action.BLOBS_READ))
 BULK = (*SHARED, Resource(K.BLOB, "items.blobs.digest", Action.BLOBS_READ))
@@ -161,6 +164,7 @@ WITH_ACCEPTED = OURS | {ACCEPTED}
 WITH_LEASE = OURS | {LEASE}
 WITH_ALIVE = OURS | {ALIVE}
 WITH_RUNS = frozenset({RUNS})
+WITH_SUBJECTS = frozenset({SUBJECTS})
 ANY_OFFER = frozenset(FEATURES)
 ASKED = "request_id"
 REFUSAL = Phase.REPLY | Phase.OPEN
@@ -315,7 +319,7 @@ ROWS: Final = (
         phase=REFUSAL,
         closes=(*TO_EITHER, *BLOB_TOLD),
     ),
-    Row(31, m.Accepted, TO_CLIENT, Action.ANSWER, SESSION, WITH_ACCEPTED),
+    Row(31, m.Accepted, TO_EITHER, Action.ANSWER, SESSION, WITH_ACCEPTED),
     Row(
         32,
         m.Error,
@@ -338,6 +342,29 @@ ROWS: Final = (
     Row(41, m.AckTaken, TO_WORKER, Action.ANSWER, JOB, WITH_LEASE),
     Row(54, u.AcksTaken, TO_WORKER, Action.ANSWER, JOBS, WITH_RUNS, check=u.check_columns),
     Row(82, o.TellOutput, TO_WORKER, Action.OUTPUT_READ, JOB, OURS, check=o.check_offsets),
+    # --- publishing: clients and workers do the same
+    Row(
+        101,
+        p.Publish,
+        FROM_EITHER,
+        Action.SUBJECTS_PUBLISH,
+        (Resource(K.SUBJECT, "subject"),),
+        WITH_SUBJECTS,
+        request_id=ASKED,
+    ),
+    Row(
+        102,
+        p.Subscribe,
+        FROM_EITHER,
+        Action.SUBJECTS_SUBSCRIBE,
+        (Resource(K.SUBJECT, "pattern"), Resource(K.TOPIC, "topic", Action.TOPICS_READ)),
+        WITH_SUBJECTS,
+        request_id=ASKED,
+    ),
+    Row(103, p.Unsubscribe, FROM_EITHER, Action.SUBJECTS_HOLD, SESSION, WITH_SUBJECTS),
+    Row(104, p.Deliver, TO_EITHER, Action.ANSWER, SESSION, WITH_SUBJECTS),
+    Row(105, p.Missed, TO_EITHER, Action.ANSWER, SESSION, WITH_SUBJECTS),
+    Row(106, p.Consumed, FROM_EITHER, Action.SUBJECTS_HOLD, SESSION, WITH_SUBJECTS),
     # --- members speak to each other
     Row(
         21,

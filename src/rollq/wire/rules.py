@@ -75,6 +75,14 @@ class Many(NamedTuple):
     low: int = 0
 
 
+class Amount(NamedTuple):
+    """A name of so many bytes and a number, as a pair; within `Many` alone."""
+
+    name_high: int
+    low: int
+    high: int
+
+
 class Struct(NamedTuple):
     """A struct that has bounds of its own; with `optional`, or None."""
 
@@ -94,8 +102,8 @@ class Free(NamedTuple):
     """Nothing to check: a flag, or an id or digest, whose length the decoder has checked."""
 
 
-Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Struct | Name | Free
-RULES: Final = (Int, Measured, Bytes, Text, Many, Struct, Name, Free)
+Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Amount | Struct | Name | Free
+RULES: Final = (Int, Measured, Bytes, Text, Many, Amount, Struct, Name, Free)
 Bounds: TypeAlias = Mapping[str, Rule]  # of all fields of a struct, in their order
 Check: TypeAlias = Callable[[Any], Any]  # returns the message; raises if it is out of bounds
 
@@ -142,6 +150,8 @@ def _rule_bytes_max(rule: Rule, table: Mapping[type[msgspec.Struct], Bounds]) ->
         return NUMBER_BYTES
     if isinstance(rule, Struct):
         return bytes_max(rule.kind, table)
+    if isinstance(rule, Amount):
+        return 2 * HEAD_BYTES + rule.name_high + NUMBER_BYTES
     if isinstance(rule, Many):
         return HEAD_BYTES + rule.high * _rule_bytes_max(rule.each, table)
     return HEAD_BYTES + (DIGEST_BYTES if isinstance(rule, Free) else rule.high)
@@ -210,9 +220,14 @@ def compile_columns(rules: Bounds) -> Callable[[Sequence[msgspec.Struct]], bool]
     look of their own it says no, and the check of the kind has the last word."""
     places = list(enumerate(rules.values()))
     numbers = [(at, *rule) for at, rule in places if isinstance(rule, Int | Measured)]
-    sizes = [(at, rule.low, rule.high) for at, rule in places if isinstance(rule, Bytes)]
+    sizes = [
+        # A character has at most four bytes: a longer text needs a look of its own.
+        (at, rule.low, rule.high // 4 if isinstance(rule, Text) else rule.high)
+        for at, rule in places
+        if isinstance(rule, Bytes | Text)
+    ]
     names = [at for at, rule in places if isinstance(rule, Name)]
-    parts = [at for at, rule in places if isinstance(rule, Text | Many | Struct)]
+    parts = [at for at, rule in places if isinstance(rule, Many | Struct)]
 
     def are_within(values: Sequence[msgspec.Struct]) -> bool:
         columns = list(zip(*map(msgspec.structs.astuple, values), strict=True))
@@ -254,6 +269,8 @@ def _inside(
     each = rule.each
     if isinstance(each, Struct):
         return partial(_check_structs, checks, each.kind)
+    if isinstance(each, Amount):
+        return partial(_check_amounts, kind, name, each, code)
     deeper = _inside(kind, name, each, checks, code)
     measure = _size if isinstance(each, Text) else len
 
@@ -280,6 +297,17 @@ def _check_structs(
     checks: Mapping[type[msgspec.Struct], Check], kind: type[msgspec.Struct], values: Any
 ) -> Any:
     return _each(checks[kind], values)
+
+
+def _check_amounts(
+    kind: type[msgspec.Struct], name: str, rule: Amount, code: ErrorCode, values: Any
+) -> Any:
+    for said, number in values:
+        if _size(said) > rule.name_high:
+            _refuse(kind, name, Text(rule.name_high), code, said)
+        if not rule.low <= number <= rule.high:
+            _refuse(kind, name, Int(rule.low, rule.high), code, number)
+    return values
 
 
 def _each(check: Check, values: Any) -> Any:
@@ -313,7 +341,7 @@ def _said(value: Any) -> str:
 
 
 def _wanted(rule: Rule) -> str:
-    assert not isinstance(rule, Struct | Free), "these refuse nothing themselves"
+    assert not isinstance(rule, Struct | Amount | Free), "these refuse nothing themselves"
     unit = "" if isinstance(rule, Int) else " items" if isinstance(rule, Many) else " bytes"
     return f"send {rule.low} to {rule.high}{unit}"
 
