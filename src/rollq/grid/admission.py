@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from sys import intern
 
+from msgspec.structs import replace
+
 from rollq.base.errors import ErrorCode
+from rollq.base.flow_limits import PARENTS_PER_JOB_MAX
 from rollq.base.ids import GUID_BYTES, JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.base.jobs import DEFAULT_OPTIONS, Condition, JobOptions, ParentRef
 from rollq.base.limits import (
     ATTEMPTS_MAX,
     CLIENT_ID_BYTES_MAX,
@@ -26,12 +29,15 @@ from rollq.base.limits import (
     RETRY_EXIT_CODES_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.base.need_limits import STICKY_KEY_BYTES_MAX
+from rollq.base.needs import why_bad_requirements, why_bad_resources, why_bad_tokens
 from rollq.base.staged import KEY_END
 from rollq.grid.effects import Refused
 from rollq.grid.moves import rest_client
 from rollq.grid.outcomes import BEING_UNPACKED, CLIENTS_FULL, QUEUES_FULL
 from rollq.grid.state import PREFIX_BYTES, ClientRecord, GridState, QueueRecord
 
+CONDITIONS = tuple(map(int, Condition))
 _OPTIONS_SEEN_MAX = 1_024  # different options that are shared; beyond, sharing begins anew
 
 
@@ -93,7 +99,29 @@ def refuse_options(options: JobOptions) -> Refused | None:
         return refused_bounds("too many retry_exit_codes")
     if is_long(options.worker_name, WORKER_NAME_BYTES_MAX):
         return refused_bounds("worker_name is too long")
+    if is_long(options.sticky_key, STICKY_KEY_BYTES_MAX):
+        return refused_bounds(f"sticky_key has more than {STICKY_KEY_BYTES_MAX} bytes")
+    if options.after and (why := _why_bad_parents(options.after)):
+        return refused_bounds(why)
+    why = (
+        why_bad_resources(options.resources)
+        or why_bad_requirements(options.labels)
+        or why_bad_tokens(options.limits)
+    )
+    if why:
+        return refused_bounds(why)
     return None
+
+
+def _why_bad_parents(after: tuple[ParentRef, ...]) -> str:
+    """Why nothing may wait for these, whether they are there or not."""
+    if len(after) > PARENTS_PER_JOB_MAX:
+        return f"it waits for more than {PARENTS_PER_JOB_MAX} jobs"
+    if len({one.job_id for one in after}) != len(after):
+        return "it waits for the same job twice"
+    if any(len(one.job_id) != GUID_BYTES or one.condition not in CONDITIONS for one in after):
+        return "what it waits for is no id of 16 bytes with a condition"
+    return ""
 
 
 def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
@@ -164,6 +192,8 @@ def share_options(state: GridState, options: JobOptions | None) -> JobOptions:
     """One object for equal options, so that a million jobs do not hold a million copies."""
     if options is None or options == DEFAULT_OPTIONS:
         return DEFAULT_OPTIONS
+    if options.after:  # kept apart, so that jobs that differ in nothing else are alike
+        return share_options(state, replace(options, after=()))
     seen = state.options_seen
     if len(seen) >= _OPTIONS_SEEN_MAX:
         seen.clear()

@@ -12,7 +12,14 @@ from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.grid import access_commands, commands
+from rollq.grid import (
+    access_commands,
+    commands,
+    flow_commands,
+    rule_commands,
+    schedule_commands,
+    topic_commands,
+)
 from rollq.grid.access import (
     note_act,
     note_refusals,
@@ -37,12 +44,32 @@ from rollq.grid.jobs import (
     redrive_jobs,
     release_jobs,
 )
+from rollq.grid.limits import put_limit, remove_limit
+from rollq.grid.policies import put_policy, put_weight, remove_policy
 from rollq.grid.queues import pause_queue, resume_queue, set_settings
 from rollq.grid.readers import free_history, hold_history
+from rollq.grid.schedules import (
+    fire_schedule,
+    pause_schedule,
+    put_schedule,
+    remove_schedule,
+    resume_schedule,
+    run_schedule,
+)
+from rollq.grid.settling import settle, settle_children
 from rollq.grid.staging import commit_batch, drop_batches, stage_jobs
 from rollq.grid.state import HASH_BYTES, GridState
 from rollq.grid.submits import submit_bulk, submit_job, submit_run
 from rollq.grid.times import advance_time
+from rollq.grid.topics import (
+    forget_cursor,
+    move_cursors,
+    open_cursor,
+    publish_kept,
+    put_topic,
+    remove_topic,
+    trim_topics,
+)
 from rollq.grid.unpacking import unpack_batch
 from rollq.grid.workers import close_worker, drain_workers, open_worker
 
@@ -92,6 +119,25 @@ HANDLERS: Final[dict[type, Handler]] = {
     access_commands.NoteRefusals: note_refusals,
     access_commands.NoteAct: note_act,
     commands.DrainWorkers: drain_workers,
+    rule_commands.PutPolicy: put_policy,
+    rule_commands.RemovePolicy: remove_policy,
+    rule_commands.PutLimit: put_limit,
+    rule_commands.RemoveLimit: remove_limit,
+    rule_commands.PutWeight: put_weight,
+    topic_commands.PutTopic: put_topic,
+    topic_commands.RemoveTopic: remove_topic,
+    topic_commands.PublishKept: publish_kept,
+    topic_commands.MoveCursors: move_cursors,
+    topic_commands.TrimTopics: trim_topics,
+    topic_commands.OpenCursor: open_cursor,
+    topic_commands.ForgetCursor: forget_cursor,
+    flow_commands.SettleChildren: settle_children,
+    schedule_commands.PutSchedule: put_schedule,
+    schedule_commands.RemoveSchedule: remove_schedule,
+    schedule_commands.PauseSchedule: pause_schedule,
+    schedule_commands.ResumeSchedule: resume_schedule,
+    schedule_commands.FireSchedule: fire_schedule,
+    schedule_commands.RunSchedule: run_schedule,
 }
 # Of command batches: from here on time does not go back, and states are hashed. Older entries keep
 # the stamps that they have, and count for neither: a member may know them by a snapshot only.
@@ -118,8 +164,12 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
             state.time_ms = out.stamp_ms = max(state.time_ms, batch.stamp_ms)
         # One dict lookup a command, by exact type: commands are never subclassed.
         outcomes, handlers = out.outcomes, HANDLERS
+        unsettled = state.edges.unsettled
+        had_unsettled = bool(unsettled)
         for command in batch.commands:
             outcomes.append(handlers[type(command)](state, command, out))
+        if unsettled and not had_unsettled:
+            settle(state, out)
         state.job_index.file_fresh()
     state.applied_index = index
     state.log_hash = chain_hash(state.log_hash, index, data)

@@ -134,6 +134,8 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
         return refused_bounds("array_id does not have 16 bytes")
     if not 1 <= command.task_count <= ARRAY_TASKS_MAX:
         return refused_bounds(f"task_count is not 1 to {ARRAY_TASKS_MAX}")
+    if command.options is not None and command.options.after:
+        return refused_bounds("an array cannot wait for other jobs")
     if command.running_max < 0:
         return refused_bounds("running_max is negative")
     if command.first_task not in (0, 1):

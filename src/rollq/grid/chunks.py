@@ -21,7 +21,7 @@ from rollq.base.limits import (
     JOB_KEY_BYTES_MAX,
     STAGE_CHUNK_JOBS_MAX,
 )
-from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, items_of
+from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, ids_of, items_of
 from rollq.grid.admission import is_long, refuse_options, refuse_queue, refused_bounds
 from rollq.grid.effects import Refused
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_files, release_blobs
@@ -104,9 +104,23 @@ def keep_chunk(
         blobs=tuple(chain.from_iterable(chain.from_iterable(group.blobs for group in groups))),
         caches=tuple(chain.from_iterable(group.caches for group in groups)),
         redrives=groups[0].redrives,
+        parents=_parents_in(groups),
     )
     hold_chunk(state, chunk, client_id)
     return chunk
+
+
+def _parents_in(groups: tuple[StagedGroup, ...]) -> bytes:
+    """What these jobs wait for, but for those of them that stand before them."""
+    if not any(group.options is not None and group.options.after for group in groups):
+        return b""
+    seen: dict[JobId, None] = {}
+    found: dict[JobId, None] = {}
+    for group in groups:
+        after = () if group.options is None else group.options.after
+        found.update(dict.fromkeys([one.job_id for one in after if one.job_id not in seen]))
+        seen.update(dict.fromkeys(ids_of(group.job_ids)))
+    return b"".join(found)
 
 
 def hold_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> None:

@@ -15,8 +15,8 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid.commands import Command, CommandBatch
 
-VERSION: Final = 9
-VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # that can be read
+VERSION: Final = 14
+VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)  # that can be read
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(CommandBatch)

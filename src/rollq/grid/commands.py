@@ -25,7 +25,11 @@ from rollq.grid.access_commands import (
     RemoveAccount,
     RemoveRole,
 )
+from rollq.grid.flow_commands import FlowCommand
+from rollq.grid.rule_commands import RuleCommand
+from rollq.grid.schedule_commands import ScheduleCommand
 from rollq.grid.stored import Stored
+from rollq.grid.topic_commands import TopicCommand
 
 
 class Settings(Stored, frozen=True, gc=False):
@@ -234,6 +238,8 @@ class OpenWorker(Stored, frozen=True, tag=17):
     slots: int
     running: tuple[AttemptRef, ...] = ()
     lost_delay_ms: int = 0
+    labels: tuple[str, ...] = ()  # version 10
+    resources: tuple[tuple[str, int], ...] = ()  # version 10; its capacity, as `JobOptions` has it
 
 
 class CloseWorker(Stored, frozen=True, tag=18):
@@ -475,6 +481,10 @@ Command: TypeAlias = (
     | NoteRefusals
     | NoteAct
     | DrainWorkers
+    | RuleCommand
+    | TopicCommand
+    | FlowCommand
+    | ScheduleCommand
 )
 
 

@@ -14,6 +14,7 @@ from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.grid.admission import admit_queue
 from rollq.grid.key_index import KeyIndex
+from rollq.grid.limits import count_tokens
 from rollq.grid.refs import hold_blobs, hold_files
 from rollq.grid.seq_index import SeqIndex
 from rollq.grid.state import ASSIGNED, DEAD, DONE, CacheHolder, ClientRecord, GridState, JobRecord
@@ -88,6 +89,7 @@ def _hold(state: GridState, assigned: list[JobRecord]) -> None:
         record.client.in_flight += 1
         if record.array is not None:
             record.array.running += 1
+        count_tokens(state, record)
 
 
 def _fill(index: SeqIndex[Key], keys: list[tuple[int, Key]]) -> None:

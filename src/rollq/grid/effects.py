@@ -68,18 +68,36 @@ class SendDrain(msgspec.Struct, frozen=True, gc=False):
     is_drained: bool
 
 
-Effect: TypeAlias = SendAssign | SendCancel | SendResult | SendDrain
+class SendKept(msgspec.Struct, frozen=True, gc=False):
+    """Hand messages that a topic has taken to whoever listens."""
+
+    topic: str
+    index: int  # of the first; the others count on from it
+    subjects: tuple[str, ...]
+    payloads: tuple[bytes, ...]
+    reply_to: tuple[str, ...]  # empty: no message has one
+    stamp_ms: int
+
+
+class TellTopic(msgspec.Struct, frozen=True, gc=False):
+    """Look again at who reads this topic: it was made, changed or removed, or somebody is not to
+    read it any more."""
+
+    topic: str
+
+
+Effect: TypeAlias = SendAssign | SendCancel | SendResult | SendDrain | SendKept | TellTopic
 
 
 def each_effect(effects: Iterable[Effect]) -> Iterator[Effect]:
     """The same with one job each."""
     for effect in effects:
-        if isinstance(effect, SendCancel | SendDrain) or len(effect.job_ids) == GUID_BYTES:
-            yield effect
-        elif isinstance(effect, SendAssign):
+        if isinstance(effect, SendAssign) and len(effect.job_ids) > GUID_BYTES:
             yield from _each_assignment(effect)
-        else:
+        elif isinstance(effect, SendResult) and len(effect.job_ids) > GUID_BYTES:
             yield from _each_result(effect)
+        else:
+            yield effect
 
 
 def _each_assignment(effect: SendAssign) -> Iterator[SendAssign]:
@@ -144,7 +162,14 @@ class RunDone(msgspec.Struct, frozen=True, gc=False):
     others: tuple[tuple[int, Known | Refused], ...] = ()
 
 
-Outcome: TypeAlias = Done | Known | Refused | RunDone
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """A topic took `count` messages; the first has this index."""
+
+    index: int
+    count: int
+
+
+Outcome: TypeAlias = Done | Known | Refused | RunDone | Kept
 
 
 class Applied(msgspec.Struct, gc=False):

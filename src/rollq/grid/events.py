@@ -25,6 +25,8 @@ from rollq.base.staged import KEY_END, ids_of
 JOB_ENQUEUED: Final = "enqueue"  # accepted, and ready to be assigned
 JOB_DELAYED: Final = "delay"  # accepted, but not before `delay_ms`
 JOB_RELEASED: Final = "release"  # its delay is over
+JOB_BLOCKED: Final = "block"  # accepted, but not before other jobs have ended
+JOB_UNBLOCKED: Final = "unblock"  # they have; ready to be assigned after `delay_ms`
 JOB_ASSIGNED: Final = "assign"
 JOB_ACKED: Final = "ack"  # ended with a result (status, exit_code)
 JOB_TIMED_OUT: Final = "timeout_requeue"  # lease lost; goes back after `delay_ms`
@@ -61,6 +63,22 @@ ROLE_PUT: Final = "role_put"
 ROLE_REMOVED: Final = "role_remove"
 REFUSED: Final = "refused"  # an account asked for what it may not do, `count` times
 ACTED: Final = "act"  # an operator's act that changes no record: `detail` is its verb
+POLICY_PUT: Final = "policy_put"  # `queue` is the pattern
+POLICY_REMOVED: Final = "policy_remove"
+LIMIT_PUT: Final = "limit_put"  # `count` is its running_max
+LIMIT_REMOVED: Final = "limit_remove"
+WEIGHT_PUT: Final = "weight_put"  # `count` is the weight
+TOPIC_PUT: Final = "topic_put"
+TOPIC_REMOVED: Final = "topic_remove"
+CURSOR_FORGOTTEN: Final = "cursor_forget"  # a durable subscription of a topic
+SCHEDULE_PUT: Final = "schedule_put"
+SCHEDULE_REMOVED: Final = "schedule_remove"
+SCHEDULE_PAUSED: Final = "schedule_pause"
+SCHEDULE_RESUMED: Final = "schedule_resume"
+SCHEDULE_FIRED: Final = "schedule_fire"  # `job_id` was made; `detail` is its key
+SCHEDULE_SKIPPED: Final = "schedule_skip"  # because `job_id` has not ended
+SCHEDULE_MISSED: Final = "schedule_miss"  # `count` instants, from the one in `detail` on
+SCHEDULE_REFUSED: Final = "schedule_refuse"  # the grid did not take the job
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -102,9 +120,37 @@ EVENT_TYPES: Final = (
     ACTED,
     WORKER_DRAINED,
     WORKER_UNDRAINED,
+    POLICY_PUT,
+    POLICY_REMOVED,
+    LIMIT_PUT,
+    LIMIT_REMOVED,
+    WEIGHT_PUT,
+    TOPIC_PUT,
+    TOPIC_REMOVED,
+    CURSOR_FORGOTTEN,
+    JOB_BLOCKED,
+    JOB_UNBLOCKED,
+    SCHEDULE_PUT,
+    SCHEDULE_REMOVED,
+    SCHEDULE_PAUSED,
+    SCHEDULE_RESUMED,
+    SCHEDULE_FIRED,
+    SCHEDULE_SKIPPED,
+    SCHEDULE_MISSED,
+    SCHEDULE_REFUSED,
 )
 # After one of these the access table is another.
 ACCESS_KINDS: Final = frozenset((ACCOUNT_PUT, ACCOUNT_REMOVED, ROLE_PUT, ROLE_REMOVED))
+# After one of these, what operators set about queues, limits and shares is another.
+RULE_KINDS: Final = frozenset((POLICY_PUT, POLICY_REMOVED, LIMIT_PUT, LIMIT_REMOVED, WEIGHT_PUT))
+
+# After one of these, another instant of a schedule is the next, or none is.
+SCHEDULE_KINDS: Final = frozenset(
+    (
+        *(SCHEDULE_PUT, SCHEDULE_REMOVED, SCHEDULE_PAUSED, SCHEDULE_RESUMED),
+        *(SCHEDULE_FIRED, SCHEDULE_SKIPPED, SCHEDULE_MISSED, SCHEDULE_REFUSED),
+    )
+)
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
@@ -180,6 +226,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     request: bytes = b""
     run: Run | None = None  # then `job_id` is empty, and `fence` is that of its first job
     access: AccessFact | None = None  # of what somebody asked for
+    parents: bytes = b""  # of a new job: what it waits for, as in `base.edges`
 
 
 def fact_count(events: Iterable[Event]) -> int:
@@ -250,6 +297,7 @@ def each(event: Event) -> Sequence[Event]:
             request,
             None,
             event.access,
+            event.parents,
         )
         for (
             job_id,

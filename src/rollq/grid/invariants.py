@@ -10,31 +10,42 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from rollq.base.access_checks import why_bad_account, why_bad_role
+from rollq.base.edges import each_edge
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import ACCOUNTS_MAX, READERS_MAX, ROLES_MAX
+from rollq.base.need_limits import LIMITS_MAX, POLICIES_MAX, WEIGHTS_MAX
+from rollq.base.schedule_limits import SCHEDULES_MAX
 from rollq.base.staged import chunk_crc, ids_of
+from rollq.base.topic_limits import TOPICS_BYTES_MAX, TOPICS_MAX
 from rollq.grid.arrays import is_taken
 from rollq.grid.chunks import bytes_of, groups_of
 from rollq.grid.commands import NOBODY
+from rollq.grid.edge_records import Ending
+from rollq.grid.edges import ending_of, open_edges
+from rollq.grid.limits import limit_text, tokens_in
 from rollq.grid.moves import starts_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.snapshot_staged import chunks_by_client, staged_chunks
 from rollq.grid.state import (
     ASSIGNED,
+    BLOCKED,
     CANCELLED,
     DEAD,
     DELAYED,
     DONE,
     ENDED_STATES,
     PREFIX_BYTES,
+    QUEUED,
     ArrayRecord,
     CacheHolder,
     GridState,
     Holder,
 )
 from rollq.grid.tasks import task_end
+
+STARTED: Final = (QUEUED, DELAYED, ASSIGNED, DONE, DEAD)  # states of jobs that wait for no other
 
 Law: TypeAlias = Callable[[GridState], Iterator[str]]
 
@@ -254,6 +265,8 @@ def accepted_jobs_are_reserved(state: GridState) -> Iterator[str]:
             yield f"batch {batch_key!r} of {client_id}"
         if state.clients.get(client_id) is not batch.client or not batch.chunks:
             yield f"batch {batch_key!r} of {client_id} has nothing left, or no client"
+        if batch.left != sum(chunk.count for chunk in batch.chunks):
+            yield f"batch {batch_key!r} of {client_id} has {batch.left} jobs left"
         for chunk in batch.chunks:
             wanted.update(dict.fromkeys(ids_of(chunk.job_ids), chunk.redrives))
         for job_id in batch.known:
@@ -309,6 +322,90 @@ def access_lists_are_sound(state: GridState) -> Iterator[str]:
             yield f"role {name!r}: {why_bad_role(one)}"
 
 
+def tokens_are_counted(state: GridState) -> Iterator[str]:
+    """Each limit has as many tokens running as the jobs in ASSIGNED hold, counted from what they
+    name; rules are few, and those without a rate have no clock."""
+    for key, limit in state.limits.items():
+        running = [one for one in state.jobs.values() if one.state is ASSIGNED]
+        tokens = sum([tokens_in(limit, record) for record in running])
+        if limit.running != tokens or key != (limit.scope, limit.name):
+            yield f"{limit_text(limit)} counts {limit.running} tokens, not {tokens}"
+        if limit.due_us and not limit.rate:
+            yield f"{limit_text(limit)} has no rate, and a clock at {limit.due_us}"
+    tables = len(state.limits), len(state.policies), len(state.weights)
+    if tables[0] > LIMITS_MAX or tables[1] > POLICIES_MAX or tables[2] > WEIGHTS_MAX:
+        yield f"{tables[0]} limits, {tables[1]} policies, {tables[2]} weights"
+
+
+def topics_are_counted_and_bounded(state: GridState) -> Iterator[str]:
+    """Indexes without gaps, nothing beyond a bound, sums that are those of the records, cursors
+    that are not ahead."""
+    table = state.topics
+    topics = list(table.by_name.values())
+    for name, topic in table.by_name.items():
+        indexes = range(topic.first_index, topic.last_index + 1)
+        if topic.name != name or list(topic.messages) != list(indexes):
+            yield f"the messages of {name!r}"
+        sizes = [message.size_bytes for message in topic.messages.values()]
+        if topic.size_bytes != sum(sizes):
+            yield f"{name!r} keeps {sum(sizes)} bytes, not {topic.size_bytes}"
+        if len(sizes) > topic.count_max or topic.size_bytes > topic.bytes_max:
+            yield f"{name!r} keeps too much"
+        for durable, cursor in topic.cursors.items():
+            if cursor.index > topic.last_index:
+                yield f"{durable!r} of {name!r} is ahead"
+    sums = (
+        sum(topic.size_bytes for topic in topics),
+        sum(topic.first_index for topic in topics),
+        sum(topic.last_index for topic in topics),
+        sum(cursor.index for topic in topics for cursor in topic.cursors.values()),
+    )
+    if sums != (table.size_bytes, table.first_sum, table.last_sum, table.cursor_sum):
+        yield f"sums of topics, which are {sums}"
+    if len(topics) > TOPICS_MAX or sum(topic.bytes_max for topic in topics) > TOPICS_BYTES_MAX:
+        yield f"{len(topics)} topics"
+
+
+def children_wait_for_their_parents(state: GridState) -> Iterator[str]:
+    """A job is blocked as long as an edge of it is open, and each open edge of such a job is on the
+    list of its parent, which has not ended, or is to be told its end."""
+    table = state.edges
+    for record in state.jobs.values():
+        parents = table.parents.get(record.job_id)
+        is_open = parents is not None and open_edges(parents.edges) > 0
+        if (record.state is BLOCKED and not is_open) or (is_open and record.state in STARTED):
+            yield f"{record.job_id.hex()} is {record.state.name}, edges open: {is_open}"
+        if parents is None or record.state is not BLOCKED:
+            continue
+        for parent_id, _, is_met in each_edge(parents.edges):
+            unsettled = table.unsettled.get(parent_id)
+            is_listed = record.job_id in table.children.get(parent_id, ())
+            is_told = unsettled is not None and record.job_id in unsettled.waiting
+            if not is_met and not is_listed and not is_told:
+                yield f"{record.job_id.hex()} waits for {parent_id.hex()}, which does not know it"
+    for parent_id, children in table.children.items():
+        if ending_of(state, parent_id) is not Ending.OPEN or not children:
+            yield f"{parent_id.hex()} has ended, or has no children"
+    for job_id in table.parents:
+        if job_id not in state.jobs:
+            yield f"{job_id.hex()} has parents, and is no job"
+
+
+def schedules_are_bounded(state: GridState) -> Iterator[str]:
+    """Schedules are where their names say, and their next instants are summed up."""
+    table = state.schedules
+    for name, schedule in table.by_name.items():
+        if schedule.name != name:
+            yield f"schedule {schedule.name!r} is kept as {name!r}"
+        if schedule.next_ms <= schedule.last_due_ms:
+            yield f"schedule {name!r} would fire {schedule.next_ms} after {schedule.last_due_ms}"
+    next_sum = sum(schedule.next_ms for schedule in table.by_name.values())
+    if next_sum != table.next_sum:
+        yield f"sum of instants, which is {next_sum}"
+    if len(table.by_name) > SCHEDULES_MAX:
+        yield f"{len(table.by_name)} schedules"
+
+
 def derived_fields_follow(state: GridState) -> Iterator[str]:
     """Counts, indexes and what is held are what the persisted fields say, in the same order."""
     data = encode_snapshot(state)
@@ -336,13 +433,21 @@ def derived_fields_follow(state: GridState) -> Iterator[str]:
     for array_prefix, array in fresh.arrays.items():
         if _array_counts(state.arrays[array_prefix]) != _array_counts(array):
             yield f"counts of array {array.array_id.hex()}"
+    for key, limit in fresh.limits.items():
+        mine_running = state.limits[key].running
+        if mine_running != limit.running:
+            yield f"{limit_text(limit)} has {limit.running} tokens running, not {mine_running}"
+    if [one.open_count for one in state.edges.parents.values()] != [
+        one.open_count for one in fresh.edges.parents.values()
+    ]:
+        yield "edges that are open"
     if state.cut_counts != fresh.cut_counts:
         yield f"tasks that ended unassigned: {state.cut_counts}, not {fresh.cut_counts}"
     if state.reserved.keys() != fresh.reserved.keys():
         yield "what is reserved"
     if list(state.job_index.after(0)) != list(fresh.job_index.after(0)):
         yield "the index of jobs"
-    for name in ("array_ids", "client_ids", "worker_ids"):
+    for name in ("array_ids", "batch_names", "client_ids", "worker_ids"):
         if list(getattr(state, name)) != list(getattr(fresh, name)):
             yield f"the order of {name}"
     for index in ("dead", "confirmed", "idle_clients"):
@@ -377,5 +482,9 @@ LAWS: Final[tuple[Law, ...]] = (
     what_is_staged_is_counted,
     readers_are_few_and_bounded,
     access_lists_are_sound,
+    tokens_are_counted,
+    topics_are_counted_and_bounded,
+    children_wait_for_their_parents,
+    schedules_are_bounded,
     derived_fields_follow,
 )

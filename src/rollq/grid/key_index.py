@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
-Key = TypeVar("Key", str, bytes)
+Key = TypeVar("Key", str, bytes, tuple[str, str])
 
 CHUNK_KEYS: Final = 1_024
 

@@ -33,17 +33,31 @@ from rollq.grid.commands import (
     SubmitRun,
     UnpackBatch,
 )
-from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
+from rollq.grid.flow_commands import SettleChildren
+from rollq.grid.state import ASSIGNED, BLOCKED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
 
 _LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # where a job goes whose attempt is lost
 
+# Where a new job goes; it is cancelled at once, if a job that it waits for has failed before.
+_ACCEPTED: Final = (QUEUED, DELAYED, BLOCKED, CANCELLED)
+_TOLD: Final = (QUEUED, DELAYED, CANCELLED)  # where a job goes whose parents have ended
+
 TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = {
-    (None, SubmitJob): (QUEUED, DELAYED),
-    (None, SubmitRun): (QUEUED, DELAYED),
-    (None, SubmitBulk): (QUEUED, DELAYED),
-    (None, UnpackBatch): (QUEUED, DELAYED),
+    (None, SubmitJob): _ACCEPTED,
+    (None, SubmitRun): _ACCEPTED,
+    (None, SubmitBulk): _ACCEPTED,
+    (None, UnpackBatch): _ACCEPTED,
     (None, AssignTask): (ASSIGNED,),  # a task of an array becomes a record when it starts
     (None, AssignTasks): (ASSIGNED,),
+    (BLOCKED, AckJob): _TOLD,  # of a parent, as all of these
+    (BLOCKED, AckRun): _TOLD,
+    (BLOCKED, NackJob): _TOLD,
+    (BLOCKED, ExpireLeases): _TOLD,
+    (BLOCKED, CloseWorker): _TOLD,
+    (BLOCKED, OpenWorker): _TOLD,
+    (BLOCKED, ExpireJobs): _TOLD,
+    (BLOCKED, CancelJobs): _TOLD,  # of a parent, or its own
+    (BLOCKED, SettleChildren): _TOLD,  # if one entry could not tell all children
     (QUEUED, AssignJob): (ASSIGNED,),
     (QUEUED, AssignRun): (ASSIGNED,),
     (QUEUED, ExpireJobs): (DEAD,),

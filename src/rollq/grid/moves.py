@@ -18,6 +18,7 @@ from rollq.base.jobs import Status
 from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX, RUN_JOBS_MAX
 from rollq.base.requests import all_kept, kept_of
 from rollq.grid.commands import NOBODY, AckJob, Cause
+from rollq.grid.edges import forget_edges, note_change, note_ends
 from rollq.grid.effects import Applied
 from rollq.grid.events import (
     JOB_CANCELLED,
@@ -29,6 +30,7 @@ from rollq.grid.events import (
     JOB_WORKER_LOST,
 )
 from rollq.grid.facts import are_alike, array_fact, fact, result_of, results_of, run_fact
+from rollq.grid.limits import give_tokens, take_tokens
 from rollq.grid.refs import (
     files_crc,
     give_up_files,
@@ -130,7 +132,8 @@ def enter_assigned(
     fences that follow each other.
 
     While a job is ASSIGNED: it is in `held` of exactly its worker, counts once in `in_flight` of
-    its client and in `running` of its array, and has the highest fence that it ever had.
+    its client and in `running` of its array, holds the tokens of its limits, and has the highest
+    fence that it ever had.
     """
     first, count = records[0], len(records)
     fence, attempt, worker_id = state.last_fence, first.attempt + 1, worker.worker_id
@@ -150,6 +153,8 @@ def enter_assigned(
     first.client.in_flight += count
     if first.array is not None:
         first.array.running += count
+    if state.limits:
+        take_tokens(state, first, count, stamp_ms)
 
 
 def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
@@ -161,6 +166,8 @@ def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms:
     record.lease_ms = 0
     if record.array is not None:
         record.array.running -= 1
+    if state.limits:
+        give_tokens(state, record)
     move(state, record, new, stamp_ms)
 
 
@@ -275,12 +282,16 @@ def end_done(
         record.end = end
     job_ids = [record.job_id for record in records]
     client.in_flight -= count
+    if state.limits:
+        give_tokens(state, first, count)
     queue.counts[ASSIGNED] -= count
     queue.counts[DONE] += count
     if ends[0].status == FAILED:
         queue.failed += count
     drop_bodies(state, records, ends)
     client.owed.add_all(ends[0].seq, job_ids)
+    if state.edges.children:
+        note_ends(state, job_ids)
     for end in ends:
         if end.blobs:
             hold_blobs(state, end.blobs, client.client_id)
@@ -305,6 +316,8 @@ def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) ->
         hold_blobs(state, end.blobs, record.client.client_id)
     record.client.owed.add(end.seq, record.job_id)
     out.effects.append(result_of(record, end))
+    if record.job_id in state.edges.children:
+        note_change(state, record.job_id)
     if record.array is not None:
         end_task(state, record.array, record, out)
 
@@ -413,6 +426,8 @@ def _remove(state: GridState, record: JobRecord) -> None:
         release_blobs(state, end.blobs, record.client.client_id)
     if record.state is not DEAD and end.confirmed_seq:
         state.confirmed.remove(end.confirmed_seq)
+    if state.edges.parents:
+        forget_edges(state, record.job_id)
     del state.jobs[record.job_id]
     state.job_index.remove(record.seq)
     queue = state.queues[record.queue]

@@ -34,6 +34,12 @@ WORKERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many workers")
 READERS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many named readers")
 ACCOUNTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many accounts")
 ROLES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many roles")
+POLICIES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many policies of queues")
+LIMITS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many limits")
+WEIGHTS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many weights of clients")
+TOPICS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many topics")
+SCHEDULES_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many schedules")
+CURSORS_FULL: Final = Refused(ErrorCode.GRID_FULL, "too many durable subscriptions of the topic")
 BATCHES_FULL: Final = Refused(
     ErrorCode.GRID_FULL,
     f"{STAGED_BYTES_MAX >> 20} MiB, {STAGED_JOBS_MAX} jobs or {STAGED_BATCHES_MAX} batches are "

@@ -19,10 +19,10 @@ from sys import intern
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from rollq.base.access_table import AccessTable
 from rollq.base.errors import DiskError, ErrorCode, LocalError
-from rollq.base.ids import WorkerId
 from rollq.base.jobs import Status
 from rollq.base.sealed import sealed_bytes
 from rollq.grid.admission import admit_queue, share_options
@@ -30,6 +30,7 @@ from rollq.grid.bodies import Adopt, Bodies, Token, slices_of
 from rollq.grid.crowds import admit, crowd_of, gather, is_fresh
 from rollq.grid.derive import derive
 from rollq.grid.hints import listed_hints
+from rollq.grid.snapshot_edges import edge_rows, put_edges_back
 from rollq.grid.snapshot_rows import (
     ARRAY_BODY,
     ArrayRow,
@@ -41,8 +42,13 @@ from rollq.grid.snapshot_rows import (
     WorkerRow,
     array_row,
     job_row,
+    limit_rows,
+    policy_rows,
+    schedule_rows,
+    weight_rows,
 )
 from rollq.grid.snapshot_staged import committed_rows, pieces_of, put_back, staged_rows
+from rollq.grid.snapshot_topics import payloads_of, put_topics_back, topic_rows
 from rollq.grid.state import (
     DONE,
     PREFIX_BYTES,
@@ -52,13 +58,14 @@ from rollq.grid.state import (
     GridState,
     JobRecord,
     JobState,
+    LimitRecord,
     WorkerRecord,
 )
 
 P = TypeVar("P")
 
-VERSION: Final = 9
-VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # that can be read
+VERSION: Final = 13
+VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)  # that can be read
 PREFACE_BYTES: Final = 9  # version and length of the head
 _ROWS_PER_CHUNK: Final = 4_096
 
@@ -100,8 +107,7 @@ def snapshot_pieces(
             for client in sorted(state.clients.values(), key=attrgetter("client_id"))
         ],
         workers=[
-            WorkerRow(*_worker_row(worker))
-            for worker in sorted(state.workers.values(), key=attrgetter("worker_id"))
+            _worker_row(one) for one in sorted(state.workers.values(), key=attrgetter("worker_id"))
         ],
         batches=[BatchRow(*key, batch) for key, batch in state.batches.items()],
         arrays=[array_row(array) for array in sorted(state.arrays.values(), key=_by_seq)],
@@ -128,12 +134,18 @@ def snapshot_pieces(
         roles=state.access.listed_roles(),
         access_version=state.access.version,
         drained=list(state.drained.items()),
+        policies=policy_rows(state),
+        limits=limit_rows(state),
+        weights=weight_rows(state),
+        topics=topic_rows(state),
+        topics_removed_index=state.topics.removed_index,
+        edges=edge_rows(state),
+        schedules=schedule_rows(state),
     )
     data = _encoder.encode(head)
     tokens = [record.body for crowd in crowds for record in crowd]
     tokens += [row.body for row, size in zip(rows, sizes, strict=True) if size > 0]
-    pieces = pieces_of(state)
-    tokens += pieces
+    tokens += (pieces := pieces_of(state) + payloads_of(state))
     lengths = chain(*crowd_sizes, (s for s in sizes if s > 0), map(bodies.size, pieces))
     bodies_bytes = sum(map(sealed_bytes, lengths))
     total = PREFACE_BYTES + len(data) + bodies_bytes
@@ -141,8 +153,16 @@ def snapshot_pieces(
     return total, chain((preface, data), sealed(tokens))
 
 
-def _worker_row(worker: WorkerRecord) -> tuple[WorkerId, int, str, tuple[str, ...], int]:
-    return worker.worker_id, worker.incarnation, worker.name, worker.patterns, worker.slots
+def _worker_row(worker: WorkerRecord) -> WorkerRow:
+    return WorkerRow(
+        worker.worker_id,
+        worker.incarnation,
+        name=worker.name,
+        patterns=worker.patterns,
+        slots=worker.slots,
+        labels=worker.labels,
+        resources=worker.resources,
+    )
 
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
@@ -219,7 +239,9 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
     _count_failed(head, others)
     state.time_ms = head.time_ms
     state.leaps = head.leaps
-    return put_back(state, head, adopt, offset)
+    offset = put_back(state, head, adopt, offset)
+    put_edges_back(state, head.edges)
+    return put_topics_back(state, head, adopt, offset)
 
 
 def _count_failed(head: Head, records: list[JobRecord]) -> None:
@@ -252,7 +274,17 @@ def _tables(head: Head, state: GridState) -> GridState:
             name=worker.name,
             patterns=worker.patterns,
             slots=worker.slots,
+            labels=worker.labels,
+            resources=worker.resources,
         )
+    for policy in head.policies:
+        state.policies[policy.pattern] = policy
+    for row in head.limits:
+        state.limits[row.scope, row.name] = LimitRecord(*structs.astuple(row))
+    state.weights.update(head.weights)
+    for schedule in head.schedules:
+        state.schedules.by_name[schedule.name] = schedule
+        state.schedules.next_sum += schedule.next_ms
     for batch in head.batches:
         state.batches[batch.client_id, batch.batch_key] = batch.batch
     for cache in head.caches:
@@ -266,8 +298,8 @@ def _tables(head: Head, state: GridState) -> GridState:
     state.readers.update(head.readers)
     state.drained.update(head.drained)
     state.access = AccessTable(head.accounts, head.roles, head.access_version)
-    for row in head.arrays:
-        state.arrays[row.array_id[:PREFIX_BYTES]] = _array(state, row)
+    for array in head.arrays:
+        state.arrays[array.array_id[:PREFIX_BYTES]] = _array(state, array)
     return state
 
 

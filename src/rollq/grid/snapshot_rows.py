@@ -2,7 +2,8 @@
 
 Law of change: fields are appended with defaults and raise `snapshot.VERSION`; older versions stay
 readable. Bodies of jobs are not in the head: they follow it, in the order of the sizes that are
-told here (crowds first, then rows, then the pieces of what is staged and of what is committed).
+told here (crowds first, then rows, then the pieces of what is staged and of what is committed, then
+the payloads of topics).
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
 from rollq.grid.commands import Settings
+from rollq.grid.schedule_records import ScheduleRecord
 from rollq.grid.state import (
     HASH_BYTES,
     ArrayRecord,
     BatchRecord,
     DrainMark,
     EndRecord,
+    GridState,
     JobRecord,
     Leap,
     PastRecord,
+    QueuePolicy,
     ReaderRecord,
 )
+from rollq.grid.topic_records import Cursor
 
 ARRAY_BODY = -1  # in place of a size: the job has the body of its array
 
@@ -125,6 +130,19 @@ class WorkerRow(msgspec.Struct, array_like=True):
     name: str
     patterns: tuple[str, ...]
     slots: int
+    labels: tuple[str, ...] = ()  # version 10
+    resources: tuple[tuple[str, int], ...] = ()
+
+
+class LimitRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The persisted part of a `LimitRecord`."""
+
+    scope: str
+    name: str
+    running_max: int
+    rate: int
+    burst: int
+    due_us: int
 
 
 class BatchRow(msgspec.Struct, array_like=True, gc=False):
@@ -144,6 +162,7 @@ class ChunkRow(msgspec.Struct, array_like=True):
     blobs: tuple[BlobRef, ...]
     caches: tuple[str, ...]
     redrives: bool
+    parents: bytes = b""  # version 11
 
 
 class StagedRow(msgspec.Struct, array_like=True):
@@ -164,6 +183,34 @@ class CommittedRow(msgspec.Struct, array_like=True):
     known: bytes  # ids one behind another, sorted
     position: int
     stamp_ms: int = 0
+
+
+class TopicRow(msgspec.Struct, array_like=True):
+    """A `TopicRecord`; its payloads stand behind the head, behind all else. Columns: one value a
+    message, oldest first."""
+
+    name: str
+    patterns: tuple[str, ...]
+    age_ms: int
+    bytes_max: int
+    count_max: int
+    stamp_ms: int
+    by: str
+    first_index: int
+    cursors: list[tuple[str, Cursor]]  # by name
+    subjects: list[str]
+    reply_to: list[str]
+    stamps_ms: list[int]
+    sizes: list[int]  # of the payloads
+
+
+class EdgeRows(msgspec.Struct, array_like=True):
+    """An `EdgeTable`, each table in its order. Ids of children stand one behind another."""
+
+    parents: list[tuple[JobId, bytes]]  # by child
+    children: list[tuple[JobId, bytes]]
+    unsettled: list[tuple[JobId, int, bytes]]
+    position: int
 
 
 class Head(msgspec.Struct, array_like=True):
@@ -195,6 +242,14 @@ class Head(msgspec.Struct, array_like=True):
     access_version: int = 0  # version 8
     # version 9; in the order of the drains
     drained: list[tuple[WorkerId, DrainMark]] = msgspec.field(default_factory=list)
+    policies: list[QueuePolicy] = msgspec.field(default_factory=list)  # version 10; by pattern
+    limits: list[LimitRow] = msgspec.field(default_factory=list)  # version 10; by scope and name
+    # version 10; by client_id
+    weights: list[tuple[ClientId, int]] = msgspec.field(default_factory=list)
+    topics: list[TopicRow] = msgspec.field(default_factory=list)  # version 10; by name
+    topics_removed_index: int = 0  # version 10
+    edges: EdgeRows | None = None  # version 11; None: no job waits for another, or did
+    schedules: list[ScheduleRecord] = msgspec.field(default_factory=list)  # version 12; by name
 
 
 def job_row(record: JobRecord, body_bytes: int) -> tuple[object, ...]:
@@ -249,6 +304,38 @@ def array_row(array: ArrayRecord) -> ArrayRow:
         first_task=array.first_task,
         failed=array.failed,
     )
+
+
+def policy_rows(state: GridState) -> list[QueuePolicy]:
+    """The policies of queues, by pattern."""
+    return [state.policies[pattern] for pattern in sorted(state.policies)]
+
+
+def limit_rows(state: GridState) -> list[LimitRow]:
+    """The limits, by scope and name."""
+    limits = [state.limits[key] for key in sorted(state.limits)]
+    return [
+        LimitRow(
+            limit.scope,
+            limit.name,
+            running_max=limit.running_max,
+            rate=limit.rate,
+            burst=limit.burst,
+            due_us=limit.due_us,
+        )
+        for limit in limits
+    ]
+
+
+def weight_rows(state: GridState) -> list[tuple[ClientId, int]]:
+    """The shares of clients that have one."""
+    return sorted(state.weights.items())
+
+
+def schedule_rows(state: GridState) -> list[ScheduleRecord]:
+    """The schedules, by name."""
+    by_name = state.schedules.by_name
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def options_or_none(options: JobOptions) -> JobOptions | None:

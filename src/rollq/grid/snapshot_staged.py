@@ -11,6 +11,7 @@ from rollq.base.sealed import sealed_bytes
 from rollq.base.staged import ids_of
 from rollq.grid.bodies import Adopt, Token
 from rollq.grid.chunks import hold_chunk
+from rollq.grid.key_index import KeyIndex
 from rollq.grid.snapshot_rows import ChunkRow, CommittedRow, Head, StagedRow
 from rollq.grid.state import CommittedBatch, GridState, StagedBatch, StagedChunk
 
@@ -49,7 +50,7 @@ def committed_rows(state: GridState) -> list[CommittedRow]:
 def _row(state: GridState, chunk: StagedChunk) -> ChunkRow:
     sizes = list(map(state.bodies.size, chunk.pieces))
     files = (chunk.blobs, chunk.caches)
-    return ChunkRow(chunk.job_ids, chunk.crc, sizes, *files, chunk.redrives)
+    return ChunkRow(chunk.job_ids, chunk.crc, sizes, *files, chunk.redrives, chunk.parents)
 
 
 def pieces_of(state: GridState) -> list[Token]:
@@ -104,12 +105,14 @@ def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
         chunks = deque(_chunk(state, chunk, tokens, row.client_id) for chunk in row.chunks)
         known = dict.fromkeys(ids_of(row.known))
         steps = (row.stamp_ms, row.position)
-        batch = CommittedBatch(client, row.batch_key, chunks, known, *steps)
+        left = sum(chunk.count for chunk in chunks)
+        batch = CommittedBatch(client, row.batch_key, chunks, known, *steps, left)
         state.committed[row.client_id, row.batch_key] = batch
         for chunk in chunks:
             state.reserved.update(
                 dict.fromkeys(one for one in ids_of(chunk.job_ids) if one not in known)
             )
+    state.batch_names = KeyIndex({**state.staged, **state.committed, **state.batches})
     return offset + sum(map(sealed_bytes, chain.from_iterable(sizes)))
 
 
@@ -128,6 +131,6 @@ def _chunk(
         raise ValueError("a column that is not one of ids")
     pieces = tuple(next(tokens) for _ in row.sizes)
     files = (row.blobs, row.caches)
-    chunk = StagedChunk(row.job_ids, row.crc, pieces, *files, row.redrives)
+    chunk = StagedChunk(row.job_ids, row.crc, pieces, *files, row.redrives, row.parents)
     hold_chunk(state, chunk, client_id)
     return chunk

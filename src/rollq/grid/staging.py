@@ -17,7 +17,6 @@ from rollq.base.ids import ClientId, JobId, guid_to_text
 from rollq.base.limits import (
     BATCH_JOBS_MAX,
     BATCH_KEY_BYTES_MAX,
-    BATCHES_KEPT_MAX,
     JOBS_MAX,
     STAGED_BATCHES_MAX,
     STAGED_BYTES_MAX,
@@ -32,8 +31,11 @@ from rollq.grid.admission import (
     refuse_task_id,
     refused_bounds,
 )
+from rollq.grid.batches import list_batch, remember_batch, unlist_batch
 from rollq.grid.chunks import drop_chunk, groups_of, keep_chunk, other_job, refuse_groups
 from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
+from rollq.grid.edge_records import Ending
+from rollq.grid.edges import ending_of, refused_parent
 from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
 from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event, asked_by
 from rollq.grid.moves import own
@@ -78,6 +80,7 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
     if batch is None:
         if len(state.staged) + len(state.committed) >= STAGED_BATCHES_MAX:
             return BATCHES_FULL
+        list_batch(state, name)
         batch = state.staged[name] = StagedBatch(*name, 0, {}, 0)
     chunks = batch.parts.setdefault(command.part, chunks)
     chunks[command.number] = keep_chunk(state, command.groups, crc, command.client_id)
@@ -139,6 +142,7 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
         return checked
     accepted, known = checked
     count = len(accepted) + len(known)
+    list_batch(state, name)
     if batch is not None:
         del state.staged[name]
         named = {part.part for part in command.parts}
@@ -149,12 +153,14 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
         client = admit_client(state, command.client_id)
         own(state, client)
         state.committed[name] = CommittedBatch(
-            client, command.batch_key, chunks=deque(chunks), known=known, stamp_ms=out.stamp_ms
+            *(client, command.batch_key),
+            chunks=deque(chunks),
+            known=known,
+            stamp_ms=out.stamp_ms,
+            left=count,
         )
         state.reserved.update(accepted)
-    state.batches[name] = BatchRecord(STAGED, count)
-    if len(state.batches) > BATCHES_KEPT_MAX:
-        state.batches.popitem(last=False)
+    remember_batch(state, name, BatchRecord(STAGED, count))
     out.events.append(
         Event(BATCH_COMMITTED, b"", command.client_id, count=count, detail=command.batch_key)
     )
@@ -211,7 +217,9 @@ def check_jobs(
             del new[job_id]
     if len(state.jobs) + len(state.reserved) + len(new) > JOBS_MAX:
         return JOBS_FULL
-    refusal = refuse_task_ids(state, new) or refuse_redrives(state, again)
+    refusal = (
+        refuse_task_ids(state, new) or refuse_redrives(state, again) or refuse_order(state, chunks)
+    )
     new.update(again)
     return refusal or (new, known)
 
@@ -228,6 +236,21 @@ def refuse_task_ids(state: GridState, new: dict[JobId, None]) -> Refused | None:
             refusal = refuse_task_id(state, job_id)
             if refusal is not None:
                 return refusal
+    return None
+
+
+def refuse_order(state: GridState, chunks: list[StagedChunk]) -> Refused | None:
+    """Why jobs may not wait for what they wait for: it is neither known nor before them in the
+    batch. So no jobs of a batch wait for each other in a circle."""
+    if not any(chunk.parents for chunk in chunks):
+        return None
+    before: dict[JobId, None] = {}
+    for chunk in chunks:
+        for job_id in ids_of(chunk.parents):
+            if job_id not in before and ending_of(state, job_id) is Ending.UNKNOWN:
+                why = "no such job to wait for: it is neither known nor earlier in the batch"
+                return refused_parent(why, job_id)
+        before.update(dict.fromkeys(ids_of(chunk.job_ids)))
     return None
 
 
@@ -300,6 +323,7 @@ def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcom
         batch = state.staged.pop((name.client_id, name.batch_key), None)
         if batch is None:
             continue
+        unlist_batch(state, (name.client_id, name.batch_key))
         dropped += 1
         count = 0
         for chunks in batch.parts.values():

@@ -22,13 +22,17 @@ from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id, task_
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
 from rollq.grid.commands import NOBODY, Settings
+from rollq.grid.edge_records import EdgeTable
 from rollq.grid.job_index import JobIndex
 from rollq.grid.key_index import KeyIndex
+from rollq.grid.schedule_records import ScheduleTable
 from rollq.grid.seq_index import SeqIndex
+from rollq.grid.topic_records import TopicTable
 
 
 class JobState(enum.IntEnum):
-    """Where a job stands. DONE, DEAD and CANCELLED are ends; only DEAD can be left (redrive)."""
+    """Where a job stands. DONE, DEAD and CANCELLED are ends; only DEAD can be left (redrive).
+    BLOCKED is before QUEUED: it waits for other jobs to end."""
 
     QUEUED = 0
     DELAYED = 1
@@ -36,6 +40,7 @@ class JobState(enum.IntEnum):
     DONE = 3
     DEAD = 4
     CANCELLED = 5
+    BLOCKED = 6
 
 
 # Module constants, because an attribute of an enum class costs a slow lookup on the hot path.
@@ -45,6 +50,7 @@ ASSIGNED: Final = JobState.ASSIGNED
 DONE: Final = JobState.DONE
 DEAD: Final = JobState.DEAD
 CANCELLED: Final = JobState.CANCELLED
+BLOCKED: Final = JobState.BLOCKED
 
 ENDED_STATES: Final = (DONE, DEAD, CANCELLED)
 PREFIX_BYTES: Final = 12  # what all task ids of an array share
@@ -131,6 +137,8 @@ class WorkerRecord(msgspec.Struct, eq=False):
     name: str
     patterns: tuple[str, ...]
     slots: int
+    labels: tuple[str, ...] = ()
+    resources: tuple[tuple[str, int], ...] = ()  # its capacity, as `JobOptions` has it
     # derived: the ids of its jobs in ASSIGNED, in the order of their fences
     held: dict[JobId, None] = msgspec.field(default_factory=dict)
 
@@ -142,6 +150,27 @@ class DrainMark(msgspec.Struct, array_like=True, frozen=True, gc=False):
     name: str  # of the worker, when it was drained
     stamp_ms: int
     by: str = ""
+
+
+class QueuePolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How the queues of a pattern choose one of several workers."""
+
+    pattern: str
+    placement: str  # base.needs.PLACEMENTS
+    weights: tuple[tuple[str, int], ...] = ()  # of a score, by name
+
+
+class LimitRecord(msgspec.Struct, eq=False, gc=False):
+    """How much may run at once, and how fast attempts may start (`limits`)."""
+
+    scope: str  # base.needs.SCOPES
+    name: str
+    running_max: int = 0  # tokens; 0: any number
+    rate: int = 0  # starts a day, of a key tokens; 0: any number
+    burst: int = 0
+    due_us: int = 0  # the virtual clock of the rate
+    # derived
+    running: int = 0  # tokens of attempts that run
 
 
 class ArrayRecord(msgspec.Struct, eq=False):
@@ -228,6 +257,9 @@ class JobRecord(msgspec.Struct, gc=False, eq=False):
     key: str = ""  # what its owner calls it
 
 
+BatchKey: TypeAlias = tuple[ClientId, str]  # whose, and under which key
+
+
 class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A bulk submit that was taken under a key."""
 
@@ -244,6 +276,8 @@ class StagedChunk(msgspec.Struct, eq=False, frozen=True):
     blobs: tuple[BlobRef, ...] = ()  # of all its jobs, held until they are jobs or dropped
     caches: tuple[str, ...] = ()  # the same
     redrives: bool = False  # dead jobs to run again, and not new ones
+    # What its jobs wait for and is not before them in it; ids one behind another, each once.
+    parents: bytes = b""
 
     @property
     def count(self) -> int:
@@ -270,6 +304,7 @@ class CommittedBatch(msgspec.Struct, eq=False):
     known: dict[JobId, None]  # of its jobs, those that had been accepted before
     stamp_ms: int  # of its commit
     position: int = 0  # messages unpacked so far
+    left: int = 0  # derived: jobs of `chunks`
 
 
 class CacheRecord(msgspec.Struct, eq=False):
@@ -326,6 +361,7 @@ class GridState:
         "applied_index",
         "array_ids",
         "arrays",
+        "batch_names",
         "batches",
         "blob_news",
         "blobs",
@@ -338,6 +374,7 @@ class GridState:
         "cut_counts",
         "dead",
         "drained",
+        "edges",
         "hints",
         "idle_clients",
         "job_index",
@@ -345,17 +382,22 @@ class GridState:
         "last_fence",
         "last_seq",
         "leaps",
+        "limits",
         "log_hash",
         "options_seen",
+        "policies",
         "queues",
         "readers",
         "reserved",
+        "schedules",
         "settings",
         "staged",
         "staged_bytes",
         "staged_count",
         "state_hash",
         "time_ms",
+        "topics",
+        "weights",
         "worker_ids",
         "workers",
     )
@@ -383,21 +425,29 @@ class GridState:
         self.workers: dict[WorkerId, WorkerRecord] = {}
         # Workers that get no new jobs, in the order of their drains; WORKERS_MAX of them.
         self.drained: dict[WorkerId, DrainMark] = {}
+        # What operators set: by pattern, by scope and name, by client. Shares of 1 are not kept.
+        self.policies: dict[str, QueuePolicy] = {}
+        self.limits: dict[tuple[str, str], LimitRecord] = {}
+        self.weights: dict[ClientId, int] = {}
         # Bulks that were taken under a key, the oldest first; BATCHES_KEPT_MAX of them. Older keys
         # are forgotten: a repeat is then known by the ids of its jobs, while those are known.
-        self.batches: OrderedDict[tuple[ClientId, str], BatchRecord] = OrderedDict()
+        self.batches: OrderedDict[BatchKey, BatchRecord] = OrderedDict()
         self.caches: dict[str, CacheRecord] = {}
         # by client and key: the one that was added to longest ago first
-        self.staged: OrderedDict[tuple[ClientId, str], StagedBatch] = OrderedDict()
-        self.committed: dict[tuple[ClientId, str], CommittedBatch] = {}  # in the order of commits
+        self.staged: OrderedDict[BatchKey, StagedBatch] = OrderedDict()
+        self.committed: dict[BatchKey, CommittedBatch] = {}  # in the order of commits
         # by name: the one that was heard of longest ago first
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
         self.access = AccessTable()
+        self.topics = TopicTable()
+        self.edges = EdgeTable()
+        self.schedules = ScheduleTable()
         # Derived: not in a snapshot, rebuilt by `derive`, recounted by `invariants`.
         self.job_index = JobIndex()  # `jobs` by seq, filed at the end of each entry
         # For lists: ids in their own order.
         self.array_ids: KeyIndex[JobId] = KeyIndex()
+        self.batch_names: KeyIndex[BatchKey] = KeyIndex()
         self.client_ids: KeyIndex[ClientId] = KeyIndex()
         self.worker_ids: KeyIndex[WorkerId] = KeyIndex()
         # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart

@@ -15,11 +15,14 @@ from typing import Final
 import msgspec
 
 from rollq.grid.effects import Applied
-from rollq.grid.events import ACCESS_KINDS, Event
+from rollq.grid.events import ACCESS_KINDS, RULE_KINDS, Event
+from rollq.grid.snapshot_rows import limit_rows, policy_rows, weight_rows
 from rollq.grid.state import HASH_BYTES, GridState
 
 _SIZES: Final = Struct("<15q")
 _NUMBER: Final = Struct("<q")
+_TOPICS: Final = Struct("<5q")
+_SCHEDULES: Final = Struct("<2q")
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -59,8 +62,18 @@ def hash_state(state: GridState, applied: Applied) -> None:
         parts += [_NUMBER.pack(event.attempt) * count for event, count in counted]
         parts += [_NUMBER.pack(event.status) * count for event, count in counted]
         parts += [_NUMBER.pack(event.count) * count for event, count in counted]
-        if not ACCESS_KINDS.isdisjoint([event.kind for event in events]):  # since version 8
+        kinds = [event.kind for event in events]
+        if not ACCESS_KINDS.isdisjoint(kinds):  # since version 8
             parts.append(_encode((state.access.listed_accounts(), state.access.listed_roles())))
+        if not RULE_KINDS.isdisjoint(kinds):  # since version 10
+            parts.append(_encode((policy_rows(state), limit_rows(state), weight_rows(state))))
+    topics = state.topics
+    if topics.by_name:  # since version 10
+        sums = len(topics.by_name), topics.size_bytes, topics.first_sum, topics.last_sum
+        parts.append(_TOPICS.pack(*sums, topics.cursor_sum))
+    schedules = state.schedules
+    if schedules.by_name:  # since version 12
+        parts.append(_SCHEDULES.pack(len(schedules.by_name), schedules.next_sum))
     state.state_hash = blake2b(b"".join(parts), digest_size=HASH_BYTES).digest()
 
 

@@ -15,10 +15,9 @@ import msgspec
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, ClientId, JobId
-from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, BulkItem, JobOptions
+from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
-    BATCHES_KEPT_MAX,
     BLOBS_PER_JOB_MAX,
     BULK_JOBS_MAX,
     INLINE_BYTES_MAX,
@@ -38,9 +37,20 @@ from rollq.grid.admission import (
     refused_bounds,
     share_options,
 )
+from rollq.grid.batches import list_batch, remember_batch
 from rollq.grid.commands import SubmitBulk, SubmitJob, SubmitRun
+from rollq.grid.edges import (
+    edges_of,
+    judged,
+    link,
+    open_edges,
+    refuse_parents,
+    same_parents,
+    without_parents,
+)
 from rollq.grid.effects import Applied, Done, Known, Outcome, Refused, RunDone
 from rollq.grid.events import (
+    JOB_BLOCKED,
     JOB_DELAYED,
     JOB_ENQUEUED,
     Event,
@@ -69,6 +79,7 @@ from rollq.grid.runs import (
     run_done,
 )
 from rollq.grid.state import (
+    BLOCKED,
     DELAYED,
     HASH_BYTES,
     PREFIX_BYTES,
@@ -79,9 +90,13 @@ from rollq.grid.state import (
     JobRecord,
 )
 
+KINDS = {QUEUED: JOB_ENQUEUED, DELAYED: JOB_DELAYED, BLOCKED: JOB_BLOCKED}
 _encoder = msgspec.msgpack.Encoder()
 _BULK_TAG = 2  # of the command, in front of its fields
-_FIRST_FIELDS = JobOptions.__struct_fields__.index("secrets")
+# Options as they were before these fields came, the oldest first.
+_LATER_FIELDS = [
+    JobOptions.__struct_fields__.index(name) for name in ("secrets", "resources", "after")
+]
 
 
 def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
@@ -176,6 +191,10 @@ def submit_one(
         return refusal
     if len(state.jobs) >= JOBS_MAX:
         return JOBS_FULL
+    if command.options is not None and command.options.after:
+        columns = JobColumns((job_id,), (body,), (key,), (blobs,))
+        accept(state, admit_client(state, command.client_id), command, columns, out)
+        return None
     options = share_options(state, command.options)
     record = JobRecord(
         job_id,
@@ -213,9 +232,11 @@ def submit_one(
 
 def refuse_shared(state: GridState, command: SubmitRun | SubmitBulk) -> Refused | None:
     """Why no job may be submitted with what all of these share."""
-    return refuse_submit(
-        state, command.client_id, command.queue, command.exec_name, command.options
-    ) or (refuse_files(state, (), command.caches) if command.caches else None)
+    options = command.options
+    refusal = refuse_submit(state, command.client_id, command.queue, command.exec_name, options)
+    if refusal is None and options is not None and options.after:
+        refusal = refuse_parents(state, options.after)
+    return refusal or (refuse_files(state, (), command.caches) if command.caches else None)
 
 
 def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
@@ -266,7 +287,8 @@ def is_same_job(
         and record.key == own.key
         and record.queue == shared.queue
         and record.exec_name == shared.exec_name
-        and record.options == (shared.options or DEFAULT_OPTIONS)
+        and record.options == without_parents(shared.options)
+        and same_parents(state, record.job_id, shared.options)
         and submitted_crc(state, record) == files_crc(crc32(own.body), own.blobs, shared.caches)
     )
 
@@ -287,13 +309,17 @@ def accept(
     columns: JobColumns,
     out: Applied,
 ) -> None:
-    """Take new jobs, into their queue or aside until their delay is over."""
+    """Take new jobs, into their queue or aside until their parents have ended or their delay is
+    over."""
     job_ids, bodies, keys, blobs = columns
     queue = admit_queue(state, shared.queue)
     name, exec_name = queue.name, intern(shared.exec_name)
     options = share_options(state, shared.options)
-    delay_ms, stamp_ms = options.delay_ms, out.stamp_ms
-    entered = DELAYED if delay_ms else QUEUED
+    after = () if shared.options is None else shared.options.after
+    edges = judged(state, after) if after else b""
+    is_blocked = open_edges(edges) > 0
+    delay_ms, stamp_ms = 0 if is_blocked else options.delay_ms, out.stamp_ms
+    entered = BLOCKED if is_blocked else DELAYED if delay_ms else QUEUED
     count, first = len(job_ids), state.last_seq + 1
     state.last_seq += count
     records = [
@@ -316,8 +342,10 @@ def accept(
     state.job_index.fresh += records
     queue.counts[entered] += count
     own(state, client, count)
-    kind = JOB_DELAYED if delay_ms else JOB_ENQUEUED
-    out.events.append(accepted(kind, records, bodies, blobs))
+    out.events.append(accepted(KINDS[entered], records, bodies, blobs))
+    if edges:
+        out.events[-1] = msgspec.structs.replace(out.events[-1], parents=edges_of(after))
+        link(state, records, edges)
 
 
 def accepted(
@@ -376,9 +404,8 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
         client = admit_client(state, command.client_id)
         create_jobs(state, client, command, checked.values(), out)
     if command.batch_key:
-        state.batches[batch_key] = BatchRecord(fingerprint, len(checked))
-        if len(state.batches) > BATCHES_KEPT_MAX:
-            state.batches.popitem(last=False)
+        list_batch(state, batch_key)
+        remember_batch(state, batch_key, BatchRecord(fingerprint, len(checked)))
     return Done(len(checked)) if checked else KNOWN_OPEN
 
 
@@ -405,7 +432,7 @@ def _fields_said(options: JobOptions | None) -> tuple[object, ...] | None:
     if options is None:
         return None
     fields = msgspec.structs.astuple(options)
-    return fields if options.secrets else fields[:_FIRST_FIELDS]
+    return next((fields[:at] for at in _LATER_FIELDS if not any(fields[at:])), fields)
 
 
 def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:

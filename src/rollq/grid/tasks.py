@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rollq.base.jobs import Status
+from rollq.grid.edges import note_change
 from rollq.grid.effects import Applied
 from rollq.grid.events import ARRAY_ENDED
 from rollq.grid.facts import array_fact
@@ -43,6 +44,8 @@ def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
         if not array.needs_files:
             release_files(state, array, array.client.client_id)
         array.stamp_ms = out.stamp_ms
+        if array.array_id in state.edges.children:
+            note_change(state, array.array_id)
         out.events.append(array_fact(ARRAY_ENDED, array, array.task_count))
 
 

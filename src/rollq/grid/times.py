@@ -29,6 +29,9 @@ def advance_time(state: GridState, command: AdvanceTime, out: Applied) -> Outcom
         # One that stands for two: what began between them counts as if it began before both.
         first, second = leaps[0], leaps[1]
         leaps[:2] = [Leap(second.at_ms, first.leap_ms + second.leap_ms)]
+    for limit in state.limits.values():
+        if limit.due_us > state.time_ms * 1_000:
+            limit.due_us += leap_ms * 1_000
     state.time_ms = command.to_ms
     return DONE_ONE
 

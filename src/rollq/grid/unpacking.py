@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from rollq.base.jobs import BulkItem
 from rollq.base.staged import SAME_BODY, StagedGroup, bodies_of, ids_of, items_of
+from rollq.grid.batches import unlist_batch
 from rollq.grid.chunks import drop_chunk, groups_of
 from rollq.grid.commands import RedriveItem, UnpackBatch
 from rollq.grid.effects import Applied, Done, Outcome
@@ -28,11 +29,13 @@ def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcom
         return DONE_NONE
     chunk = batch.chunks.popleft()
     batch.position += 1
+    batch.left -= chunk.count
     put = _redrive if chunk.redrives else _create
     count = sum(put(state, batch, group, out) for group in groups_of(state, chunk))
     drop_chunk(state, chunk, command.client_id)
     if not batch.chunks:
         del state.committed[name]
+        unlist_batch(state, name)
         disown(state, batch.client)
     return Done(count)
 

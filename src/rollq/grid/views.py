@@ -11,13 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from rollq.base.access_rules import is_client_of
+from rollq.base.edges import each_edge
 from rollq.base.ids import ClientId, JobId, WorkerId, guid_to_text
 from rollq.base.jobs import DEFAULT_OPTIONS, BlobRef, CacheEntry, JobOptions
+from rollq.base.needs import Amounts, WorkerLoad
 from rollq.base.requests import Request, request_in
 from rollq.grid.chunks import find_staged
 from rollq.grid.commands import NOBODY
+from rollq.grid.edges import edges_of, ending_of
 from rollq.grid.facts import cut_result_of
 from rollq.grid.state import (
+    BLOCKED,
     DELAYED,
     PREFIX_BYTES,
     QUEUED,
@@ -29,6 +33,7 @@ from rollq.grid.state import (
     JobRecord,
     JobState,
     QueueRecord,
+    WorkerRecord,
 )
 from rollq.grid.tasks import task_end
 
@@ -46,6 +51,15 @@ class RawEndView(msgspec.Struct, frozen=True):
     detail: str
     confirmed: bool
     blobs: tuple[BlobRef, ...] = ()
+
+
+class RawParentView(msgspec.Struct, frozen=True):
+    """A job or array that another job waits for, or did."""
+
+    job_id: JobId
+    condition: int  # Condition
+    ending: int  # grid.edge_records.Ending: how it stands
+    is_met: bool  # it has ended as it had to
 
 
 class RawJobView(msgspec.Struct, frozen=True):
@@ -73,6 +87,7 @@ class RawJobView(msgspec.Struct, frozen=True):
     key: str = ""  # what its owner calls it
     request: Request | None = None  # what it was asked to run
     is_changed: bool = False  # a redrive has changed that
+    parents: tuple[RawParentView, ...] = ()  # what it waits for, or did; not in lists
 
 
 class RawArrayView(msgspec.Struct, frozen=True):
@@ -105,6 +120,7 @@ class RawQueueView(msgspec.Struct, frozen=True):
     done: int
     dead: int
     cancelled: int
+    blocked: int = 0
     failed: int = 0  # of those that are done: their program did not end well
 
 
@@ -117,13 +133,14 @@ class CountsView(RawQueueView, frozen=True):
 
 
 class UnservedView(msgspec.Struct, frozen=True):
-    """Jobs that no connected worker can run, of one queue and program."""
+    """Jobs that no connected worker can run, of one queue and need."""
 
     queue: str
     worker_name: str  # the one that they ask for; empty: any
     program: str  # empty: several
     waiting: int  # jobs and tasks that wait in the queue, whatever they need
-    workers: str  # who serves the queue and lacks the program; empty: nobody serves it
+    workers: str  # who serves the queue and cannot run them; empty: nobody serves it
+    lacks: str = ""  # labels and resources that these workers lack; empty: they lack the program
 
 
 class CacheView(msgspec.Struct, frozen=True):
@@ -173,6 +190,10 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in; the leader alone knows
     connected: bool | None = None  # None: this member does not lead, so it does not know
     is_drained: bool = False  # it gets no new jobs
+    labels: tuple[str, ...] = ()
+    resources: Amounts = ()  # its capacity, by name
+    in_use: Amounts = ()  # what the jobs that it has take of that
+    load: WorkerLoad | None = None  # of its computer; the leader alone knows
 
 
 class RawDrainView(msgspec.Struct, frozen=True):
@@ -197,7 +218,9 @@ def job_view(state: GridState, job_id: JobId) -> RawJobView | None:
     """A job or task by id, also one that is no record (yet, or any more)."""
     record = state.jobs.get(job_id)
     if record is not None:
-        return _job_view(state, record)
+        view = _job_view(state, record)
+        known = state.edges.parents.get(job_id)
+        return view if known is None else replace(view, parents=_parents(state, known.edges))
     if job_id in state.reserved:
         return _reserved_view(state, job_id)
     array = state.arrays.get(job_id[:PREFIX_BYTES])
@@ -239,6 +262,13 @@ def _job_view(state: GridState, record: JobRecord) -> RawJobView:
     )
 
 
+def _parents(state: GridState, edges: bytearray) -> tuple[RawParentView, ...]:
+    return tuple(
+        RawParentView(parent_id, condition, ending_of(state, parent_id), is_met)
+        for parent_id, condition, is_met in each_edge(edges)
+    )
+
+
 def _reserved_view(state: GridState, job_id: JobId) -> RawJobView | None:
     """A job of a committed batch on its way into its queue: for its owner it waits there."""
     found = find_staged(state, job_id)
@@ -251,17 +281,18 @@ def _reserved_view(state: GridState, job_id: JobId) -> RawJobView | None:
         batch.client.client_id,
         queue=group.queue,
         exec_name=group.exec_name,
-        state=(DELAYED if options.delay_ms else QUEUED).name.lower(),
+        state=(BLOCKED if options.after else DELAYED if options.delay_ms else QUEUED).name.lower(),
         attempt=0,
-        options=options,
+        options=replace(options, after=()),
         body_bytes=len(item.body),
         stamp_ms=batch.stamp_ms,
-        delay_ms=options.delay_ms,
+        delay_ms=0 if options.after else options.delay_ms,
         worker_id=NOBODY,
         blobs=item.blobs,
         caches=group.caches,
         key=item.key,
         request=request_in(item.body),
+        parents=_parents(state, bytearray(edges_of(options.after))),
     )
 
 
@@ -417,7 +448,19 @@ def worker_view(state: GridState, worker_id: WorkerId) -> RawWorkerView | None:
         slots=worker.slots,
         held=tuple(worker.held),
         is_drained=worker_id in state.drained,
+        labels=worker.labels,
+        resources=worker.resources,
+        in_use=_in_use(state, worker),
     )
+
+
+def _in_use(state: GridState, worker: WorkerRecord) -> Amounts:
+    """What the jobs of a worker hold of its resources."""
+    sums: dict[str, int] = {}
+    for job_id in worker.held:
+        for name, amount in state.jobs[job_id].options.resources:
+            sums[name] = sums.get(name, 0) + amount
+    return tuple(sorted(sums.items()))
 
 
 def drain_page(state: GridState, after: WorkerId, limit: int) -> list[RawDrainView]:

@@ -16,6 +16,7 @@ from rollq.base.limits import (
     WORKER_NAME_BYTES_MAX,
     WORKERS_MAX,
 )
+from rollq.base.needs import why_bad_labels, why_bad_resources
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.attempts import assignment_of
 from rollq.grid.commands import Cause, CloseWorker, DrainWorkers, OpenWorker
@@ -58,6 +59,8 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
     worker.name = command.name
     worker.patterns = command.patterns
     worker.slots = command.slots
+    worker.labels = command.labels
+    worker.resources = command.resources
     out.events.append(
         Event(
             WORKER_OPENED,
@@ -90,6 +93,9 @@ def refuse_worker(state: GridState, command: OpenWorker) -> Refused | None:
         return refused_bounds("a pattern is too long")
     if not 0 <= command.slots <= CREDIT_MAX:
         return refused_bounds(f"slots is not 0 to {CREDIT_MAX}")
+    why = why_bad_labels(command.labels) or why_bad_resources(command.resources)
+    if why:
+        return refused_bounds(why)
     if command.worker_id not in state.workers and len(state.workers) >= WORKERS_MAX:
         return WORKERS_FULL
     return None
