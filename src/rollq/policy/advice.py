@@ -11,6 +11,7 @@ from rollq.grid.state import DEAD, JobRecord
 from rollq.policy.lanes import Item
 
 NAMES_MAX: Final = 5  # of workers, in a command
+NOT_STARTED: Final = ": cannot start "  # a worker says so of a program that the system refused
 
 
 def look_at(job_id: JobId) -> str:
@@ -58,11 +59,15 @@ def after_failure(record: JobRecord) -> tuple[str, ...]:
     return (said, redrive(record.job_id)) if record.state is DEAD else (said,)
 
 
-def before_running(code: Reason, item: Item, address: str) -> tuple[str, ...]:
+def before_running(code: Reason, item: Item, address: str, detail: str = "") -> tuple[str, ...]:
     """For what a worker lacks: what to do on it, or which worker to start. A program that is there
-    and cannot be seen lacks its mode bits more often than not."""
+    and cannot be seen lacks its mode bits more often than not; one that a worker tried to start,
+    as `detail` says, has them."""
     if code is Reason.PROGRAM_MISSING:
-        return (shlex.join(("chmod", "+x", item.exec_name)),)
+        if NOT_STARTED in detail:
+            return ()
+        rights = shlex.join(("chmod", "+x", item.exec_name))
+        return (rights,) if detail else (rights, start_worker(address, item, "--app", "MODULE"))
     if code is Reason.SHIPPING_REFUSED:
         return (start_worker(address, item, "--allow-shipped-execs"),)
     if code is Reason.EXEC_DIGEST:

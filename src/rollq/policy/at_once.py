@@ -5,8 +5,8 @@ decides on it before it exists, and the group finds out: if the job is refused, 
 may not start, the assignment is refused for it, as any other is that comes too late.
 
 Only what is left after `decide` is given away here, so nobody who waits is passed over. Whatever
-needs a closer look (a delay, a worker by name, caches, programs that only some workers have) takes
-the usual way.
+needs a closer look (a delay, a worker by name, caches, limits, labels, resources, programs that
+only some workers have) takes the usual way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.grid.commands import AssignRun, SubmitRun
+from rollq.grid.limits import limits_of
 from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ClientRecord, GridState, JobRecord
 from rollq.policy.backlog import Backlog
 from rollq.policy.hints import lease_ms_of
 from rollq.policy.holds import Holds
-from rollq.policy.pools import Pool, program_of
+from rollq.policy.lanes import QueueLanes
+from rollq.policy.needs import Need, need_of
+from rollq.policy.pools import Pool
 
 
 def start_at_once(
@@ -34,7 +37,9 @@ def start_at_once(
     if not pools:
         return []
     job = _first_of(command, client)
-    pool = _pool_for(job, pools)
+    if limits_of(state, job.queue, client.client_id, job.exec_name, job.options):
+        return []
+    pool = _pool_for(job, queue, pools)
     job_ids = ids_in(command.job_ids)
     room = min(len(job_ids), holds.room(client))
     if pool is None or room <= 0 or len(dict.fromkeys(job_ids)) != len(job_ids):
@@ -45,7 +50,7 @@ def start_at_once(
     runs: list[AssignRun] = []
     given = 0
     while given < room and pool.candidates.count:
-        session = pool.candidates.pick(job)
+        session = pool.pick(job, queue.preference)
         count = min(-(-(room - given) // pool.candidates.count), session.credit)
         part = job_ids[given : given + count]
         holds.reserve_new(part, client, session)
@@ -66,13 +71,15 @@ def _first_of(command: SubmitRun, client: ClientRecord) -> JobRecord:
     return JobRecord(job_id, client, command.queue, command.exec_name, b"", options, QUEUED, 0, 0)
 
 
-def _pool_for(job: JobRecord, pools: list[Pool]) -> Pool | None:
+def _pool_for(job: JobRecord, queue: QueueLanes, pools: list[Pool]) -> Pool | None:
     """The pool whose workers may start it now, of those that have credit."""
     if job.options.delay_ms or job.options.worker_name:
         return None
-    program = program_of(job)
+    need = need_of(job)
+    if isinstance(need, Need) or need in queue.split:
+        return None
     for pool in pools:
-        if not pool.limited_count or pool.all_can_run(program):
+        if not pool.limited_count or pool.all_can_run(need):
             return pool
     return None
 

@@ -79,6 +79,10 @@ def how_ended(
 ) -> RawExplanation:
     """Why a job that has ended did so. `address` is of a member, for whoever is told to start a
     worker."""
+    if record.state is CANCELLED and end.cause == Cause.PARENT:
+        parent = end.detail.split()[1]
+        text = f"cancelled, because {end.detail}"
+        return _made(state, record, Reason.PARENT, text, (f"rollq explain {parent}",))
     if record.state is CANCELLED:
         how = _after_starts(record)
         if record.fence:  # its worker ended it; who asked for that is in the history
@@ -136,7 +140,7 @@ def _dead_unrun(
     worker = _last_worker(state, record)
     on = f" (worker {worker}, attempt {record.attempt})" if worker else ""
     why = f"{what}{on}; {_starts_used(state, record)}"
-    before = advice.before_running(code, record, address)
+    before = advice.before_running(code, record, address, end.detail)
     return _made(state, record, code, why, (*before, *todo))
 
 

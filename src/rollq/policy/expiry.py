@@ -41,6 +41,7 @@ from rollq.grid.events import Event
 from rollq.grid.runs import ids_in
 from rollq.grid.state import (
     ASSIGNED,
+    BLOCKED,
     DEAD,
     DELAYED,
     PREFIX_BYTES,
@@ -332,7 +333,7 @@ class Expiry:
         elif record.end is not None:
             if job_id not in self._keeps:
                 self._keeps.set(job_id, self._rest_ms(record.stamp_ms, self._keep_ms(record)))
-        else:
+        elif record.state is not BLOCKED:  # its times begin when it is blocked no more
             if record.state is DELAYED and job_id not in self._delays:
                 self._delays.set(job_id, self._rest_ms(record.stamp_ms, record.delay_ms))
             if record.options.expire_ms and job_id not in self._waits:
@@ -460,6 +461,7 @@ class Expiry:
 HANDLERS: Final[dict[str, Callable[[Expiry, Event, GridState, int], None]]] = {
     events.JOB_ENQUEUED: Expiry._on_waiting,
     events.JOB_DELAYED: Expiry._on_waiting,
+    events.JOB_UNBLOCKED: Expiry._on_waiting,
     events.JOB_RELEASED: Expiry._on_released,
     events.JOB_ASSIGNED: Expiry._on_assigned,
     events.JOB_TIMED_OUT: Expiry._on_attempt_lost,

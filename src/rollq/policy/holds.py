@@ -1,4 +1,5 @@
-"""What keeps a job that waits from starting: decisions under way, client caps, array limits.
+"""What keeps a job that waits from starting: decisions under way, client caps, array limits, and
+the limits that operators set (`limits`).
 
 A decision counts against the cap of its client and the limit of its array from the moment it is
 made, on top of what the state counts as running; it is released when it is applied or refused.
@@ -13,7 +14,7 @@ What meets a limit is put aside and costs nothing until there is room again:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +22,8 @@ import msgspec
 from rollq.base.ids import ClientId, JobId, WorkerId
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, GridState, JobRecord
-from rollq.policy.lanes import SKIP, START, START_AND_STAY, THROTTLED, Item, QueueLanes
+from rollq.policy.lanes import LATER, SKIP, START, START_AND_STAY, THROTTLED, Item, QueueLanes
+from rollq.policy.limits import Limits, Taken
 
 if TYPE_CHECKING:
     from rollq.policy.pools import DispatchSession
@@ -36,6 +38,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     client: ClientRecord
     array: ArrayRecord | None
     last_seq: int  # of the state when it was made
+    taken: Taken = ()  # tokens of limits, for each of them
 
     def is_about(self, record: JobRecord) -> bool:
         """Whether it was made about this record, and not about one that had its id or its place
@@ -56,7 +59,8 @@ class ArrayHold:
         # Of these, new tasks. Which task it is, the group says (the next one), so a decision on
         # one is known by array and worker alone. Invariant: the number of sessions in `tasks`.
         self.tasks_reserved = 0
-        self.tasks: dict[WorkerId, list[DispatchSession]] = {}  # who was given them, in order
+        # Who was given them, in order, and the tokens that each has taken.
+        self.tasks: dict[WorkerId, list[tuple[DispatchSession, Taken]]] = {}
         # The array itself and tasks of it that wait for a running one to end, in order. May name
         # what waits no more: `take_unthrottled` asks.
         self.throttled: deque[Item] = deque()
@@ -78,6 +82,7 @@ class Holds:
         "_parked",
         "_state",
         "jobs",
+        "limits",
     )
 
     def __init__(self, state: GridState) -> None:
@@ -96,6 +101,12 @@ class Holds:
         self._parked: dict[ClientId, deque[tuple[ClientRecord, QueueLanes, int]]] = {}
         # Of these, clients that may have room again; looked at by the next `wake`.
         self._maybe_room: dict[ClientId, None] = {}
+        self.limits = Limits(state)
+
+    @property
+    def weights(self) -> Mapping[ClientId, int]:
+        """Of clients: visits in a turn, if not 1."""
+        return self._state.weights
 
     @property
     def parked_clients(self) -> int:
@@ -118,8 +129,17 @@ class Holds:
             return RUN_JOBS_MAX
         return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
 
-    def judge(self, item: Item) -> int:
-        """Whether the first of a lane may start; what is throttled is kept here from now on."""
+    def room_like(self, item: Item) -> int:
+        """How many jobs like this one may start now, itself included, as far as its client and
+        limits say."""
+        room = self.room(item.client)
+        return min(room, self.limits.room(item)) if self._state.limits else room
+
+    def judge(self, item: Item, *, is_unlimited: bool = False) -> int:
+        """Whether the first of a lane may start; what is throttled is kept here from now on. If
+        `is_unlimited`, no limit that operators set is asked."""
+        if (self._state.limits or self.limits.called) and not is_unlimited:
+            return self._judge_limited(item)
         if isinstance(item, JobRecord):
             if item.state is not QUEUED or item.job_id in self.jobs:
                 return SKIP
@@ -140,6 +160,21 @@ class Holds:
             self.delist(item)
         return verdict
 
+    def _judge_limited(self, item: Item) -> int:
+        verdict = self.judge(item, is_unlimited=True)
+        if verdict not in (START, START_AND_STAY):
+            self.limits.uncall(item)
+            return verdict
+        limited = self.limits.judge(item)
+        if limited == START:
+            return verdict
+        if isinstance(item, ArrayRecord):
+            if limited == THROTTLED:
+                self.delist(item)
+            elif limited == LATER:
+                self.enlist(item)  # it stays where it is
+        return limited
+
     def is_decided(self, item: Item) -> bool:
         """Whether a job was given to a session by a command that is not applied yet."""
         return isinstance(item, JobRecord) and item.job_id in self.jobs
@@ -147,6 +182,8 @@ class Holds:
     def enlist(self, array: ArrayRecord) -> bool:
         """An array is about to stand in a lane; False if it does already, or is throttled."""
         if array.array_id in self._listed or self.is_throttled(array):
+            return False
+        if self.limits.is_waiting(array):
             return False
         self._listed[array.array_id] = None
         return True
@@ -160,7 +197,11 @@ class Holds:
     def reserve_jobs(self, records: Sequence[JobRecord], session: DispatchSession) -> None:
         """Jobs of one client, and of one array if of any, were given to a session."""
         client, array, count = records[0].client, records[0].array, len(records)
-        decision = Decision(session, client, array, self._state.last_seq)
+        if self.limits.called:  # by a limit that is gone since: `take_more` did not ask about it
+            for record in records:
+                self.limits.uncall(record)
+        taken = self.limits.reserve(records[0], count)
+        decision = Decision(session, client, array, self._state.last_seq, taken)
         self.jobs.update(dict.fromkeys([record.job_id for record in records], decision))
         self._clients_reserved[client] = self._clients_reserved.get(client, 0) + count
         if array is not None:
@@ -169,7 +210,7 @@ class Holds:
     def reserve_new(
         self, job_ids: Sequence[JobId], client: ClientRecord, session: DispatchSession
     ) -> None:
-        """Jobs that a client submits just now were given to a session."""
+        """Jobs that a client submits just now, which no limit counts, were given to a session."""
         decision = Decision(session, client, None, self._state.last_seq)
         self.jobs.update(dict.fromkeys(job_ids, decision))
         self._clients_reserved[client] = self._clients_reserved.get(client, 0) + len(job_ids)
@@ -197,6 +238,8 @@ class Holds:
             return
         decision.session.reserved -= count
         self._uncount(decision.client, count)
+        if decision.taken:
+            self.limits.release(decision.taken, count)
         if decision.array is not None:
             self._hold(decision.array).reserved -= count
             self._maybe_forget(decision.array.array_id)
@@ -205,15 +248,14 @@ class Holds:
         """The next task of an array is given to a session, and as many more as may start; how many.
         Not the last one among those: with that the array leaves its lane, which `judge` sees to."""
         hold = self._hold(array)
-        more = min(
-            count_max, self.room(array.client), array.tasks_waiting - hold.tasks_reserved - 1
-        )
+        more = min(count_max, self.room_like(array), array.tasks_waiting - hold.tasks_reserved - 1)
         if array.running_max:
             more = min(more, array.running_max - array.running - hold.reserved)
         count = max(1, more)
         hold.reserved += count
         hold.tasks_reserved += count
-        hold.tasks.setdefault(session.worker_id, []).extend([session] * count)
+        given = session, self.limits.reserve(array, count)
+        hold.tasks.setdefault(session.worker_id, []).extend([given] * count)
         reserved, client = self._clients_reserved, array.client
         reserved[client] = reserved.get(client, 0) + count
         return count
@@ -223,10 +265,12 @@ class Holds:
         hold = self._arrays.get(array_id)
         if hold is None or worker_id not in hold.tasks:
             return None
-        sessions = hold.tasks[worker_id]
-        session = sessions.pop(0)
-        if not sessions:
+        given = hold.tasks[worker_id]
+        session, taken = given.pop(0)
+        if not given:
             del hold.tasks[worker_id]
+        if taken:
+            self.limits.release(taken, 1)
         session.reserved -= 1
         hold.reserved -= 1
         hold.tasks_reserved -= 1
@@ -239,8 +283,8 @@ class Holds:
         return [
             (array_id, session)
             for array_id, hold in self._arrays.items()
-            for sessions in hold.tasks.values()
-            for session in sessions
+            for given in hold.tasks.values()
+            for session, _ in given
         ]
 
     # --- limits

@@ -3,8 +3,10 @@
     queue ─▶ level (highest first) ─▶ client (in turns) ─▶ lane (by seq)
 
 A client stands in the ring of a level exactly once while it has a lane there, or it is parked
-because it is at its cap; never both. A lane of one job is that job itself: a backlog of a million
-jobs of as many clients costs a dictionary entry and a ring slot a job, no object of its own.
+because it is at its cap; never both. One of weight w has w visits in a turn, one after another.
+
+A lane of one job is that job itself: a backlog of a million jobs of as many clients costs a
+dictionary entry and a ring slot a job, no object of its own.
 
 Lanes are not cleaned when a job is assigned elsewhere, cancelled or expired: what does not wait
 any more is *stale*, is skipped when its turn comes, and swept out when it is more than half of a
@@ -15,32 +17,59 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Mapping
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from rollq.base.ids import ClientId
+from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.base.limits import PRIORITY_MAX
 from rollq.grid.state import QUEUED, ArrayRecord, ClientRecord, JobRecord
-from rollq.policy.pools import SHIPPED, program_of
+from rollq.policy.needs import AnyNeed, need_of
 
 if TYPE_CHECKING:
     from rollq.policy.holds import Holds
+    from rollq.policy.placement import Preference
     from rollq.policy.pools import Pool
 
 Item: TypeAlias = JobRecord | ArrayRecord
 
 STALE_MIN: Final = 64  # fewer stale entries are not worth a sweep
 
-# What `Holds.judge` says of the first of a lane. Plain ints: compared for every job.
+# What `Judge.judge` says of the first of a lane. Plain ints: compared for every job.
 START: Final = 0  # it may start, and leaves the lane
 START_AND_STAY: Final = 1  # a task of it may start; the array stays first
 SKIP: Final = 2  # it waits no more
-THROTTLED: Final = 3  # its array is at its limit; `Holds` keeps it until it may start
+THROTTLED: Final = 3  # a limit keeps it; whoever judges has it until it may start
+LATER: Final = 4  # nothing more of these lanes for now; it stays first
 MIXED: Final = "\0\0"  # no program is called that
 UNFIT_MAX: Final = 1_024  # jobs that one call of `take` leaves for other workers, so that it ends
 GAP_MIN: Final = 32  # fewer free places at the head of a lane are not worth a move of the rest
 
+WEIGHED_MAX: Final = 64  # clients of a level whose weights are added up; all others count as 1
+
 _seq = attrgetter("seq")
+
+
+class Judge(Protocol):
+    """Says of jobs in lanes whether they may start, and keeps what may not."""
+
+    @property
+    def weights(self) -> Mapping[ClientId, int]:
+        """Of clients: visits in a turn, if not 1."""
+
+    def is_full(self, client: ClientRecord) -> bool:
+        """Whether nothing of a client may start."""
+
+    def park(self, client: ClientRecord, queue: QueueLanes, priority: int) -> None:
+        """Such a client leaves its ring, until `QueueLanes.wake`."""
+
+    def judge(self, item: Item) -> int:
+        """Whether the first of a lane may start; what is throttled is the judge's from now on."""
+
+    def is_decided(self, item: Item) -> bool:
+        """Whether a job was given away already."""
 
 
 class Lane(list[Item | None]):
@@ -100,7 +129,7 @@ class Lane(list[Item | None]):
 class PriorityLevel:
     """One priority of one queue: clients in turn."""
 
-    __slots__ = ("lanes", "ring")
+    __slots__ = ("lanes", "ring", "visitor", "visits_left")
 
     def __init__(self) -> None:
         # Clients in turn. Each that has a lane stands here once, or is parked by `Holds`.
@@ -108,25 +137,50 @@ class PriorityLevel:
         # A lane of one job is that job. None: all of it is gone, and the client leaves when its
         # turn comes, because to take it out of the ring costs as much as the ring is long.
         self.lanes: dict[ClientRecord, Item | Lane | None] = {}
+        # Whose turn it is, and how many visits it still has; None: the next one's begins.
+        self.visitor: ClientRecord | None = None
+        self.visits_left = 0
+
+    def stays(self, client: ClientRecord, weight: int) -> bool:
+        """A client was visited; whether it is still its turn."""
+        if self.visitor is not client:
+            self.visitor, self.visits_left = client, weight
+        self.visits_left = min(self.visits_left, weight) - 1
+        if self.visits_left > 0:
+            return True
+        self.visitor = None
+        return False
+
+    def visits(self, weights: Mapping[ClientId, int]) -> int:
+        """How many visits all who stand in the ring have together, in a turn each."""
+        count = len(self.ring)
+        if not weights:
+            return count
+        some = [weights.get(client.client_id, 1) for client in islice(self.ring, WEIGHED_MAX)]
+        return count + sum(some) - len(some)
 
 
 class QueueLanes:
     """Everything that waits in one queue (for one named worker, if `worker_name` is set), but for
-    jobs of a program that some of its workers lack: each such program has lanes of its own."""
+    jobs with a need of their own: labels, resources, or a program that some of its workers lack.
+    Each such need has lanes of its own."""
 
     __slots__ = (
         "absent",
         "empty_count",
         "is_paused",
+        "later",
         "levels",
         "mask",
         "name",
-        "only_program",
+        "need",
+        "only_need",
         "pools",
-        "program",
+        "preference",
         "size",
         "split",
         "stale_count",
+        "tries_left",
         "turn_left",
         "turn_share",
         "unfit",
@@ -146,12 +200,17 @@ class QueueLanes:
         self.empty_count = 0  # lanes that were emptied since the last sweep, not by `take`
         self.pools: list[Pool] = []  # that serve this queue
         self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
-        # Jobs of a program that some of its workers lack wait in lanes of their own (`Backlog`):
-        self.program = ""  # of such lanes: the one program; see `pools.program_of`
-        self.split: dict[str, QueueLanes] = {}  # of the queue: such lanes by program
+        # Jobs with a need of their own wait in lanes of their own (`Backlog`):
+        self.need: AnyNeed = ""  # of such lanes: what all their jobs need
+        self.split: dict[AnyNeed, QueueLanes] = {}  # of the queue: such lanes
+        # Of the queue: such lanes that nobody serves yet, because there are many, and how many of
+        # them may be tried before something changes.
+        self.later: dict[AnyNeed, QueueLanes] = {}
+        self.tries_left = 0
+        self.preference: Preference | None = None  # how its worker is chosen; None: by load
         # What all that waits here needs, or MIXED; settled anew when the lanes were empty. Saves a
         # look at each job while all workers can run it.
-        self.only_program = ""
+        self.only_need: AnyNeed = ""
         # Of a turn that is of many jobs (`shares.share_of`): how many visits it still has, and
         # how many jobs each client may have in one of them.
         self.turn_left = 0
@@ -162,6 +221,11 @@ class QueueLanes:
     def is_runnable(self) -> bool:
         """Whether it is worth asking this queue for a job."""
         return self.mask != 0 and not self.is_paused
+
+    @property
+    def all(self) -> tuple[QueueLanes, ...]:
+        """Of a queue: its lanes, and those of the needs that wait apart."""
+        return (self, *self.split.values(), *self.later.values())
 
     def oldest_ms(self, clients_max: int) -> int | None:
         """Since when the first waits of so many clients in each priority; None: nothing does."""
@@ -176,10 +240,10 @@ class QueueLanes:
     def push(self, item: Item) -> None:
         """Something waits here from now on."""
         options = item.options
-        # `program_of`, written out: it is asked for every job that comes.
-        program = item.exec_name if not options.ships_exec else SHIPPED + item.exec_name
-        if program != self.only_program:
-            self.only_program = MIXED if self.size else program
+        if not self.need:
+            need = item.exec_name if options is DEFAULT_OPTIONS else need_of(item)
+            if need != self.only_need:
+                self.only_need = MIXED if self.size else need
         priority = options.priority
         client = item.client
         level = self.levels[priority]
@@ -230,11 +294,12 @@ class QueueLanes:
             for item in rest:
                 self.push(item)
 
-    def take(self, holds: Holds, pool: Pool | None = None) -> Item | None:
+    def take(self, holds: Judge, pool: Pool | None = None) -> Item | None:
         """The next job that may start, or array with a task that may; None if there is none now.
 
         A client at its cap is parked with `holds`, which brings it back by `wake`. What some of the
-        pool cannot run is left in `unfit`; when that is full there may be more.
+        pool cannot run is left in `unfit`; when that is full, or the judge says later, there may be
+        more.
         """
         if self.is_paused:
             return None
@@ -242,7 +307,7 @@ class QueueLanes:
             priority = self.mask.bit_length() - 1
             level = self.levels[priority]
             assert level is not None  # a bit is set for a level that exists
-            ring, lanes = level.ring, level.lanes
+            ring, lanes, weights = level.ring, level.lanes, holds.weights
             while ring:  # each visit gives a job, parks a client or takes one out: it ends
                 client = ring.popleft()
                 lane = lanes[client]
@@ -250,10 +315,15 @@ class QueueLanes:
                     holds.park(client, self, priority)
                     continue
                 item, has_more = self._take_from(lane, holds, pool)
-                if has_more:
-                    ring.append(client)
-                else:
+                if not has_more:
                     del lanes[client]
+                elif item is None:
+                    ring.appendleft(client)  # it had no visit
+                    return None
+                elif weights and level.stays(client, weights.get(client.client_id, 1)):
+                    ring.appendleft(client)
+                else:
+                    ring.append(client)
                 if item is not None or len(self.unfit) >= UNFIT_MAX:
                     return item
             self.mask ^= 1 << priority
@@ -269,7 +339,7 @@ class QueueLanes:
         lane = None if level is None else level.lanes.get(client)
         if level is None or not isinstance(lane, Lane):
             return []
-        count_max = min(count_max, holds.room(client) - 1)  # the first is not reserved yet
+        count_max = min(count_max, holds.room_like(first) - 1)  # the first is not reserved yet
         more: list[JobRecord] = []
         decided = holds.jobs
         for item in lane[lane.head : lane.head + max(0, count_max)]:
@@ -282,7 +352,7 @@ class QueueLanes:
                 or item.exec_name != first.exec_name
                 or (item.options is not first.options and item.options != first.options)
                 or item.job_id in decided
-                or (pool is not None and not pool.all_can_run(program_of(item)))
+                or (pool is not None and not pool.all_can_run(need_of(item)))
             ):
                 break
             more.append(item)
@@ -290,7 +360,8 @@ class QueueLanes:
             lane.drop(len(more))
             self.size -= len(more)
             if lane.head >= len(lane):
-                level.ring.pop()  # `take` put the client there
+                # `take` put the client at one of the ends.
+                level.ring.popleft() if level.ring[0] is client else level.ring.pop()
                 del level.lanes[client]
         return more
 
@@ -326,7 +397,7 @@ class QueueLanes:
             self._sweep()
 
     def _take_from(
-        self, lane: Item | Lane | None, holds: Holds, pool: Pool | None
+        self, lane: Item | Lane | None, holds: Judge, pool: Pool | None
     ) -> tuple[Item | None, bool]:
         """The first job of a lane that may start, and whether anything stays in the lane."""
         if isinstance(lane, Lane):
@@ -342,6 +413,8 @@ class QueueLanes:
                 verdict = holds.judge(first)
                 if verdict is START_AND_STAY:
                     return first, True
+                if verdict is LATER:
+                    return None, True
                 lane.drop_first()
                 self.size -= 1
                 if verdict is START:
@@ -352,6 +425,8 @@ class QueueLanes:
             verdict = holds.judge(lane)
             if verdict is START_AND_STAY:
                 return lane, True
+            if verdict is LATER:
+                return None, True
             self.size -= 1
             if verdict is START:
                 return lane, False
@@ -359,9 +434,9 @@ class QueueLanes:
                 self.stale_count -= 1
         return None, False
 
-    def _is_unfit(self, item: Item, holds: Holds, pool: Pool) -> bool:
+    def _is_unfit(self, item: Item, holds: Judge, pool: Pool) -> bool:
         """Whether some worker of the pool cannot run it; then it leaves these lanes."""
-        if pool.all_can_run(program_of(item)) or not _waits(item) or holds.is_decided(item):
+        if pool.all_can_run(need_of(item)) or not _waits(item) or holds.is_decided(item):
             return False
         self.unfit.append(item)
         self.size -= 1

@@ -1,46 +1,57 @@
 """Which worker of a pool gets the next job.
 
-One class a policy, all behind `Placement`. A policy is told of every change of a session's load
-and is asked for one session with credit; both cost the same whatever the number of
-sessions. Ties go to the session that has waited longest, so the choice depends on the history of
-calls alone.
+One class a placement, all behind `Placement`. It is told of every change of a session's load and is
+asked for one session that can take a job now; both cost the same whatever the number of sessions.
+Ties go to the session that has waited longest, so the choice depends on the history of calls alone.
+
+Every pool has its candidates by load (`LeastLoad`); the others are kept beside that, where a queue
+prefers them (`preferences`).
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import ClientId
 from rollq.base.limits import CREDIT_MAX
+from rollq.base.needs import SCORES, Amounts
 
 if TYPE_CHECKING:
+    from rollq.policy.holdings import Holdings
     from rollq.policy.lanes import Item
     from rollq.policy.pools import DispatchSession
 
 RUNNING_SPAN: Final = 1 << 20  # more attempts than one worker can hold
 SLACK_MIN: Final = 64  # fewer empty buckets are not worth a sweep
-STICKY_PAIRS_MAX: Final = 65_536  # remembered (client, exec) pairs a pool; the oldest go first
+STICKY_KEYS_MAX: Final = 65_536  # remembered keys a pool; the oldest go first
+COMPARED_MAX: Final = 8  # sessions that a score is made for, besides those that hold files
+
+# Whom the jobs of a key went to last.
+Homes: TypeAlias = "OrderedDict[str | tuple[ClientId, str], DispatchSession]"
+
+
+class Preference(NamedTuple):
+    """How a queue chooses one of several workers, if not by load."""
+
+    placement: str  # base.needs.PLACEMENTS
+    weights: Amounts = ()  # of a score
 
 
 class Placement(Protocol):
-    """Sessions with credit, and which of them is next.
+    """An order of the sessions that can take a job now.
 
     `old` and `new` are `DispatchSession.load` before and after a change: the lower the better; 0
-    for a session without credit, which is not chosen.
+    for a session that cannot take a job now, which is not chosen.
     """
-
-    @property
-    def count(self) -> int:
-        """How many sessions have credit."""
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
         """The load of a session changed; for one that comes or leaves the other load is 0."""
 
     def pick(self, item: Item) -> DispatchSession:
-        """The session for this job. Ask only while there is one with credit."""
+        """The session for this job. Ask only while there is one."""
 
 
 def load_of(credit: int, running: int) -> int:
@@ -104,10 +115,6 @@ class RoundRobin:
     def __init__(self) -> None:
         self._turns: OrderedDict[DispatchSession, None] = OrderedDict()  # the next one first
 
-    @property
-    def count(self) -> int:
-        return len(self._turns)
-
     def move(self, session: DispatchSession, old: int, new: int) -> None:
         if not new:
             self._turns.pop(session, None)
@@ -121,53 +128,109 @@ class RoundRobin:
 
 
 class Sticky:
-    """The same (client, exec) to the same worker while it has credit, else the least loaded.
+    """Jobs of one key to the same worker while it can take them, else the least loaded. A job that
+    names no key has client and program for one.
 
     For programs that warm something up: the worker that ran it last has its files and caches.
     """
 
-    __slots__ = ("_homes", "_others")
+    __slots__ = ("_candidates", "_homes")
 
-    def __init__(self) -> None:
-        # Who ran a pair last; the pair that was used longest ago first. May name sessions that
+    def __init__(self, candidates: LeastLoad, homes: Homes) -> None:
+        self._candidates = candidates
+        # Who was given a key last; the key that was used longest ago first. May name sessions that
         # are closed or have left the pool: `pick` asks.
-        self._homes: OrderedDict[tuple[ClientId, str], DispatchSession] = OrderedDict()
-        self._others = LeastLoad()  # all sessions with credit
-
-    @property
-    def count(self) -> int:
-        return self._others.count
+        self._homes = homes
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
-        self._others.move(session, old, new)
+        """Nothing to keep: `candidates` are moved by their pool."""
 
     def pick(self, item: Item) -> DispatchSession:
-        pair = (item.client.client_id, item.exec_name)
-        home = self._homes.get(pair)
-        # A closed session has no credit; one that lacks the program now is in another pool.
-        if home is None or not home.credit or home not in self._others:
-            home = self._homes[pair] = self._others.pick(item)
-            if len(self._homes) > STICKY_PAIRS_MAX:
+        key = item.options.sticky_key or (item.client.client_id, item.exec_name)
+        home = self._homes.get(key)
+        # A closed session has no credit; one that lacks something now is in another pool.
+        if home is None or not home.credit or home not in self._candidates:
+            home = self._homes[key] = self._candidates.pick(item)
+            if len(self._homes) > STICKY_KEYS_MAX:
                 self._homes.popitem(last=False)
-        self._homes.move_to_end(pair)
+        self._homes.move_to_end(key)
         return home
 
 
-PLACEMENTS: Final[dict[str, type[LeastLoad] | type[RoundRobin] | type[Sticky]]] = {
-    "least-load": LeastLoad,
-    "round-robin": RoundRobin,
-    "sticky": Sticky,
-}
+class Locality:
+    """Whoever holds most bytes of the job's files, if one that can take it holds any; else the
+    least loaded. Nobody waits for a worker that holds them."""
+
+    __slots__ = ("_candidates", "_holdings")
+
+    def __init__(self, candidates: LeastLoad, holdings: Holdings) -> None:
+        self._candidates = candidates
+        self._holdings = holdings
+
+    def move(self, session: DispatchSession, old: int, new: int) -> None:
+        """Nothing to keep: `candidates` are moved by their pool."""
+
+    def pick(self, item: Item) -> DispatchSession:
+        held = self._holdings.held_bytes(item)
+        near = [
+            (-count, session.load, place, session)
+            for place, (session, count) in enumerate(self._holdings.sessions(held))
+            if session in self._candidates
+        ]
+        return min(near)[-1] if near else self._candidates.pick(item)
 
 
-def make_placement(name: str) -> Placement:
-    """A new placement of the policy with this name.
+class Score:
+    """The best by a sum of weighted figures, each from 0 (bad) to 1000, among a few: those that
+    wait longest for being compared, and those that hold files of the job. So a choice costs the
+    same for ten workers and ten thousand, and is nearly as good as the best of all."""
 
-    Raises:
-        LocalError: BAD_OPTIONS, if there is no such policy.
-    """
-    kind = PLACEMENTS.get(name)
-    if kind is None:
-        known = ", ".join(PLACEMENTS)
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"no placement policy {name!r}", f"one of: {known}")
-    return kind()
+    __slots__ = ("_candidates", "_holdings", "_turns", "_weights")
+
+    def __init__(self, candidates: LeastLoad, holdings: Holdings, weights: Amounts) -> None:
+        self._candidates = candidates
+        self._holdings = holdings
+        given = dict(weights) or dict.fromkeys(SCORES, 1)
+        self._weights = [given.get(name, 0) for name in SCORES]
+        self._turns: OrderedDict[DispatchSession, None] = OrderedDict()  # the next to be compared
+
+    def move(self, session: DispatchSession, old: int, new: int) -> None:
+        if not new:
+            self._turns.pop(session, None)
+        elif not old:
+            self._turns[session] = None
+
+    def pick(self, item: Item) -> DispatchSession:
+        few = list(islice(self._turns, COMPARED_MAX))
+        for session in few:
+            self._turns.move_to_end(session)
+        held = self._holdings.held_bytes(item) if self._weights[-1] else {}
+        near = [one for one, _ in self._holdings.sessions(held) if one in self._candidates]
+        most = max(held.values(), default=0)
+        return max(
+            dict.fromkeys((*few, *near)),  # of equals the first
+            key=lambda session: self._score(session, held.get(session.worker_id, 0), most),
+        )
+
+    def _score(self, session: DispatchSession, held: int, most: int) -> int:
+        credit, running, cpu, memory, near = self._weights
+        return (
+            credit * (1_000 * session.credit // (session.credit + session.running))
+            + running * (1_000 // (1 + session.running))
+            + cpu * (1_000 - session.cpu_use)
+            + memory * (1_000 - session.memory_use)
+            + (near * (1_000 * held // most) if most else 0)
+        )
+
+
+def make_placement(
+    preference: Preference, candidates: LeastLoad, homes: Homes, holdings: Holdings
+) -> Placement:
+    """A new order of a pool's candidates, still of nobody, for queues that prefer it."""
+    if preference.placement == "round-robin":
+        return RoundRobin()
+    if preference.placement == "sticky":
+        return Sticky(candidates, homes)
+    if preference.placement == "locality":
+        return Locality(candidates, holdings)
+    return Score(candidates, holdings, preference.weights)

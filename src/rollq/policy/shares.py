@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rollq.base.ids import JobId
+from rollq.base.ids import ClientId, JobId
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.commands import AssignRun, AssignTasks
 from rollq.grid.state import ArrayRecord, JobRecord
@@ -12,22 +12,33 @@ from rollq.policy.lanes import Item, QueueLanes
 from rollq.policy.pools import DispatchSession, Pool
 
 
-def share_of(item: Item, queue: QueueLanes, pool: Pool, session: DispatchSession, left: int) -> int:
+def share_of(
+    item: Item,
+    queue: QueueLanes,
+    pool: Pool,
+    session: DispatchSession,
+    left: int,
+    *,
+    weights: Mapping[ClientId, int],
+) -> int:
     """How many jobs like this one may be given to a session in one step, of `left` in all, so that
     whoever takes turns gets as much as if each turn were of one job.
 
     A session may not get more than its part of what waits, while others have credit; a queue
     not more than its part of the credit that the pool's round began with, and a client not more
-    than its part of the queue's. A queue keeps its turn until each client has had its part.
+    than its part of the queue's, by its weight. A queue keeps its turn until each client has had
+    its part.
     """
     credit = min(session.credit, left, RUN_JOBS_MAX)
-    if credit <= 1 or len(session.serving) > 1:
+    if credit <= 1 or len(session.serving) + len(session.measured) > 1:
         queue.turn_left = 0
         return 1
+    if pool.resources:
+        credit = session.room.count(pool.resources, credit)
     if queue.turn_left <= 0:
         level = queue.levels[item.options.priority]
         assert level is not None  # the item stood there
-        clients = len(level.ring) + (item.client not in level.lanes)
+        clients = level.visits(weights) + (item.client not in level.lanes)
         if pool.round_left <= 0:
             pool.round_left, pool.part_size = len(pool.ring), max(1, credit // len(pool.ring))
         pool.round_left -= 1

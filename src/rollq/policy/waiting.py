@@ -8,14 +8,26 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from rollq.base.amounts import counted, time_text
+from rollq.base.edges import each_edge
 from rollq.base.ids import JobId, WorkerId, guid_to_text
+from rollq.base.jobs import Condition
+from rollq.base.outcomes import BLOCKED as BLOCKED_WORD
 from rollq.base.outcomes import DELAYED as DELAYED_WORD
 from rollq.base.outcomes import RUNNING, WAITING, state_word
 from rollq.base.reasons import Reason
+from rollq.base.webhooks import WEBHOOK_EXEC
 from rollq.grid.commands import Cause
 from rollq.grid.explanations import RawExplanation
 from rollq.grid.moves import max_attempts, starts_of
-from rollq.grid.state import ASSIGNED, DELAYED, PREFIX_BYTES, ArrayRecord, GridState, JobRecord
+from rollq.grid.state import (
+    ASSIGNED,
+    BLOCKED,
+    DELAYED,
+    PREFIX_BYTES,
+    ArrayRecord,
+    GridState,
+    JobRecord,
+)
 from rollq.grid.tasks import task_end
 from rollq.grid.views import UnservedView, queue_view, worker_called
 from rollq.policy import advice
@@ -29,13 +41,24 @@ from rollq.policy.endings import (
 )
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import MIXED, Item, QueueLanes
-from rollq.policy.pools import SHIPPED, DispatchSession, program_of
+from rollq.policy.limit_reasons import limit_reason
+from rollq.policy.need_reasons import lacks_text, need_reason
+from rollq.policy.needs import SHIPPED, need_of, program_in
+from rollq.policy.pools import DispatchSession
 from rollq.subjects.matcher import matches
 from rollq.subjects.queues import assign_subject
 
 NAMES_MAX: Final = 5  # of workers, in a sentence
 CLIENTS_SEARCHED: Final = 100  # of each priority of a queue
 PINNED_SEARCHED: Final = 1_000
+# Functions of our own, by the module that a worker must have been started with.
+OWN_APPS: Final = {WEBHOOK_EXEC: "rollq.webhook", "rollq.run": "rollq.pickled"}
+WANTED: Final[dict[int, str]] = {
+    Condition.OK: "end ok",
+    Condition.ENDED: "end",
+    Condition.FAILED: "fail",
+    Condition.RESULT: "end ok",
+}
 
 
 class Known(NamedTuple):
@@ -86,7 +109,7 @@ def _of_unstarted(known: Known, array: ArrayRecord, job_id: JobId) -> RawExplana
     if number >= array.cut_at:
         return cut_reason(array, job_id)
     if (end := task_end(array, number)) is not None:
-        text = "it has ended; how is not kept any more"
+        text = "it has ended; its outcome is no longer kept"
         history = f"rollq history tail --from 1 --job {guid_to_text(job_id)}"
         word = state_word(end.name.lower(), 0)
         return RawExplanation(job_id, word, Reason.FORGOTTEN, text, (history,), array.stamp_ms)
@@ -104,6 +127,8 @@ def _of_job(known: Known, record: JobRecord) -> RawExplanation:
     word = WAITING
     if record.state is ASSIGNED:
         word, why = RUNNING, _why_runs(known, record)
+    elif record.state is BLOCKED:
+        word, why = BLOCKED_WORD, _why_blocked(known, record)
     elif record.state is DELAYED:
         word, why = DELAYED_WORD, _why_delayed(known, record)
     elif record.job_id in holds.jobs:
@@ -133,6 +158,17 @@ def _why_runs(known: Known, record: JobRecord) -> Why:
     return Why(Reason.RUNNING, text, (follow, advice.cancel(record.job_id)))
 
 
+def _why_blocked(known: Known, record: JobRecord) -> Why:
+    """The first of those that it waits for, and how many more there are."""
+    edges = each_edge(known.state.edges.parents[record.job_id].edges)
+    missing = [(parent_id, condition) for parent_id, condition, is_met in edges if not is_met]
+    first, condition = missing[0]
+    how = WANTED[condition]
+    more = f", and for {counted(len(missing) - 1, 'more job')}" if len(missing) > 1 else ""
+    text = f"it waits for job {guid_to_text(first)} to {how}{more}"
+    return Why(Reason.BLOCKED, text, (f"rollq explain {guid_to_text(first)}",))
+
+
 def _why_delayed(known: Known, record: JobRecord) -> Why:
     state = known.state
     lost = record.past.attempts if record.past is not None else ()
@@ -147,7 +183,7 @@ def _why_delayed(known: Known, record: JobRecord) -> Why:
     worker = worker_called(state, last.worker_id)
     used = f"{starts_of(record)} of {max_attempts(state, record)} attempts are used"
     text = f"delayed for {delay}, after attempt {last.attempt} on worker {worker}: {what}; {used}"
-    todo = advice.before_running(code, record, known.address)
+    todo = advice.before_running(code, record, known.address, last.detail)
     return Why(code, text, (*todo, advice.look_at(record.job_id)))
 
 
@@ -177,7 +213,10 @@ def _what_is_missing(known: Known, item: Item) -> Why:
     if array is not None and holds.is_at_limit(array):
         text = f"its array is at its running_max of {array.running_max}"
         return Why(Reason.ARRAY_LIMIT, text, (advice.look_at(array.array_id),))
-    return _which_worker_lacks(known, item) or _behind(known.backlog, item)
+    kept = holds.limits.kept_by(item)
+    if kept is not None:
+        return limit_reason(kept)
+    return _which_worker_lacks(known, item) or _behind(known, item)
 
 
 def _which_worker_lacks(known: Known, item: Item) -> Why | None:
@@ -192,10 +231,15 @@ def _which_worker_lacks(known: Known, item: Item) -> Why | None:
         connected = counted(len(known.sessions), "connected worker")
         text = f"{wanted} serves queue {item.queue}; there {_are(known.sessions)} {connected}"
         return Why(Reason.NO_WORKER, text, (advice.start_worker(known.address, item),))
-    able = [session for session in sessions if session.can_run(program_of(item))]
+    able = [session for session in sessions if session.can_run(need_of(item))]
+    if item.options.labels or item.options.resources:
+        why = need_reason(item, sessions, known.address)
+        if why is not None:
+            return why
     if not able:
         return _no_program(known, item, sessions)
-    if any(session.credit for session in able):
+    resources = item.options.resources
+    if any(session.credit and session.room.has(resources) for session in able):
         return None
     which = "" if len(able) == len(sessions) else f" with program {item.exec_name}"
     who = f"all {len(able)} workers" if len(able) > 1 else "the only worker"
@@ -223,25 +267,37 @@ def _no_program(known: Known, item: Item, sessions: list[DispatchSession]) -> Wh
         code = Reason.SHIPPING_REFUSED
         return Why(code, text, advice.before_running(code, item, known.address))
     code = Reason.PROGRAM_MISSING
+    app = OWN_APPS.get(item.exec_name)
+    if app is not None:
+        text = f"no connected worker has function {item.exec_name}: start one with --app {app}"
+        return Why(code, text, (advice.start_worker(known.address, item, "--app", app),))
     text = (
-        f"no connected worker has program {item.exec_name}; {serving}; "
-        "put it into the exec directory of one, and if its file is there: chmod +x"
+        f"no connected worker has program or function {item.exec_name}; {serving}; put a program "
+        "into the exec directory of one, and if its file is there: chmod +x; start one with the "
+        "module of a function as --app"
     )
     return Why(code, text, advice.before_running(code, item, known.address))
 
 
-def _behind(backlog: Backlog, item: Item) -> Why:
+def _behind(known: Known, item: Item) -> Why:
     """There is a worker with a free slot, or will be at once; others have their turn before."""
-    lanes = backlog.queue_of(item)
+    lanes = known.backlog.queue_of(item)
     before, others = lanes.before(item) if lanes is not None else (0, 0)
+    chosen = lanes.preference if lanes is not None else None
+    placed = f"; the queue chooses workers by {chosen.placement}" if chosen is not None else ""
     if not before and not others:
-        return Why(Reason.BEHIND, f"it is the next of queue {item.queue}", ("rollq queue list",))
+        text = f"it is the next of queue {item.queue}{placed}"
+        return Why(Reason.BEHIND, text, ("rollq queue list",))
+    client = item.client.client_id
+    weight = known.state.weights.get(client, 1)
+    turns = f"; {client} has weight {weight}: {weight} turns per turn of a client of weight 1"
     text = (
-        f"waiting behind other jobs of queue {item.queue}: {before} of client "
-        f"{item.client.client_id}, which come first, and {others} more, which take turns with it "
-        "by priority and client"
+        f"waiting behind other jobs of queue {item.queue}: {before} of client {client}, which come "
+        f"first, and {others} more, which take turns with it by priority and client"
+        f"{turns if weight > 1 else ''}{placed}"
     )
-    return Why(Reason.BEHIND, text, ("rollq queue list",))
+    more = ("rollq weight list",) if known.state.weights else ()
+    return Why(Reason.BEHIND, text, ("rollq queue list", *more))
 
 
 def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[UnservedView]:
@@ -253,14 +309,15 @@ def unserved(state: GridState, backlog: Backlog, count_max: int) -> list[Unserve
         if view is None or not view.queued or view.paused:
             continue
         sessions = sessions_of(queue)
-        for lanes in (queue, *queue.split.values()):
+        for lanes in queue.all:
             if not lanes.size or len(found) >= count_max:
                 continue
-            program = lanes.program or ("" if lanes.only_program == MIXED else lanes.only_program)
-            if not sessions or (program and not any(one.can_run(program) for one in sessions)):
-                program = program.removeprefix(SHIPPED)
+            need = lanes.need or ("" if lanes.only_need == MIXED else lanes.only_need)
+            if not sessions or (need and not any(one.can_run(need) for one in sessions)):
+                program = program_in(need).removeprefix(SHIPPED)
                 where = queue.name, queue.worker_name
-                found.append(UnservedView(*where, program, view.queued, _names(sessions)))
+                who = _names(sessions), lacks_text(need, sessions)
+                found.append(UnservedView(*where, program, view.queued, *who))
     return found
 
 
@@ -269,7 +326,7 @@ def oldest(backlog: Backlog, names: Collection[str]) -> dict[str, int]:
     clients, or with very many pinned jobs, some are not looked at."""
     found: dict[str, int] = {}
     for queue in chain(backlog.queues_named(names), islice(backlog.pinned(), PINNED_SEARCHED)):
-        for lanes in (queue, *queue.split.values()):
+        for lanes in queue.all:
             since_ms = lanes.oldest_ms(CLIENTS_SEARCHED)
             if since_ms is not None and queue.name in names:
                 found[queue.name] = min(since_ms, found.get(queue.name, since_ms))

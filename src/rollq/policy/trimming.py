@@ -1,0 +1,36 @@
+"""What topics keep for longer than they should: the leader looks, and proposes to drop it.
+
+Stamps of a topic never fall, so the oldest that is young enough is found from the front. So many in
+all are looked at, and the rest the next time: no entry drops more.
+"""
+
+from __future__ import annotations
+
+from rollq.base.topic_limits import TOPICS_TRIM_MAX
+from rollq.grid.state import GridState
+from rollq.grid.times import began_before_ms
+from rollq.grid.topic_commands import TopicTrim, TrimTopics
+from rollq.grid.topic_records import TopicRecord
+
+
+def over_age(state: GridState, time_ms: int) -> list[TrimTopics]:
+    """What the leader asks for, at this time of the group."""
+    left = TOPICS_TRIM_MAX
+    trims: list[TopicTrim] = []
+    for topic in state.topics.by_name.values():
+        if topic.age_ms and topic.messages:
+            oldest_ms = began_before_ms(state, time_ms, topic.age_ms)
+            before = _first_since(topic, oldest_ms, left)
+            if before > topic.first_index:
+                trims.append(TopicTrim(topic.name, before))
+                left -= before - topic.first_index
+    return [TrimTopics(tuple(trims))] if trims else []
+
+
+def _first_since(topic: TopicRecord, stamp_ms: int, count_max: int) -> int:
+    """The first index with such a stamp or a later one, or after so many."""
+    index = topic.first_index
+    end = min(topic.last_index + 1, index + count_max)
+    while index < end and topic.messages[index].stamp_ms < stamp_ms:
+        index += 1
+    return index
