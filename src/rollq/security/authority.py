@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -82,6 +83,7 @@ class Authority:
         now: datetime,
         *,
         days: int = CERTIFICATE_DAYS,
+        hosts: Sequence[str] = (),
         overwrite: bool = False,
     ) -> CertificateFacts:
         """Write the credentials of a holder into a directory.
@@ -91,7 +93,7 @@ class Authority:
         """
         if not overwrite:
             _must_not_exist(target, (CERTIFICATE, PRIVATE_KEY))
-        made = issue(self._signer, role, name, now, days)
+        made = issue(self._signer, role, name, now, days, hosts=hosts)
         _make_directory(target)
         put_file(target / CA, b"".join(self._trusted), overwrite=True)
         # The authority comes first and the certificate last: until then, what was there is used.
@@ -107,14 +109,23 @@ class Authority:
                 there.
         """
         self._must_know(target / CERTIFICATE)
-        identity = facts_of(read_pem(target / CERTIFICATE)).identity
+        facts = facts_of(read_pem(target / CERTIFICATE))
+        identity = facts.identity
         if identity is None:
             raise LocalError(
                 ErrorCode.BAD_CERTIFICATE,
                 f"{target / CERTIFICATE} is of an authority",
                 "renew an authority with `rollq tls rotate --new-ca`",
             )
-        return self.issue(target, identity.role, identity.name, now, days=days, overwrite=True)
+        return self.issue(
+            target,
+            identity.role,
+            identity.name,
+            now,
+            days=days,
+            hosts=facts.hosts,
+            overwrite=True,
+        )
 
     def share(self, target: Path) -> None:
         """Bring the authorities that a directory of credentials trusts up to date.

@@ -6,6 +6,9 @@ Keys are ECDSA on P-256: every TLS 1.3 library has to know that curve.
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -23,6 +26,7 @@ DAYS_MAX: Final = 36_500
 # Valid from a little before it is made, for machines whose clocks are behind ours.
 BACKDATED: Final = timedelta(hours=1)
 LISTENS: Final = (CertificateRole.MEMBER, CertificateRole.WORKER)
+HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
 class Issued(NamedTuple):
@@ -42,6 +46,7 @@ class CertificateFacts(NamedTuple):
     not_before_ms: int
     not_after_ms: int
     fingerprint: str  # SHA-256, in hexadecimal digits
+    hosts: tuple[str, ...] = ()  # what browsers look for; links of ours take no such certificate
 
 
 def make_authority(cluster: str, now: datetime, days: int = AUTHORITY_DAYS) -> Issued:
@@ -75,13 +80,20 @@ def make_authority(cluster: str, now: datetime, days: int = AUTHORITY_DAYS) -> I
 
 
 def issue(
-    authority: Issued, role: CertificateRole, name: str, now: datetime, days: int = CERTIFICATE_DAYS
+    authority: Issued,
+    role: CertificateRole,
+    name: str,
+    now: datetime,
+    days: int = CERTIFICATE_DAYS,
+    *,
+    hosts: Sequence[str] = (),
 ) -> Issued:
     """A certificate of a member, worker, client or admin, with a new key. It does not outlive its
     authority, whose key belongs to its certificate (`with_key`).
 
     Raises:
-        LocalError: BAD_CERTIFICATE: not a name, not a lifetime, or not an authority that can sign.
+        LocalError: BAD_CERTIFICATE: not a name, host or lifetime, or not an authority that can
+            sign.
     """
     if not PART.fullmatch(name):
         raise _bad_name("holder", name)
@@ -116,7 +128,7 @@ def issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.SubjectAlternativeName([uri]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([uri, *map(_host_name, hosts)]), critical=False)
         .add_extension(_names_key(signed_by), critical=False)
     )
     return Issued(_certificate_pem(built.sign(signing_key, hashes.SHA256())), _key_pem(key))
@@ -130,6 +142,7 @@ def facts_of(pem: bytes) -> CertificateFacts:
     """
     certificate = _load(pem)
     identity = None
+    hosts: tuple[str, ...] = ()
     if _is_authority(certificate):
         found = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
         cluster = str(found[0].value) if len(found) == 1 else ""
@@ -138,6 +151,7 @@ def facts_of(pem: bytes) -> CertificateFacts:
     else:
         identity = _identity(certificate)
         cluster = identity.cluster
+        hosts = _hosts(certificate)
     return CertificateFacts(
         cluster,
         identity,
@@ -146,6 +160,7 @@ def facts_of(pem: bytes) -> CertificateFacts:
         not_before_ms=int(certificate.not_valid_before_utc.timestamp()) * 1_000,
         not_after_ms=int(certificate.not_valid_after_utc.timestamp()) * 1_000,
         fingerprint=certificate.fingerprint(hashes.SHA256()).hex(),
+        hosts=hosts,
     )
 
 
@@ -253,6 +268,25 @@ def _identity(certificate: x509.Certificate) -> CertificateIdentity:
     if len(uris) != 1:
         raise _not_ours(f"it has {len(uris)} names of the form {SCHEME}…")
     return parse_uri(uris[0])
+
+
+def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return (*names.get_values_for_type(x509.DNSName), *addresses)
+
+
+def _host_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        if HOST.fullmatch(host):
+            return x509.DNSName(host)
+    raise LocalError(
+        ErrorCode.BAD_CERTIFICATE,
+        f"{host[:64]!r} is no host name or address",
+        "as in --host grid.example.org --host 10.0.0.1",
+    )
 
 
 def _load(pem: bytes) -> x509.Certificate:

@@ -10,6 +10,7 @@ from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.federation_key import FederationKey, federation_keys
 from rollq.security.secret import Secret
 
 CA: Final = "ca.pem"  # the certificate of the authority that all of a cluster trust
@@ -76,6 +77,15 @@ def read_secret(path: Path) -> Secret:
         LocalError: BAD_CREDENTIALS.
     """
     return Secret(read_closed(path).rstrip(b"\r\n"))
+
+
+def read_federation_keys(path: Path) -> tuple[FederationKey, ...]:
+    """The keys of a federation, from a file that only its owner may read.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS.
+    """
+    return federation_keys(read_closed(path), str(path))
 
 
 def read_closed(path: Path, closed_to: int = OTHERS) -> bytes:

@@ -1,0 +1,257 @@
+"""A node that runs: the machine with a UDP socket and a clock around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rollq.base.counters import Family, counter, counters_by, gauge, gauges_by
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.federation_limits import (
+    GOSSIP_ADDRESS_BYTES_MAX,
+    GOSSIP_FIGURES_MS,
+    GOSSIP_GROUP_BYTES_MAX,
+    GOSSIP_TICK_MS,
+)
+from rollq.base.log_events import (
+    DATAGRAM_REFUSED,
+    GROUP_CONFLICT,
+    NODE_DOWN,
+    NODE_LEFT,
+    NODE_UP,
+    seldom,
+    tell,
+)
+from rollq.base.repeats import Repeats
+from rollq.base.stamp import Clock, Jitter
+from rollq.gossip.codec import Refusal, decode_datagram, encode_datagram, is_name
+from rollq.gossip.machine import GossipMachine, OwnState, Send
+from rollq.gossip.map import FederationView, federation_view
+from rollq.gossip.nodes import Change
+from rollq.gossip.records import GONE, Datagram, Figures, Kind, NodeId, NodeRecord, Standing
+from rollq.gossip.resolver import Resolver
+from rollq.gossip.setup import FederationSetup
+
+log = logging.getLogger("rollq.gossip")
+
+WHY: Final = {
+    Refusal.TOO_LONG: "it is too long",
+    Refusal.BAD_VERSION: "it is not a gossip message of this version",
+    Refusal.NO_KEY: "it is signed with a key that is not in the key file here",
+    Refusal.BAD_MAC: "its signature is wrong",
+    Refusal.BAD_BODY: "its content is not valid",
+    Refusal.TOO_OLD: "it is too old, or the clocks differ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """What a process says of itself.
+
+    Attributes:
+        node_id: Of a member, its id; else drawn.
+        kind: What it is.
+        group: Of a member, the name of its group.
+        address: Under which others reach it.
+        state: What of it changes, without figures; asked often.
+        figures: Of the group; asked seldom.
+    """
+
+    node_id: NodeId
+    kind: Kind
+    group: str
+    address: str
+    state: Callable[[], OwnState] = OwnState
+    figures: Callable[[], Figures] = Figures
+
+
+class GossipNode:
+    """One node. Used on one loop.
+
+    Attributes:
+        machine: Who is there.
+        refused: Datagrams that were ignored, by why.
+    """
+
+    def __init__(self, setup: FederationSetup, own: OwnNode, clock: Clock, jitter: Jitter) -> None:
+        self._setup = setup
+        self._own = own
+        self._clock = clock
+        self._jitter = jitter
+        record = NodeRecord(
+            own.node_id, own.kind, own.group, b"", own.address, incarnation=clock.wall_ms()
+        )
+        _check(record)
+        self.machine = GossipMachine(record, setup.seeds, jitter, clock.now_ms())
+        self.refused: Counter[Refusal] = Counter()
+        self._counted: Counter[str] = Counter()
+        self._repeats = Repeats()
+        self._transport: asyncio.DatagramTransport | None = None
+        self._resolver: Resolver | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._state = OwnState()
+        self._figures_ms = 0  # when they are told next
+
+    async def start(self, host: str, port: int) -> None:
+        """Gossip from now on, on the UDP port of this number.
+
+        Raises:
+            LocalError: CANNOT_LISTEN.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._transport, _ = await self._loop.create_datagram_endpoint(
+                lambda: _Protocol(self._received), local_addr=(host or "0.0.0.0", port)
+            )
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.CANNOT_LISTEN,
+                f"cannot gossip on UDP {host}:{port}: {error.strerror or error}",
+                "use another port, or stop the process that has this one",
+            ) from None
+        self._resolver = Resolver(self._transport.get_extra_info("socket").family)
+        self._tick()
+
+    async def stop(self) -> None:
+        """Tell the others, and be silent. Twice is no error."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        if self._ticker is not None:
+            self._ticker.cancel()
+        self._send(transport, self.machine.leave())
+        transport.close()
+        if self._resolver is not None:
+            await self._resolver.stop()
+
+    def view(self) -> FederationView:
+        """The map of the federation, as it is known here."""
+        return federation_view(self.machine, self._clock.now_ms())
+
+    def families(self) -> list[Family]:
+        """What was counted."""
+        by_standing = dict.fromkeys((one.name.lower() for one in Standing), 0)
+        by_standing[Standing.ALIVE.name.lower()] = 1  # this one
+        for node in self.machine.nodes:
+            by_standing[node.standing.name.lower()] += 1
+        return [
+            gauges_by("rollq_gossip_nodes", "standing", by_standing),
+            gauge("rollq_gossip_news", self.machine.news_count),
+            counter("rollq_gossip_nodes_untaken_total", self.machine.nodes.untaken_count),
+            counter("rollq_gossip_sent_total", self._counted["sent"]),
+            counter("rollq_gossip_received_total", self._counted["received"]),
+            counters_by(
+                "rollq_gossip_refused_total",
+                "reason",
+                {reason.value: self.refused[reason] for reason in Refusal},
+            ),
+        ]
+
+    # --- the machine's shell
+
+    def _tick(self) -> None:
+        if self._transport is None:
+            return
+        self._ticker = self._loop.call_later(GOSSIP_TICK_MS / 1000, self._tick)
+        now_ms = self._clock.now_ms()
+        self.machine.clock_is(self._clock.wall_ms())
+        self._tell_own(now_ms)
+        self._send(self._transport, self.machine.tick(now_ms))
+        self._follow()
+
+    def _tell_own(self, now_ms: int) -> None:
+        """Who leads is told at once, figures now and then."""
+        state = self._own.state()
+        if state != self._state or now_ms >= self._figures_ms:
+            self._state = state
+            self._figures_ms = now_ms + GOSSIP_FIGURES_MS
+            self.machine.tell(state._replace(figures=self._own.figures()))
+
+    def _received(self, data: bytes, address: tuple[Any, ...]) -> None:
+        if self._transport is None:
+            return
+        self._counted["received"] += 1
+        now_ms = self._clock.now_ms()
+        datagram = decode_datagram(self._setup.keys, data, self._clock.wall_ms())
+        if isinstance(datagram, Refusal):
+            self.refused[datagram] += 1
+            fields = {"address": f"{address[0]}:{address[1]}", "cause": WHY[datagram]}
+            if (told := seldom(self._repeats, datagram.value, now_ms, fields)) is not None:
+                tell(log, DATAGRAM_REFUSED, **told)
+            return
+        self._send(self._transport, self.machine.receive(datagram, now_ms))
+        self._follow()
+
+    def _send(self, transport: asyncio.DatagramTransport, sends: list[Send]) -> None:
+        assert self._resolver is not None
+        me = self.machine.me
+        for send in sends:
+            # An address that is none, or that the system cannot send to now.
+            with contextlib.suppress(RollqError, OSError):
+                to = self._resolver.get(send.address)
+                if to is not None:
+                    datagram = Datagram(
+                        self._clock.wall_ms(), me.node_id, me.address, send.said, send.news
+                    )
+                    transport.sendto(encode_datagram(self._setup.keys[0], datagram), to)
+                    self._counted["sent"] += 1
+
+    def _follow(self) -> None:
+        """Log what became known."""
+        changes = self.machine.nodes.take_changes()
+        for change in changes:
+            self._log_change(change)
+        if any(change.before is not change.standing for change in changes):
+            self._log_conflicts()
+
+    def _log_change(self, change: Change) -> None:
+        record, before = change.record, change.before
+        was_there = before is not None and before not in GONE
+        is_there = change.standing not in GONE
+        if was_there == is_there:
+            return
+        event = (
+            NODE_UP if is_there else NODE_LEFT if change.standing is Standing.LEFT else NODE_DOWN
+        )
+        kind = record.kind.name.lower()
+        tell(log, event, kind=kind, address=record.address, group=record.group)
+
+    def _log_conflicts(self) -> None:
+        now_ms = self._clock.now_ms()
+        for name in dict.fromkeys(one.name for one in self.view().groups if one.is_conflict):
+            told = seldom(self._repeats, f"conflict {name}", now_ms, {"group": name})
+            if told is not None:
+                tell(log, GROUP_CONFLICT, **told)
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    """Datagrams as they come. That one of ours could not be delivered is no news."""
+
+    def __init__(self, on_datagram: Callable[[bytes, tuple[Any, ...]], None]) -> None:
+        self._on_datagram = on_datagram
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
+        self._on_datagram(data, addr)
+
+
+def _check(record: NodeRecord) -> None:
+    """Whether others will take what this node says of itself.
+
+    Raises:
+        LocalError: BAD_SETUP.
+    """
+    for what, text, bytes_max in (
+        ("the name of the group", record.group, GOSSIP_GROUP_BYTES_MAX),
+        ("the address", record.address, GOSSIP_ADDRESS_BYTES_MAX),
+    ):
+        if not is_name(text, bytes_max):
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"{what} cannot be used in a federation: {text[:64]!a}",
+                f"use at most {bytes_max} bytes of printable text",
+            )
