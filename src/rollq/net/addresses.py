@@ -5,6 +5,12 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 LOCAL_NAME = "localhost"
+WILDCARDS = ("0.0.0.0", "::", "")
+
+
+def is_any(host: str) -> bool:
+    """Whether what listens there listens on all addresses: others need another one to reach it."""
+    return host in WILDCARDS
 
 
 def is_loopback(host: str) -> bool:

@@ -7,8 +7,9 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from rollq.net.handshake_turns import HandshakeTurns
 from rollq.net.link import TLS_HEAD_BYTES, TLS_RECORD, Link, is_tls
-from rollq.net.tls_layer import HandshakeTurns, TlsLayer
+from rollq.net.tls_layer import TlsLayer
 
 
 class Arrival(asyncio.Protocol):

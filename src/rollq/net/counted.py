@@ -15,13 +15,15 @@ class LinkCounters:
         written_bytes: What was given to the system, without TLS.
         reads: How often something came.
         writes: How often something was given.
+        saved_bytes: What compression spared the network of what was written.
         cut_off: Links that this side ended because of what the peer did or did not do.
     """
 
-    __slots__ = ("cut_off", "read_bytes", "reads", "writes", "written_bytes")
+    __slots__ = ("cut_off", "read_bytes", "reads", "saved_bytes", "writes", "written_bytes")
 
     def __init__(self) -> None:
         self.read_bytes = self.written_bytes = self.reads = self.writes = self.cut_off = 0
+        self.saved_bytes = 0
 
     def families(self) -> list[Family]:
         """The same under their names."""
@@ -31,6 +33,7 @@ class LinkCounters:
             counters_by(
                 "rollq_link_moves_total", "direction", {"in": self.reads, "out": self.writes}
             ),
+            counter("rollq_link_saved_bytes_total", self.saved_bytes),
             counter("rollq_links_cut_total", self.cut_off),
         ]
 

@@ -210,7 +210,7 @@ async def is_served(address: str) -> bool:
 
 
 def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
-    what = f"no answer at {address}: {error or 'timed out'}"
+    what = f"no answer at {address}: {str(error) or 'timed out'}"
     if isinstance(error, ConnectionRefusedError):
         what = f"nothing listens at {address}"
     return DialError(
@@ -223,6 +223,11 @@ def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
 def split_address(address: str) -> tuple[str, int]:
     """`host:port` in two; brackets around an IPv6 host are taken off."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise LocalError(ErrorCode.BAD_ADDRESS, f"not host:port: {address[:128]!r}")
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536
+    if not colon or not host or any(map(str.isspace, host)) or not is_port:
+        raise LocalError(
+            ErrorCode.BAD_ADDRESS,
+            f"not host:port: {address[:128]!r}",
+            "write a host, a colon and a port from 1 to 65535, as in 127.0.0.1:5000",
+        )
     return host.strip("[]"), int(port)

@@ -27,8 +27,10 @@ from rollq.base.limits import (
     PARTIAL_FRAMES_BYTES_MAX,
 )
 from rollq.base.repeats import Repeats
+from rollq.net.addresses import is_loopback
 from rollq.net.counted import LINKS
 from rollq.net.half_open import HalfOpen
+from rollq.net.packing import PACKING, Compress, Pace, prepare
 from rollq.net.partial_frames import PartialFrames
 from rollq.security.identity import CertificateIdentity
 from rollq.wire.compact import Message
@@ -47,6 +49,7 @@ TLS_IS_OFF: Final = (
     "it speaks TLS, which is off here; start this process with --credentials and --tls allow, or "
     "the other without ca.pem"
 )
+CLOSE_WAIT_S: Final = 1.0  # for a peer to take what was sent last, where the loop is about to end
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,6 +94,7 @@ class Link(asyncio.Protocol):
         self._has_partial = False
         self._has_skipped = False  # and it was logged
         self.address = ""
+        self._pace: Pace | None = None  # of a link to another computer, if that is of interest
         self.certificate: CertificateIdentity | None = None  # of the peer, checked
         self._on_messages = on_messages
         self._on_closed = on_closed
@@ -98,11 +102,17 @@ class Link(asyncio.Protocol):
         self._host = ""  # as it is counted there
         self._limits = limits
         self._outbox: list[Message] = []
+        # Encoded before what is in `_outbox`, and not written: frames that go to many links.
+        self._encoded: list[bytes] = []
+        self._encoded_bytes = 0
+        self._on_drained: Callable[[Link], None] | None = None
         self._flush_due = False
         self._on_written: Callable[[int], None] | None = None
         self._unwritten_bytes = 0  # passed to `write`, and not known to be with the system
         self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        # Done when the socket is gone; made by whoever waits for that.
+        self._gone: asyncio.Future[None] | None = None
         self._arrived_s = 0.0  # when its socket came: from then on the hello is waited for
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
@@ -116,8 +126,11 @@ class Link(asyncio.Protocol):
 
     @property
     def waiting_bytes(self) -> int:
-        """What was sent in earlier turns of the loop and is not on its way yet."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        """What was sent in earlier turns of the loop, or posted as frames, and is not on its way
+        yet."""
+        if self._transport is None:
+            return 0
+        return self._transport.get_write_buffer_size() + self._encoded_bytes
 
     def send(self, message: Message) -> None:
         """Queue a message; it leaves with everything else that this turn of the loop sends."""
@@ -135,26 +148,42 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._outbox += messages
 
+    def post_frames(self, data: bytes) -> None:
+        """Queue frames that are encoded already, behind what is queued, for a `flush` that the
+        caller promises."""
+        if self._transport is None:
+            return
+        if self._outbox:
+            self._encode_outbox()
+        self._encoded.append(data)
+        self._encoded_bytes += len(data)
+
+    def write_now(self, data: bytes) -> None:
+        """Write frames that are encoded already, behind what is queued."""
+        if self._outbox or self._encoded:
+            self.flush()
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.write(data)
+            LINKS.writes += 1
+            LINKS.written_bytes += len(data)
+
     def flush(self) -> None:
         """Write what is queued."""
         self._flush_due = False
-        if not self._outbox:
+        if self._outbox:
+            self._encode_outbox()
+        encoded = self._encoded
+        if not encoded:
             return
-        outbox, self._outbox = self._outbox, []
+        self._encoded, self._encoded_bytes = [], 0
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self.connection.state is Stage.CLOSED:
-            return  # the peer ended the conversation while this waited
-        try:
-            data = self.connection.send_all(outbox)
-        except RollqError as error:  # a lost message would be missed for ever: reconnect
-            self.abort(str(error))
-            return
-        except Exception as error:  # ours: it ends this connection, and nothing else
-            log.error("%s: cannot send", self.address, exc_info=error)
-            self.abort(f"what was to be sent cannot be encoded: {error!r}")
-            return
+        data = encoded[0] if len(encoded) == 1 else b"".join(encoded)
+        if self._pace is not None:
+            # Before `pause_writing`, which counts it too.
+            self._pace.wrote(self.loop.time(), len(data), self.waiting_bytes)
         transport.write(data)
         LINKS.writes += 1
         LINKS.written_bytes += len(data)
@@ -162,12 +191,42 @@ class Link(asyncio.Protocol):
             bytes_max = self._limits.outbox_bytes_max
             self.abort(f"the peer does not read: more than {bytes_max} bytes are unsent")
 
+    def _encode_outbox(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        if not self.is_open or self.connection.state is Stage.CLOSED:
+            return  # the peer ended the conversation while this waited
+        packs = self._packs()
+        saved_bytes = self.connection.saved_bytes
+        try:
+            data = self.connection.send_all(outbox, packs=packs)
+        except RollqError as error:  # a lost message would be missed for ever: reconnect
+            self.abort(str(error))
+            return
+        except Exception as error:  # ours: it ends this connection, and nothing else
+            log.error("%s: cannot send", self.address, exc_info=error)
+            self.abort(f"what was to be sent cannot be encoded: {error!r}")
+            return
+        if packs:
+            LINKS.saved_bytes += self.connection.saved_bytes - saved_bytes
+        self._encoded.append(data)
+        self._encoded_bytes += len(data)
+
     def close(self, reason: str) -> None:
         """Flush, then close."""
         if self.is_open:
             self.flush()
             self._reason = self._reason or reason
             cast(asyncio.Transport, self._transport).close()
+
+    async def close_within(self, reason: str, wait_s: float = CLOSE_WAIT_S) -> None:
+        """Flush, then close. What the peer has not taken by then is dropped, so that no socket is
+        left when the loop ends."""
+        self.close(reason)
+        if self._transport is not None:
+            self._gone = self.loop.create_future()
+            await asyncio.wait((self._gone,), timeout=wait_s)
+            self.abort(reason)
+            await self._gone
 
     def hang_up(self, reason: str) -> None:
         """Leave a peer that may not read: what waits is sent if nothing waited before it."""
@@ -199,6 +258,10 @@ class Link(asyncio.Protocol):
         """Have `on_written` called with the sizes of what `write` wrote, when the system has it."""
         self._on_written = on_written
         cast(asyncio.Transport, self._transport).set_write_buffer_limits(0)
+
+    def notify_drained(self, on_drained: Callable[[Link], None]) -> None:
+        """Have `on_drained` called once, when almost all that waits now is with the system."""
+        self._on_drained = on_drained
 
     def write(self, data: bytes) -> None:
         """Write frames that are encoded already."""
@@ -247,8 +310,18 @@ class Link(asyncio.Protocol):
 
     # --- asyncio's side
 
+    def pause_writing(self) -> None:
+        """The system does not take what was written."""
+        if self._pace is not None:
+            self._pace.began(self.loop.time(), self.waiting_bytes)
+
     def resume_writing(self) -> None:
-        """The system has taken all that was written."""
+        """The system has taken all that was written, or almost all."""
+        if self._pace is not None:
+            self._pace.ended(self.loop.time(), self.waiting_bytes)
+        if self._on_drained is not None:
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained(self)
         size_bytes, self._unwritten_bytes = self._unwritten_bytes, 0
         if size_bytes and self._on_written is not None:
             self._on_written(size_bytes)
@@ -256,6 +329,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
         self._transport = cast(asyncio.Transport, transport)
+        self.arrive(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -268,7 +342,8 @@ class Link(asyncio.Protocol):
             ):
                 if hasattr(socket, option):  # not every system has all of them
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        self.arrive(transport)
+            if self._pace is not None:
+                prepare(sock)
         if self._reason:
             self._transport.abort()
         elif self.connection.side is Side.ACCEPTER:
@@ -283,9 +358,12 @@ class Link(asyncio.Protocol):
             return
         self._arrived_s = self.loop.time()
         name = transport.get_extra_info("peername")
-        self.address = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        host = str(name[0]) if isinstance(name, tuple) else str(name)
+        self.address = f"{host}:{name[1]}" if isinstance(name, tuple) else host
+        if PACKING.mode is Compress.AUTO and not is_loopback(host):
+            self._pace = Pace()
         if self._half_open is not None:
-            self._host = str(name[0]) if isinstance(name, tuple) else str(name)
+            self._host = host
             excess = self._half_open.enter(self._host)
             if excess:
                 self.abort(excess)
@@ -323,13 +401,22 @@ class Link(asyncio.Protocol):
         if self._hello_timer is not None:
             self._hello_timer.cancel()
         self._transport = None
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
         self._outbox.clear()
+        self._encoded.clear()
         self._leave_half_open()
         if self._partial_frames is not None:
             self._partial_frames.forget(self)
         self._on_closed(self, self._reason or (str(exc) if exc else "the peer hung up"))
 
     # --- helpers
+
+    def _packs(self) -> bool:
+        """Whether to compress what is written now, if the peer takes that."""
+        if self._pace is not None:
+            return self._pace.is_slow(self.loop.time())
+        return PACKING.mode is Compress.ALWAYS
 
     def _leave_half_open(self) -> None:
         if self._half_open is not None and self._host:

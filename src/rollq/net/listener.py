@@ -14,9 +14,10 @@ from rollq.base.ids import WorkerId
 from rollq.base.limits import DESCRIPTORS_KEPT, HANG_UP_MS_MAX, LINKS_MAX, LISTEN_BACKLOG
 from rollq.net.arrival import Arrival
 from rollq.net.half_open import HalfOpen
+from rollq.net.handshake_turns import HandshakeTurns
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.partial_frames import PartialFrames
-from rollq.net.tls_layer import HandshakeTurns, TlsLayer
+from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode, tls_of_listener
@@ -90,7 +91,7 @@ class Listener:
         factory: Callable[[], asyncio.Protocol] = self._accept
         if self._tls is not Mode.OFF:
             self._files = _must_listen(self._credentials)
-            self._turns = HandshakeTurns()
+            self._turns = HandshakeTurns(loop)
             factory = self._accept_first
         try:
             self._server = await loop.create_server(factory, host, port, backlog=LISTEN_BACKLOG)
@@ -158,7 +159,7 @@ class Listener:
         if self._tls is Mode.REQUIRE:
             self._refusals[link] = RemoteError(
                 ErrorCode.TLS_REQUIRED,
-                "only links with TLS are taken here: give the credentials of the cluster",
+                "only connections with TLS are accepted: give the credentials of the cluster",
                 "--credentials DIR, or ROLLQ_CREDENTIALS, with its ca.pem",
             )
 

@@ -95,7 +95,7 @@ def choose_login(
     if not is_tls and not is_loopback(host):
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS,
-            f"a token is not sent to {host} without TLS: whoever listens on the way would have it",
+            f"a token is not sent to {host} without TLS: it could be read on the way",
             "add the ca.pem of the cluster to the credentials, or use an account.key",
         )
     return TokenLogin(account_of_token(credentials.token), credentials.token.reveal())
@@ -104,6 +104,6 @@ def choose_login(
 def _foreign(why: str) -> RemoteError:
     return RemoteError(
         ErrorCode.LOGIN_FAILED,
-        f"the other side does not log us in as agreed: {why}",
+        f"the peer broke the login protocol: {why}",
         "check the address",
     )

@@ -10,40 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from rollq.base.limits import HANG_UP_MS_MAX
+from rollq.net.handshake_turns import HandshakeTurns
 from rollq.net.link import Link
 from rollq.security.tls import words_for
 
 READ_BYTES: Final = 16 * 1024  # of one record, at most
 RECORDS: Final = b"\x14\x15\x16\x17"  # what a record begins with
-
-
-class HandshakeTurns:
-    """One step of one handshake in each turn of the loop: a step costs half a millisecond, and
-    whoever is connected already must not wait for those of hundreds that dial at once."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._loop = asyncio.get_running_loop()
-
-    def enter(self, step: Callable[[], None]) -> None:
-        """Have a step done when its turn comes."""
-        self._waiting.append(step)
-        if len(self._waiting) == 1:
-            self._loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        step = self._waiting[0]
-        try:
-            step()
-        finally:
-            self._waiting.popleft()
-            if self._waiting:
-                self._loop.call_soon(self._next)
 
 
 class TlsLayer(asyncio.Transport, asyncio.Protocol):
@@ -77,6 +53,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._raw: asyncio.Transport | None = None
         self._first = b""  # of the peer
         self._is_waiting = False  # for a turn
+        self._has_begun = False  # a step of the handshake was done
         self._is_shaken = False
         self._is_made = False  # the link was told of its connection
         self._is_over = False  # nothing more is read or written
@@ -107,7 +84,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._shake()
         elif not self._is_waiting:
             self._is_waiting = True
-            self._turns.enter(self._shake)
+            self._turns.enter(self._host, self._shake, has_begun=self._has_begun)
+
+    def pause_writing(self) -> None:
+        """The system does not take what was written."""
+        self.link.pause_writing()
 
     def resume_writing(self) -> None:
         """The system has taken all that was written."""
@@ -115,11 +96,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
-        self._is_waiting = False
         if not self._is_shaken and not self._is_over:
             self._is_over = True
-            why = str(exc) if exc else "it hung up in the handshake"
+            why = self._alert() or (str(exc) if exc else "it hung up in the handshake")
             self._on_failed(why, bool(self._first))
+        self._is_waiting = False
         self._is_over = True
         if self._is_made or self._turns is not None:  # else we dialed, and nobody has the link yet
             self.link.connection_lost(exc)
@@ -187,6 +168,12 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     # --- helpers
 
+    @property
+    def _host(self) -> str:
+        """The address of the peer."""
+        name = self._raw_info("peername", None)
+        return str(name[0]) if name else ""
+
     def _raw_info(self, name: str, default: Any) -> Any:
         return default if self._raw is None else self._raw.get_extra_info(name, default)
 
@@ -195,6 +182,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._is_waiting = False
         if self._is_over or self._is_shaken:
             return
+        self._has_begun = True
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -224,6 +212,16 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             raw.write_eof()
         self._loop.call_later(HANG_UP_MS_MAX / 1000, raw.abort)
         self._on_failed(words_for(error, is_ours=is_ours), speaks_tls)
+
+    def _alert(self) -> str:
+        """Why the peer hung up, if that is among what waits for its turn; else nothing."""
+        if self._is_waiting and self._has_begun:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLError as error:
+                if self._is_alert(error):
+                    return words_for(error, is_ours=False)
+        return ""
 
     def _break(self, error: ssl.SSLError) -> None:
         """Something is wrong on a link that was open. In TLS 1.3 that is also where a dialer hears

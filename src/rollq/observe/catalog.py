@@ -13,6 +13,7 @@ EVERY_MEMBER: Final = "every member"
 LEADER: Final = "the leader"
 WORKER: Final = "a worker"
 EVERYBODY: Final = "members and workers"
+GOSSIP: Final = "processes with a federation key"
 
 
 class Row(NamedTuple):
@@ -42,7 +43,7 @@ _MEMBER_JOBS: Final = {
     ),
     "rollq_attempts_lost_total": Row(
         *(COUNTER, ("cause",), EVERY_MEMBER),
-        "Attempts that came to nothing and are made again: lease_lost, worker_lost, given_back, "
+        "Attempts without a result that are repeated: lease_lost, worker_lost, given_back, "
         "failed (by the retry rule of the job).",
     ),
     "rollq_jobs_dead_total": Row(
@@ -54,7 +55,7 @@ _MEMBER_JOBS: Final = {
     ),
     "rollq_attempt_run_seconds": Row(
         *(HISTOGRAM, (), EVERY_MEMBER),
-        "How long the attempts ran that gave results, as their workers say.",
+        "Run time of attempts with a result, as reported by workers.",
     ),
     "rollq_jobs": Row(GAUGE, ("state",), EVERY_MEMBER, "Jobs and tasks in the state, by state."),
     "rollq_jobs_failed": Row(
@@ -71,6 +72,21 @@ _MEMBER_JOBS: Final = {
     "rollq_queue_oldest_seconds": Row(
         *(GAUGE, ("queue",), EVERY_MEMBER),
         "How long the job waits that waits longest, of the same queues; 0: none waits.",
+    ),
+    "rollq_limit_running": Row(
+        *(GAUGE, ("limit",), EVERY_MEMBER),
+        "Tokens that are taken of a limit: of the 50 limits of which most are.",
+    ),
+    "rollq_limit_running_max": Row(
+        *(GAUGE, ("limit",), EVERY_MEMBER),
+        "Tokens that the limit has; absent: no such bound.",
+    ),
+    "rollq_schedules": Row(
+        *(GAUGE, ("state",), EVERY_MEMBER), "Schedules in the state: active or paused."
+    ),
+    "rollq_schedule_overdue_seconds": Row(
+        *(GAUGE, (), EVERY_MEMBER),
+        "How long the schedule that is most overdue should have fired by now; 0: none is.",
     ),
     "rollq_workers": Row(
         GAUGE, (), EVERY_MEMBER, "Workers that are connected, or gone for less than their grace."
@@ -126,15 +142,14 @@ _MEMBER_GROUP: Final = {
     "rollq_snapshot_failed_total": Row(COUNTER, (), EVERY_MEMBER, "Snapshots that failed."),
     "rollq_history_seal_seconds": Row(
         *(HISTOGRAM, (), EVERY_MEMBER),
-        "A piece of history that got its place among the sealed; its bytes are written with the "
-        "snapshot.",
+        "Sealing a piece of history; its bytes are written with the snapshot.",
     ),
     "rollq_history_seal_failed_total": Row(
         COUNTER, (), EVERY_MEMBER, "Pieces of history that could not be sealed."
     ),
     "rollq_loop_late_seconds": Row(
         *(HISTOGRAM, (), EVERY_MEMBER),
-        "How late the ticks of the loop came: it stood still for so long.",
+        "Delay of the ticks of the event loop, which was blocked for this long.",
     ),
     "rollq_refused_total": Row(
         *(COUNTER, ("code",), EVERY_MEMBER),
@@ -149,9 +164,11 @@ _MEMBER_GROUP: Final = {
     ),
     "rollq_blob_transfers_total": Row(
         *(COUNTER, ("direction",), EVERY_MEMBER),
-        "Blobs that came (whole and verified) and that began to go.",
+        "Blobs received (whole and verified), and blobs whose sending began.",
     ),
-    "rollq_blob_transfer_bytes_total": Row(COUNTER, ("direction",), EVERY_MEMBER, "Their bytes."),
+    "rollq_blob_transfer_bytes_total": Row(
+        COUNTER, ("direction",), EVERY_MEMBER, "Bytes of blobs received and sent."
+    ),
     "rollq_blob_stored_bytes": Row(
         GAUGE, (), EVERY_MEMBER, "Bytes of the blobs here; 0 with a shared store."
     ),
@@ -177,14 +194,25 @@ _LEADER: Final = {
     "rollq_commands_waiting": Row(GAUGE, (), LEADER, "Commands that are not in the log yet."),
     "rollq_workers_connected": Row(GAUGE, (), LEADER, "Workers that are connected."),
     "rollq_workers_capped": Row(GAUGE, (), LEADER, "Of them, those above their CPU cap."),
-    "rollq_worker_credits": Row(GAUGE, (), LEADER, "Jobs that workers may still be given."),
+    "rollq_worker_credits": Row(GAUGE, (), LEADER, "Jobs that workers can still take (credit)."),
     "rollq_clients_connected": Row(GAUGE, (), LEADER, "Clients that are connected, by id."),
     "rollq_clients_at_cap": Row(
         GAUGE, (), LEADER, "Clients whose jobs wait because of their cap alone."
     ),
+    "rollq_jobs_at_limit": Row(
+        GAUGE, (), LEADER, "Jobs and arrays that wait because of a limit of an operator."
+    ),
+    "rollq_subscriptions": Row(GAUGE, (), LEADER, "Subscriptions of all sessions to subjects."),
+    "rollq_published_total": Row(COUNTER, (), LEADER, "Messages that were published to subjects."),
+    "rollq_delivered_total": Row(
+        COUNTER, (), LEADER, "Deliveries of published messages to sessions."
+    ),
+    "rollq_missed_total": Row(
+        COUNTER, (), LEADER, "Messages not sent to a session because it did not read fast enough."
+    ),
     "rollq_alarms": Row(
         *(GAUGE, ("code",), LEADER),
-        "Alarms by code; STATE_DIVERGED: a member made something else of the same log.",
+        "Alarms by code; STATE_DIVERGED: a member derived another state from the same log.",
     ),
 }
 _WORKER: Final = {
@@ -192,14 +220,19 @@ _WORKER: Final = {
     "rollq_slots_used": Row(GAUGE, (), WORKER, "Slots in use."),
     "rollq_worker_attempts_waiting": Row(GAUGE, (), WORKER, "Attempts that wait for a slot."),
     "rollq_worker_attempts_held": Row(
-        GAUGE, (), WORKER, "Attempts that it answers for, also those whose result is not taken."
+        GAUGE,
+        (),
+        WORKER,
+        "Attempts that it holds, also those whose result the leader has not accepted yet.",
     ),
-    "rollq_credit": Row(GAUGE, (), WORKER, "Jobs that it may still be given."),
+    "rollq_credit": Row(GAUGE, (), WORKER, "Jobs that it can still take (credit)."),
     "rollq_worker_connected": Row(GAUGE, (), WORKER, "1 if it has a session with a leader."),
     "rollq_worker_cpu_capped": Row(
         GAUGE, (), WORKER, "1 while the CPU is above its cap: one job at a time."
     ),
-    "rollq_worker_cpu_capped_total": Row(COUNTER, (), WORKER, "How often that began."),
+    "rollq_worker_cpu_capped_total": Row(
+        COUNTER, (), WORKER, "How often the CPU went above the cap."
+    ),
     "rollq_worker_sandbox_layer": Row(
         GAUGE, ("layer",), WORKER, "1 for each layer of the sandbox that jobs run in."
     ),
@@ -212,9 +245,7 @@ _WORKER: Final = {
     "rollq_worker_killed_total": Row(
         COUNTER, (), WORKER, "Results of programs that a signal ended, limits among them."
     ),
-    "rollq_worker_run_seconds": Row(
-        HISTOGRAM, (), WORKER, "How long the attempts ran that gave results."
-    ),
+    "rollq_worker_run_seconds": Row(HISTOGRAM, (), WORKER, "Run time of attempts with a result."),
     "rollq_worker_attempts_failed_total": Row(
         *(COUNTER, ("step",), WORKER),
         "Attempts that came to no result, by what could not be done: inputs, start, upload.",
@@ -232,13 +263,33 @@ _WORKER: Final = {
         *(COUNTER, ("source",), WORKER),
         "Inputs of the attempts that gave results: fetched for them, or held already.",
     ),
-    "rollq_worker_fetch_seconds": Row(HISTOGRAM, (), WORKER, "A blob that was brought here."),
+    "rollq_worker_fetch_seconds": Row(HISTOGRAM, (), WORKER, "Fetching a blob."),
     "rollq_worker_cache_bytes": Row(GAUGE, (), WORKER, "Bytes of the blobs that are here."),
     "rollq_worker_cache_files": Row(GAUGE, (), WORKER, "Blobs that are here."),
     "rollq_worker_outputs_watched": Row(
-        GAUGE, (), WORKER, "How many follow the output of a job that runs here."
+        GAUGE, (), WORKER, "Watchers of the output of jobs that run here."
     ),
-    "rollq_worker_output_bytes_total": Row(COUNTER, (), WORKER, "Output that was sent to them."),
+    "rollq_worker_output_bytes_total": Row(
+        COUNTER, (), WORKER, "Bytes of output sent to watchers."
+    ),
+}
+_FEDERATION: Final = {
+    "rollq_gossip_nodes": Row(
+        *(GAUGE, ("standing",), GOSSIP),
+        "Processes of the federation, this one too: alive, suspect, dead, left.",
+    ),
+    "rollq_gossip_news": Row(GAUGE, (), GOSSIP, "Processes whose changes are being gossiped."),
+    "rollq_gossip_nodes_untaken_total": Row(
+        *(COUNTER, (), GOSSIP),
+        "How often a process was not added because the table was full.",
+    ),
+    "rollq_gossip_sent_total": Row(COUNTER, (), GOSSIP, "Datagrams sent."),
+    "rollq_gossip_received_total": Row(COUNTER, (), GOSSIP, "Datagrams received, good or not."),
+    "rollq_gossip_refused_total": Row(
+        *(COUNTER, ("reason",), GOSSIP),
+        "Datagrams ignored: too_long, bad_version, no_key (signed with another key), bad_mac, "
+        "bad_body, too_old (or the clocks differ).",
+    ),
 }
 _PROCESS: Final = {
     "rollq_link_bytes_total": Row(
@@ -248,9 +299,10 @@ _PROCESS: Final = {
     "rollq_link_moves_total": Row(
         COUNTER, ("direction",), EVERYBODY, "Reads and writes of all links of the process."
     ),
+    "rollq_link_saved_bytes_total": Row(COUNTER, (), EVERYBODY, "Bytes saved by compression."),
     "rollq_links_cut_total": Row(
         *(COUNTER, (), EVERYBODY),
-        "Links that this side ended for what the peer did or did not do.",
+        "Connections that this side closed because of an error or silence of the peer.",
     ),
     "process_resident_memory_bytes": Row(GAUGE, (), EVERYBODY, "Memory in use."),
     "process_virtual_memory_bytes": Row(GAUGE, (), EVERYBODY, "Address space in use."),
@@ -269,6 +321,7 @@ CATALOG: Final[dict[str, Row]] = {
     **_MEMBER_GROUP,
     **_LEADER,
     **_WORKER,
+    **_FEDERATION,
     **_PROCESS,
 }
 

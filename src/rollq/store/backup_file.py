@@ -195,10 +195,10 @@ class BackupFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises DiskError: BACKUP_CORRUPT, DISK_VERSION, DISK_FAILED."""
+        """Raises OSError if the path cannot be opened, which is no fault of the disk; DiskError:
+        BACKUP_CORRUPT, DISK_VERSION, DISK_FAILED."""
         self.path = path
-        with _explained(f"read {path}"):
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             with _explained(f"read {path}"):
                 self.size_bytes = os.fstat(self._fd).st_size
@@ -240,7 +240,7 @@ class BackupFile:
             digest.update(data)
             yield data
         if digest.hexdigest() != part.sha256:
-            raise self._corrupt(f"its part {part.kind} {part.name} is damaged")
+            raise self._corrupt(f"its part {f'{part.kind} {part.name}'.strip()} is damaged")
 
     def verify(self, progress: Progress = lambda done, total: None) -> None:
         """Read all of it.

@@ -160,6 +160,10 @@ class RealDisk:
             for name in list(self._files):
                 self._forget(name)
         if self._lock_fd >= 0:
+            if not self._is_child:
+                # A process forked a moment ago has the descriptor too, until it executes another
+                # program: closing ours would not unlock.
+                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
             os.close(self._lock_fd)
             self._lock_fd = -1
 

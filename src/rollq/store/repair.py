@@ -50,6 +50,7 @@ class Recovered:
     # Corruption: the log once reached this position; `entries` stop before the corrupt one.
     suspect: Position | None = None
     torn: bool = False  # a torn tail was cut; a copy is under broken/
+    damaged: bool = False  # parts were unreadable: the log was written anew, the old is in broken/
     peer_boots: dict[int, int] = field(default_factory=dict)
 
 
@@ -68,6 +69,8 @@ def mend(
     assert head is not None
     how = link(log, base)
     lost = walk.corrupt or walk.hole or how is SnapshotRelation.GAP
+    # What was skipped counts too: corruption may destroy the other copy next.
+    damaged = lost or walk.damage_skipped
     entries = log.entries[base.index - log.base.index :] if how is SnapshotRelation.JOINED else []
     if how is SnapshotRelation.GAP:
         log.reset(base)
@@ -78,9 +81,7 @@ def mend(
     commit = max(base.index, min(hard_state.commit, reached.index))
     hard_state = msgspec.structs.replace(hard_state, commit=commit)
     _sweep(disk, walk, files)
-    if (
-        lost or walk.damage_skipped
-    ):  # also what was skipped: corruption may destroy the other copy next
+    if damaged:
         rewrite_log(
             disk, walk, head=head, hard_state=hard_state, segment_bytes=segment_bytes, files=files
         )
@@ -96,6 +97,7 @@ def mend(
         entries=entries,
         suspect=head.suspect,
         torn=walk.torn,
+        damaged=damaged,
         peer_boots=dict(head.peer_boots),
     )
 
