@@ -19,7 +19,7 @@ from rollq.base.staged import KEY_END
 from rollq.grid.events import AccessFact, Event
 from rollq.history.columns import Column
 from rollq.history.packed import PackedIndex
-from rollq.history.schema import request_text
+from rollq.history.schema import parents_text, request_text
 from rollq.history.tables import OUTPUTS, int32, int64
 
 BLOCK_BYTES: Final = 1 << 20
@@ -53,6 +53,7 @@ _EVENT_FIELDS: Final = {
     "fetchedBytes": "fetched_bytes",
     "heldBytes": "held_bytes",
     "request": "request",
+    "parents": "parents",
 }
 
 
@@ -210,6 +211,10 @@ def _ids(values: Iterable[bytes], kind: Any) -> Any:
     return pa.array([_id_text(value) if value else None for value in values], kind)
 
 
+def _parents(values: Iterable[bytes], kind: Any) -> Any:
+    return _texts([parents_text(one) if one else "" for one in values], kind)
+
+
 def _requests(values: Iterable[bytes], kind: Any) -> Any:
     return _texts(map(request_text, values), kind)
 
@@ -235,6 +240,7 @@ _MAKERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "workerId": _ids,
     "arrayId": _ids,
     "request": _requests,
+    "parents": _parents,
 }
 # By the field of a history row: what a run says of each of its jobs; nothing if it says nothing.
 _IN_RUNS: Final[dict[str, Callable[[Event], Sequence[Any]]]] = {

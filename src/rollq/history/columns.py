@@ -57,4 +57,5 @@ EVENTS: Final = (
     Column("action", "string", "action"),
     Column("resource", "string", "resource"),
     Column("address", "string", "address"),
+    Column("parents", "string", "parents"),
 )

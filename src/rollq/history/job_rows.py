@@ -13,6 +13,7 @@ import msgspec
 from rollq.base.ids import GUID_BYTES, JobId, guid_to_text
 from rollq.grid.events import (
     ARRAY_ENQUEUED,
+    JOB_BLOCKED,
     JOB_DELAYED,
     JOB_ENQUEUED,
     Event,
@@ -21,7 +22,7 @@ from rollq.grid.events import (
 from rollq.history.packed import PackedIndex
 from rollq.history.schema import HistoryRow, from_line, to_row
 
-BEGINNINGS: Final = frozenset((JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED))
+BEGINNINGS: Final = frozenset((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
 
 
 class JobTimeline(msgspec.Struct, frozen=True):

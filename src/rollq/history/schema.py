@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from rollq.base.edges import CONDITION_WORDS, each_edge
 from rollq.base.ids import GUID_TEXT_BYTES, guid_to_text, guids_to_text
 from rollq.base.requests import request_document, request_in
 from rollq.base.staged import KEY_END
@@ -61,6 +62,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
     action: str = ""  # that was refused, or done
     resource: str = ""  # that it was refused or done on
     address: str = ""  # from where it was asked for
+    parents: str = ""  # of a new job: the ids it waits for, with conditions, as JSON
 
 
 def to_lines(index: int, stamp_ms: int, events: Iterable[Event]) -> list[bytes]:
@@ -174,7 +176,14 @@ def to_row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
         event.job_key,
         request_text(event.request),
         *(() if event.access is None else msgspec.structs.astuple(event.access)),
+        **({"parents": parents_text(event.parents)} if event.parents else {}),
     )
+
+
+def parents_text(edges: bytes) -> str:
+    """What a job waits for, as JSON: {"id": "ok", …}."""
+    words = {guid_to_text(one): CONDITION_WORDS[word] for one, word, _ in each_edge(edges)}
+    return _json(words)
 
 
 def _json(value: object) -> str:

@@ -49,7 +49,7 @@ class OfJob(TableRow, frozen=True):
 class JobTableRow(OfJob, frozen=True):
     """`jobs`: one job, wherever it stands. From `status` on: of jobs that have ended."""
 
-    state: str = ""  # waiting, delayed, running, ok, failed, dead, cancelled
+    state: str = ""  # blocked, waiting, delayed, running, ok, failed, dead, cancelled
     stamp: Time = 0  # of the last change of its state
     priority: Int = 0
     attempt: Int = 0  # starts so far
@@ -171,6 +171,7 @@ class QueueRow(TableRow, frozen=True):
     waiting: int = 0
     running: int = 0
     ok: int = 0
+    blocked: int = 0
 
 
 class ArrayTableRow(TableRow, frozen=True):
