@@ -1,6 +1,7 @@
-"""The processes: `member`, `worker`, `client` and `reader`. A role imports no other role.
+"""The processes: `member`, `worker`, `client`, `router` and `reader`. A role imports no other role,
+but for the router, which is a client of its groups.
 
-Each of the first three has a pure machine that decides and a shell around it with sockets and disk.
+Each of the first four has a pure machine that decides and a shell around it with sockets and disk.
 What they share lies beside them:
 
 - `door`: every message of an accepted link passes it; `login`: who a link is; `access`: who may

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from rollq.base.access import LinkRole, Principal
@@ -90,6 +90,8 @@ class Door:
         self._arriving: dict[Link, LoginMachine | Identity] = {}
         self._failed = Repeats(FAILED_LINES)
         self.refused: Counter[int] = Counter()  # links, by error code
+        # What was asked for on a link, let in, and goes on: judged again when the rules change.
+        self.held: Callable[[Link], Sequence[Message]] = lambda link: ()
         # No token by which a link is here ends before this time of the group; 0: none ever ends.
         self.expires_ms = 0
 
@@ -150,7 +152,10 @@ class Door:
             if is_withdrawn(self._logins, entry.identity):
                 self._refuse(link, entry.hello, WITHDRAWN)
             else:
-                self._judged(link, entry, [entry.hello], self._guard)
+                held = [entry.hello, *self.held(link)]
+                taken = self._judged(link, entry, held, self._guard)
+                if taken and len(taken) < len(held):
+                    link.close("its access rights were reduced")
                 self._note_expiry(entry.identity)
 
     def closed(self, link: Link, reason: str) -> None:

@@ -264,7 +264,7 @@ def identify(
     if setup.mode is Mode.REQUIRE:
         raise RemoteError(
             ErrorCode.LOGIN_REQUIRED,
-            "this member wants to know who you are",
+            "this member requires a login",
             "give the credentials of an account: --credentials DIR, or ROLLQ_CREDENTIALS",
         )
     return Identity(ANONYMOUS)

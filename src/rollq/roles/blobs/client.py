@@ -123,7 +123,10 @@ class BlobClient:
             await session.settle()
         pool, self._pool = self._pool, None
         if pool is not None:
-            await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+            pool.shutdown(wait=False)
+            # When the interpreter ends there is nobody to wait, and the threads have ended.
+            with contextlib.suppress(RuntimeError):
+                await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def connected_at(self) -> float:
         """When there was a session last, by the loop's clock: now, if there is one."""

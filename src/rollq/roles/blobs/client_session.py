@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from rollq.base.digests import Digest
 from rollq.base.errors import DialError, ErrorCode, RemoteError, RollqError
 from rollq.base.limits import BLOB_ALIVE_MS, BLOB_GREETING_MS
+from rollq.net.addresses import is_loopback
 from rollq.net.dialer import Dial, split_address
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Carrier, Sink, Source
@@ -27,8 +28,6 @@ from rollq.wire.fields import MessageId
 from rollq.wire.messages import Error, NotLeader, Welcome
 
 Progress: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
-
-LOOPBACK = ("127.", "localhost", "::1")
 
 
 async def connect(
@@ -63,7 +62,7 @@ async def connect(
             sessions[0].lost(_cut(address, reason))
 
     # Where no network is saved anything, packing only costs.
-    features = () if split_address(address)[0].startswith(LOOPBACK) else (ZSTD,)
+    features = () if is_loopback(split_address(address)[0]) else (ZSTD,)
     link = await dial(address, group, hear, closed)
     link.send(HelloBlobs(who, group, features))
     try:

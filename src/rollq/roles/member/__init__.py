@@ -3,17 +3,17 @@
 Reading order:
 
 1. `node`: the process: sockets, clock, persist thread, and the loop of turns around the driver;
-   `setup`: what it is told at its start.
+   `setup`: what it is told at its start; `calendar`: when cron lines come next.
 2. `driver`: one turn, in the only order that is safe. Pure, as is everything that it imports; the
    simulator runs it on a virtual disk, clock and network. `outputs`: what it hands out to be sent.
 3. `leader`: what exists on the elected leader alone; `leader.gateway` takes messages of sessions.
 4. `replica`, `history_log`, `read_points`: what follows from the applied log on every member;
-   `queries`: what may be asked of it.
+   `queries` (keys: `query_keys`): what may be asked of it.
 5. `work`, `recovery`, `states`, `snapshot_schedule`, `snapshot_order`, `snapshot_runner`, `fork`:
    the disk, from the start of the process to snapshots beside the loop.
 6. `rollcall`, `keyring`, `peers`, `membership`, `reports`, `group_clock`: the other members;
    `status`, `status_log`, `node_log`, `metrics`: how the group stands and what was counted, for its
-   operators.
+   operators; `federation`: what other groups are told of it.
 7. `session_links`, `peer_links`, `cluster_login`: links, behind `roles.door`; `guard`: what
    accounts may ask for on them; `inlining`: blobs put into messages; `shell_figures`: numbers of
    the process around the driver.

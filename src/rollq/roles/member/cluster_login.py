@@ -36,7 +36,7 @@ class ClusterLogin:
         if not is_whole or not is_proof(challenge.proof, self._key, LoginSide.ACCEPTER, terms):
             raise RemoteError(
                 ErrorCode.LOGIN_FAILED,
-                f"whoever answers at {self._address} does not prove the cluster key",
-                "members are dialled by their --address: check it, and who listens there",
+                f"the process at {self._address} does not prove the cluster key",
+                "check the --address of that member, and which process listens there",
             )
         return LoginProof(prove(self._key, LoginSide.DIALER, terms))

@@ -25,9 +25,8 @@ from rollq.base.errors import DiskError, RemoteError, RollqError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import EARLY_MS_MAX, PEER_SILENT_MS, REPORT_TICKS
 from rollq.base.log_events import SNAPSHOT_INSTALLED
-from rollq.base.stamp import Clock, Jitter
+from rollq.base.stamp import Calendar, Clock, Jitter
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.commands import AdvanceTime
 from rollq.grid.readers import held_from
 from rollq.grid.state import GridState
 from rollq.raft.ready import Ready
@@ -77,6 +76,8 @@ class Driver:
         clock: Clock,
         jitter: Jitter,
         crash_point: Callable[[str], None],
+        *,
+        calendar: Calendar,
     ) -> None:
         self._setup = setup
         self._clock = clock
@@ -86,6 +87,7 @@ class Driver:
         self._store = recovered.store
         self.replica = recovered.replica
         self.raft = recovered.raft
+        self.was_damaged = recovered.was_damaged  # the log, as it was found
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
         self.counters = MemberCounters()
@@ -104,10 +106,8 @@ class Driver:
         self.time = GroupClock(clock, self.state.time_ms)
         self.roll = recovered.roll
         self.leader_state = LeaderState(
-            self.replica,
-            setup.group,
-            clock,
-            jitter,
+            *(self.replica, setup.group, clock, jitter),
+            calendar=calendar,
             outputs=self._outputs,
             time=self.time,
             reports=self.reports,
@@ -204,7 +204,7 @@ class Driver:
         clocks say, or slow it down."""
         to_ms = self.reports.mind(self.raft, self.time, self._outputs)
         if to_ms is not None:
-            self.leader_state.proposals.add(AdvanceTime(to_ms))
+            self.leader_state.maybe_leap(to_ms)
 
     def peer_message(
         self,

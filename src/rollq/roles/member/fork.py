@@ -99,7 +99,7 @@ class Fork:
         try:
             answer = _decode(self._answer)
         except msgspec.MsgspecError:
-            answer = ChildAnswer(message="the process that was at it was killed")
+            answer = ChildAnswer(message="the child process was killed")
         self._done(answer)
 
     def _reap(self) -> None:

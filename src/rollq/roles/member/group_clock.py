@@ -14,13 +14,14 @@ SLOWER_BY: Final = 10  # one part in so many, while the group's time is ahead of
 class GroupClock:
     """Follows the log; the leader stamps entries with it."""
 
-    __slots__ = ("_base_ms", "_clock", "_is_slow", "_since_ms")
+    __slots__ = ("_base_ms", "_clock", "_held_ms", "_is_slow", "_since_ms")
 
     def __init__(self, clock: Clock, time_ms: int) -> None:
         self._clock = clock
         self._is_slow = False
         self._base_ms = time_ms
         self._since_ms = clock.now_ms()
+        self._held_ms: int | None = None  # when the leap that is under way was asked for
 
     def now_ms(self) -> int:
         """The group's time now. A leader's never goes back."""
@@ -28,6 +29,25 @@ class GroupClock:
         if self._is_slow:
             passed_ms -= passed_ms // SLOWER_BY
         return self._base_ms + passed_ms
+
+    def rates_ms(self) -> int:
+        """The time by which rates let jobs start. It stands still while a leap is under way:
+        entries behind the leap are stamped with its end, however long it took to be applied, and
+        so no start may be decided that was not within its rate when the leap was asked for."""
+        return self.now_ms() if self._held_ms is None else self._held_ms
+
+    @property
+    def is_leaping(self) -> bool:
+        """Whether this leader has asked for a leap that is not applied yet."""
+        return self._held_ms is not None
+
+    def begin_leap(self) -> None:
+        """This leader asks for a leap."""
+        self._held_ms = self.now_ms()
+
+    def end_leap(self) -> None:
+        """The leap is applied, or refused."""
+        self._held_ms = None
 
     def follow(self, time_ms: int) -> None:
         """An entry of another leader was applied: it is so late now."""
@@ -37,6 +57,7 @@ class GroupClock:
     def lead(self, time_ms: int) -> None:
         """This member stamps from now on. A group that never had a stamp starts with its clock."""
         self._is_slow = False
+        self.end_leap()  # one of an earlier term is applied or lost
         if not time_ms:
             self.follow(self._clock.wall_ms())
 

@@ -60,10 +60,10 @@ class KeyRing:
         explicit: tuple[bytes, ...] = (),
         is_closed: bool = False,
     ) -> None:
-        self.key = key  # written down
+        self.is_explicit = bool(explicit)
+        self._hold(key)
         self.found: ClusterKey | None = None  # to be written down, and then held
         self.share = share
-        self.is_explicit = bool(explicit)
         self.is_closed = is_closed
         self._secret = secret
         self._initial = initial
@@ -81,14 +81,6 @@ class KeyRing:
         if self.is_explicit:
             return self._explicit
         return (self.key.value,) if self.key.value else ()
-
-    @property
-    def mark(self) -> KeyMark:
-        """What this member says of its key."""
-        key = self.key
-        if self.is_explicit or not key.value:
-            return KeyMark()
-        return KeyMark(key.is_sure, key.term, key_id_of(key.value))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -164,8 +156,14 @@ class KeyRing:
 
     def noted(self, key: ClusterKey) -> None:
         """A key is written down: from now on it is held."""
-        self.key = key
+        self._hold(key)
         self.found = None
+
+    def _hold(self, key: ClusterKey) -> None:
+        self.key = key  # written down
+        self.mark = KeyMark()  # what this member says of it
+        if key.value and not self.is_explicit:
+            self.mark = KeyMark(key.is_sure, key.term, key_id_of(key.value))
 
 
 def mark_of(message: LeaderHello | RollAnswer) -> KeyMark:

@@ -63,3 +63,8 @@ def find(config: Config, member_id: MemberId) -> Member | None:
         if member.id == member_id:
             return member
     return None
+
+
+def is_current(raft: RaftNode, applied_index: int) -> bool:
+    """Whether there is a leader, and all that was agreed on before its time is applied here."""
+    return raft.leader_id != 0 and raft.term_at(applied_index) == raft.term

@@ -22,19 +22,23 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import WorkerId
 from rollq.base.limits import STOP_MS_MAX, TURNS_MS_MAX
 from rollq.base.log_events import HANDS_OVER, tell
+from rollq.gossip.node import GossipNode
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
 from rollq.raft.types import Role
-from rollq.roles.access import Decisions
 from rollq.roles.door import Door
 from rollq.roles.login import LoginSetup
+from rollq.roles.member.alarm import Alarm, Ticker
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.early_links import EarlyLinks
+from rollq.roles.member.federation import start_gossip
 from rollq.roles.member.guard.given import GivenBlobs
 from rollq.roles.member.guard.guard import AccountGuard
-from rollq.roles.member.guard.targets import Targets
+from rollq.roles.member.guard.of_member import guard_of
+from rollq.roles.member.membership import is_current
 from rollq.roles.member.node_log import NodeLog
 from rollq.roles.member.outputs import (
     ClosePeer,
@@ -87,6 +91,7 @@ class MemberNode:
         self._disk: RealDisk | None = None
         self._driver: Driver | None = None
         self._blobs: MemberBlobs | None = None
+        self._gossip: GossipNode | None = None
         self._listener = Listener(
             setup.group,
             self._messages,
@@ -97,7 +102,12 @@ class MemberNode:
             tls=setup.tls,
         )
         self._peers = PeerLinks(
-            setup.group, self._hello, lambda: self.driver.roll.keys, setup.credentials, setup.tls
+            setup.group,
+            self._hello,
+            lambda: self.driver.roll.keys,
+            setup.credentials,
+            setup.tls,
+            features=lambda address: self.driver.roll.features_at.get(address, ()),
         )
         self._persist = PersistThread("persist")
         self._door: Door | None = None  # once it serves
@@ -107,9 +117,10 @@ class MemberNode:
         self._rules_version = 0
         self._turn_due = False
         self._working = False
-        self._ticker: asyncio.TimerHandle | None = None
+        self._ticker = Ticker(setup.tick_ms, self._tick)
+        self._alarm = Alarm(self._wake)
         self._ending: asyncio.Task[None] | None = None  # held, or it might be collected
-        self._tick_at = 0.0
+        self._live_due = False
         self._stopping = False
         self._stopped = asyncio.Event()
         self._deposed = asyncio.Event()
@@ -129,13 +140,14 @@ class MemberNode:
         try:
             self.port = await self._listener.start(self._host, self.port)
             driver, blobs = await self._loop.run_in_executor(self._persist, self._recover)
+            self._gossip = await start_gossip(self.setup, driver, self._host, self.port)
         except RollqError:
             await self._listener.stop("cannot start")
             self._disk.close()
             self._persist.shutdown()
             raise
         blobs.start()
-        self._sessions = SessionLinks(driver, self._wake)
+        self._sessions = SessionLinks(driver, self._wake, self._wake_live)
         shell = driver.leader_state.shell
         shell.has_room, shell.blobs = self._sessions.has_room, blobs.knowledge
         shell.account_of = self._sessions.account_of
@@ -159,19 +171,21 @@ class MemberNode:
                 now_ms=driver.time.now_ms,
                 draw_nonce=lambda: secrets.token_bytes(NONCE_BYTES),
                 tls=self.setup.tls,
-                is_current=partial(_is_current, driver),
+                is_current=lambda: is_current(driver.raft, driver.state.applied_index),
                 legacy=self.setup.legacy,
                 address=self.setup.address,
                 cluster_keys=lambda: driver.roll.keys.held,
             ),
             None if self.setup.auth is Mode.OFF else self._guard(driver, blobs),
         )
-        driver.counters.shell = partial(shell_families, self._door, self._listener, blobs)
+        self._door.held = self._sessions.held
+        driver.counters.shell = partial(
+            shell_families, self._door, self._listener, blobs, self._gossip
+        )
         self._blob_work = BlobWork(driver, blobs, self._wake)
         self._snapshots = SnapshotRunner(driver, self._disk, self._persist, self._snapshot_over)
         self._early.hand_over()
-        self._tick_at = self._loop.time()
-        self._tick()
+        self._ticker.start()
         listen = f"{self._host}:{self.port}"
         self._log.started(self.setup, driver, listen, str(self._state_dir))
 
@@ -193,18 +207,8 @@ class MemberNode:
         """Judges what accounts may do here."""
         given = GivenBlobs(self.setup.blobs.lease_ms, blobs.now_ms)
         blobs.server.on_proved = lambda account, digest: given.add(digest, account)
-        leader = driver.leader_state
-        targets = Targets(
-            lambda: driver.state,
-            pending=leader.proposals.commands,
-            queue_named=leader.addressing.queue_meant,
-            table_of=self._readers.table_of,
-            given=given,
-        )
-        decisions = Decisions(lambda: driver.state.access, self._refused)
-        return AccountGuard(
-            decisions, targets, lambda: driver.is_about_to_lead, jitter=SystemJitter()
-        )
+        table_of, on_refused = self._readers.table_of, self._refused
+        return guard_of(driver, given, SystemJitter(), table_of=table_of, on_refused=on_refused)
 
     def _refused(self, principal: Principal, action: str, resource: str) -> None:
         """Somebody asked for what they may not do. The history of the group has what its leader
@@ -233,21 +237,15 @@ class MemberNode:
         else:
             self._door.closed(link, reason)
 
-    def _tick(self) -> None:
-        if self._stopping:
-            return
+    def _tick(self, late_s: float) -> None:
         try:
             self.driver.tick()
         except Exception as error:
             self._fail(error)
             return
-        late_s = self._loop.time() - self._tick_at
         self.driver.counters.tick_late_us.add(max(0, int(late_s * 1_000_000)))
         self._log.ticked(late_s)
         self._wake()
-        period = self.setup.tick_ms / 1000
-        self._tick_at = max(self._tick_at + period, self._loop.time())
-        self._ticker = self._loop.call_at(self._tick_at, self._tick)
 
     # --- the loop of turns
 
@@ -255,6 +253,24 @@ class MemberNode:
         if not self._turn_due and not self._working:
             self._turn_due = True
             self._loop.call_soon(self._turn)
+        elif self._working:
+            self._wake_live()
+
+    def _wake_live(self) -> None:
+        """What is published waits for no turn, and not for the disk."""
+        if not self._turn_due and not self._live_due:
+            self._live_due = True
+            self._loop.call_soon(self._send_live)
+
+    def _send_live(self) -> None:
+        self._live_due = False
+        if not self._stopping:
+            self._deliver() if self._working else self._send()
+
+    def _deliver(self) -> None:
+        batches = self.driver.leader_state.publishing.take()
+        if batches:
+            self._sessions.deliver(batches)
 
     def _turn(self) -> None:
         """Turns until there is nothing to do, or one needs the disk, or heartbeats and votes that
@@ -293,6 +309,8 @@ class MemberNode:
         self._status_log.tell_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
+        if driver.leading:
+            self._alarm.set(driver.leader_state.wait_ms())
         self._sessions.maybe_resume()
 
     def _follow_rules(self, driver: Driver) -> None:
@@ -353,6 +371,7 @@ class MemberNode:
 
     def _send(self) -> None:
         """Write what a turn said at once: everything for one receiver in one piece."""
+        self._deliver()
         outputs = self.driver.take_outputs()
         if not outputs:
             return
@@ -392,7 +411,10 @@ class MemberNode:
         try:
             remove_exports(self._state_dir)
             began_s = time.perf_counter()
-            driver = Driver(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash)
+            driver = Driver(
+                *(self.setup, self._disk, SystemClock(), SystemJitter(), _no_crash),
+                calendar=ZoneCalendar(),
+            )
             self._log.recovered(driver, began_s)
             if self.setup.tls is not Mode.OFF:
                 files = tls_files(self.setup.credentials)
@@ -447,8 +469,10 @@ class MemberNode:
         self._stopping = True
         self._log.stopping("told to" if self.failure is None else str(self.failure))
         self._incoming.stop()
-        if self._ticker is not None:
-            self._ticker.cancel()
+        if self._gossip is not None:
+            await self._gossip.stop()
+        self._ticker.stop()
+        self._alarm.stop()
         self._snapshots.stop()
         await self._readers.stop()
         if self._blobs is not None:
@@ -469,12 +493,6 @@ class MemberNode:
                 self._log.failed(f"closing the log: {error}")
         if self._disk is not None:
             self._disk.close()
-
-
-def _is_current(driver: Driver) -> bool:
-    """Whether there is a leader, and all that was agreed on before its time is applied here."""
-    raft = driver.raft
-    return raft.leader_id != 0 and raft.term_at(driver.state.applied_index) == raft.term
 
 
 def _no_crash(_point: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from rollq.base.access import Principal
 from rollq.base.log_events import (
     ACCESS_REFUSED,
+    DAMAGED,
     DISK_SLOW,
     FAILED,
     HANDLER_FAILED,
@@ -44,6 +45,8 @@ class NodeLog:
     def recovered(self, driver: Driver, began_s: float) -> None:
         """The disk was read."""
         raft, snapshot = driver.raft, driver.state.applied_index
+        if driver.was_damaged:
+            tell(log, DAMAGED)
         tell(
             log,
             RECOVERED,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +49,10 @@ LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
 UNPROVEN_MAX: Final = 64
 UNPROVEN_QUIET: Final = 3  # refusals of one address that are not told
 UNPROVEN_HINT: Final = "all members have the same cluster.key, or none has one"
+UNPROVEN_HERE: Final = (
+    "this member does not prove the cluster key; put the cluster.key of the others into its "
+    "--credentials, if they have one"
+)
 
 log = logging.getLogger("rollq.member.peers")
 
@@ -67,10 +72,13 @@ class PeerLinks:
         keys: Callable[[], KeyRing],
         credentials: Credentials = NONE,
         tls: Mode = Mode.OFF,
+        *,
+        features: Callable[[str], Collection[str]] = lambda address: (),
     ) -> None:
         self._group = group
         self._hello = hello
         self._keys = keys
+        self._features = features  # of the member at an address, as it told them last
         # Accounts are for other links than those of members.
         self._credentials = replace(credentials, token=None, account_key=None)
         self._tls = tls
@@ -78,7 +86,8 @@ class PeerLinks:
         self._proven: dict[Link, None] = {}  # those of `_links` that have proved our key
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
-        self._posted: dict[Link, None] = {}
+        self._posted: dict[Link, str] = {}  # and their addresses
+        self._unproven: Counter[str] = Counter()  # refusals for want of proof, by address
         self._told = Repeats()
 
     def send(self, address: str, message: Message) -> None:
@@ -86,14 +95,15 @@ class PeerLinks:
         link = self._links.get(address)
         if link is not None and link.is_open:
             link.post_all((message,))
-            self._posted[link] = None
+            self._posted[link] = address
         else:
             self._begin_dial(address)
 
     def flush(self) -> None:
         """Write what was sent since the last time."""
         posted, self._posted = self._posted, {}
-        for link in posted:
+        for link, address in posted.items():
+            link.connection.peer_offers(self._features(address))
             link.flush()
 
     def prove(self, address: str) -> None:
@@ -147,7 +157,9 @@ class PeerLinks:
             nonce = secrets.token_bytes(NONCE_BYTES)
             try:
                 login = ClusterLogin(key, self._group, address, nonce)
-                return await self._connect(address, login), True
+                link = await self._connect(address, login)
+                del self._unproven[address]
+                return link, True
             except RemoteError as error:  # it pretends to have it
                 self._tell(KEY_REFUSED, cause=str(error))
                 raise
@@ -182,7 +194,9 @@ class PeerLinks:
         """Members answer on their own links; on this one they say why they hang up."""
         for message in messages:
             if isinstance(message, Error) and message.code == ErrorCode.LOGIN_REQUIRED:
-                log.debug("%s: %s", link.address, message.message)  # said in the log there
+                self._unproven[link.address] += 1
+                if self._unproven[link.address] > UNPROVEN_QUIET:
+                    self._tell(MEMBER_REFUSES, address=link.address, cause=UNPROVEN_HERE)
             elif isinstance(message, Error):
                 hint = f" ({message.hint})" if message.hint else ""
                 self._tell(MEMBER_REFUSES, address=link.address, cause=message.message + hint)

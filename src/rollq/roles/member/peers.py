@@ -182,6 +182,7 @@ class Peers:
         elif isinstance(message, RollAnswer):
             if message.to_boot == self.roll.boot:  # else to an earlier life of ours, or forged
                 self._features[message.member_id] = message.features
+                self.roll.features_at[message.address] = message.features
                 self.cluster_found |= self.roll.take(message, self._initial)
                 self._hear_boots(message)
                 self._hear_key(message, raft)

@@ -15,17 +15,22 @@ import msgspec
 from rollq.base.access import Action, Resource, ResourceKind
 from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.base.ids import GUID_BYTES, JobId, WorkerId
+from rollq.base.ids import JobId, WorkerId
+from rollq.base.job_events import JobEvent
 from rollq.base.limits import (
-    ACTION_BYTES_MAX,
     ANSWER_BYTES_MAX,
-    CLIENT_ID_BYTES_MAX,
-    EXEC_NAME_BYTES_MAX,
-    JOB_KEY_BYTES_MAX,
-    QUEUE_NAME_BYTES_MAX,
 )
 from rollq.base.outcomes import ENDED
-from rollq.grid import access, matching, pages, views
+from rollq.gossip.map import FederationView
+from rollq.grid import (
+    access,
+    batches,
+    pages,
+    rule_views,
+    schedule_views,
+    topic_views,
+    views,
+)
 from rollq.grid.explanations import RawExplanation
 from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
@@ -35,17 +40,22 @@ from rollq.policy.endings import Said
 from rollq.raft.node import RaftNode
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.sessions import Sessions
+from rollq.roles.member.query_keys import (
+    batch_filter,
+    batch_name,
+    id_filter,
+    job_filter,
+    job_place,
+    name_key,
+    no_key,
+    place_key,
+    some_id,
+)
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.roles.member.status import cluster_view
 from rollq.subjects.grammar import fold
 from rollq.wire.messages import Answer, Error, Query
-from rollq.wire.rules import Free, Int, Text, bounds, compile_bounds
-
-PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
-PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
-DIGITS_MAX = 32  # of an id
-SEARCH_BYTES_MAX = 256  # of a text that jobs are searched for
 
 
 def answer(sources: Sources, query: Query) -> Answer | Error:
@@ -88,7 +98,7 @@ def rest_of(query: Query, read: object) -> Query | None:
     """What to ask for to fill a page of jobs that is not full because there was much to look at;
     None: it is full, or no page, or there is no more."""
     if isinstance(read, pages.JobPage) and read.after and len(read.jobs) < query.limit:
-        wanted = msgspec.structs.replace(_job_filter(query.key), after=read.after)
+        wanted = msgspec.structs.replace(job_filter(query.key), after=read.after)
         limit = query.limit - len(read.jobs)
         return msgspec.structs.replace(query, key=_encode(wanted), limit=limit)
     return None
@@ -104,8 +114,8 @@ def must_be_of_state(query: Query) -> tuple[ViewRow, Any]:
     if view.of_files:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
-            f"the view {query.what!r} is made of files, and not in the turns of jobs",
-            "ask for it on the link of a reader",
+            f"the view {query.what!r} is answered only on a reader connection",
+            "use a reader: HelloReader",
         )
     return view, decode_key(view, query)
 
@@ -136,7 +146,9 @@ class Sources(NamedTuple):
     sessions: Sessions
     leads: bool
     metrics: Callable[[], list[Family]]
+    federation: Callable[[], FederationView]
     account: str = ""  # whose jobs are listed; empty: those of all
+    progress_of: Callable[[JobId], JobEvent | None] = lambda _: None
 
     def worker(self, worker_id: WorkerId) -> views.RawWorkerView | None:
         """A worker, with what its session has told."""
@@ -171,8 +183,13 @@ class Sources(NamedTuple):
         session = self.sessions.worker(view.worker_id)
         if session is None:
             return msgspec.structs.replace(view, connected=False)
-        told = {"is_capped": session.is_capped, "layers": session.layers}
-        return msgspec.structs.replace(view, connected=True, **told)
+        return msgspec.structs.replace(
+            view,
+            connected=True,
+            is_capped=session.is_capped,
+            layers=session.layers,
+            load=session.load,
+        )
 
     @property
     def state(self) -> GridState:
@@ -203,13 +220,6 @@ class ViewRow(NamedTuple):
     also: tuple[Resource, ...] = ()
     of_leader: bool = False
     of_files: bool = False
-
-
-class JobPlace(NamedTuple):
-    """A job, and a log index to go back from; 0: from the end."""
-
-    job_id: JobId
-    before: int
 
 
 def decode_key(view: ViewRow, query: Query) -> Any:
@@ -246,74 +256,7 @@ def _read_result(result: bytes) -> Said:
     return Said(said.note or "", said.stderr or "")
 
 
-# --- keys
-
-
-def _no_key(key: bytes) -> None:
-    """All of it is shown, whatever is asked for."""
-
-
-def _id(key: bytes) -> bytes:
-    return key
-
-
-def _text(key: bytes) -> str:
-    return key.decode()
-
-
-def _place(key: bytes) -> int:
-    """Where to go on from: a number, big-endian."""
-    place = int.from_bytes(key, "big")
-    if place > PLACE_MAX:
-        raise RemoteError(
-            ErrorCode.BAD_PAYLOAD,
-            "the place to go on from is beyond all places",
-            f"send a number up to {PLACE_MAX}, big-endian, in {PLACE_BYTES_MAX} bytes at most",
-        )
-    return place
-
-
-def _job_place(key: bytes) -> JobPlace:
-    """An id, and the number behind it."""
-    return JobPlace(key[:GUID_BYTES], _place(key[GUID_BYTES:]))
-
-
-def _job_filter(key: bytes) -> matching.JobFilter:
-    wanted = _decode_filter(key) if key else matching.JobFilter()
-    _check_filter(wanted)
-    return wanted
-
-
-def _id_filter(key: bytes) -> pages.IdFilter:
-    wanted = _decode_ids(key)
-    _check_ids(wanted)
-    return wanted
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode_ids = msgspec.msgpack.Decoder(pages.IdFilter).decode
-_decode_filter = msgspec.msgpack.Decoder(matching.JobFilter).decode
-_check_ids = compile_bounds(
-    pages.IdFilter,
-    bounds(first=Text(DIGITS_MAX), last=Text(DIGITS_MAX), before=Int(0, PLACE_MAX)),
-    {},
-)
-_check_filter = compile_bounds(
-    matching.JobFilter,
-    bounds(
-        state=Text(ACTION_BYTES_MAX),
-        queue=Text(QUEUE_NAME_BYTES_MAX),
-        client_id=Text(CLIENT_ID_BYTES_MAX),
-        exec_name=Text(EXEC_NAME_BYTES_MAX),
-        after=Int(0, PLACE_MAX),
-        newest=Free(),
-        key=Text(JOB_KEY_BYTES_MAX),
-        text=Text(SEARCH_BYTES_MAX),
-        since_ms=Int(0, PLACE_MAX),
-        until_ms=Int(0, PLACE_MAX),
-    ),
-    {},
-)
 
 K = ResourceKind
 ONE_JOB = Resource(K.JOB, "key")
@@ -325,115 +268,164 @@ ONE_CACHE = Resource(K.CACHE, "key")
 GRID = Resource(K.GRID)
 
 # Those of which `Query.account` asks for a part.
-JOB_LISTS: Final = frozenset({"ids", "jobs", "arrays", "dead"})
+JOB_LISTS: Final = frozenset({"ids", "jobs", "arrays", "batches", "dead"})
+SCHEDULES: Final = "schedules"
 
 # A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
-# arrays, queues, clients, workers, caches, accounts, roles) or a number (dead, history).
+# arrays, queues, clients, workers, caches, topics, schedules, accounts, roles) or a number (dead,
+# history).
 VIEWS: Final[dict[str, ViewRow]] = {
-    "job": ViewRow(_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)),
+    "job": ViewRow(
+        some_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.job_view(o.state, key)
+    ),
     "ids": ViewRow(
-        _id_filter,
+        id_filter,
         Action.JOBS_READ,
         JOBS,
         lambda o, key, n: pages.id_page(o.state, key, n, o.account),
     ),
     "jobs": ViewRow(
-        *(_job_filter, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
+        *(job_filter, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
         lambda o, key, n: pages.job_page(o.state, key, n, o.account),
         (Resource(K.QUEUE, "queue"),),
     ),
     "array": ViewRow(
-        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)
+        some_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: views.array_view(o.state, key)
     ),
     "arrays": ViewRow(
-        _id, Action.JOBS_READ, JOBS, lambda o, key, n: pages.array_page(o.state, key, n, o.account)
+        some_id,
+        Action.JOBS_READ,
+        JOBS,
+        lambda o, key, n: pages.array_page(o.state, key, n, o.account),
+    ),
+    "batch": ViewRow(
+        *(batch_name, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
+        lambda o, key, _: batches.batch_view(o.state, key),
+        (Resource(K.QUEUE),),
+    ),
+    "batches": ViewRow(
+        *(batch_filter, Action.JOBS_READ, Resource(K.CLIENT, "client_id")),
+        lambda o, key, n: batches.batch_page(o.state, key, n, o.account),
+        (Resource(K.QUEUE),),
     ),
     "dead": ViewRow(
-        _place,
+        place_key,
         Action.JOBS_READ,
         JOBS,
         lambda o, key, n: views.dead_page(o.state, key, n, o.account),
     ),
     "explain": ViewRow(
-        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explain(key), of_leader=True
+        some_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explain(key), of_leader=True
     ),
     "explanation": ViewRow(
-        _id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explanation(key), of_leader=True
+        some_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.explanation(key), of_leader=True
+    ),
+    "progress": ViewRow(
+        some_id, Action.JOBS_READ, ONE_JOB, lambda o, key, _: o.progress_of(key), of_leader=True
     ),
     "timeline": ViewRow(
-        *(_job_place, Action.JOBS_READ, Resource(K.JOB, "job_id")),
+        *(job_place, Action.JOBS_READ, Resource(K.JOB, "job_id")),
         lambda *_: None,
         of_files=True,
     ),
     "queue": ViewRow(
-        *(_text, Action.QUEUES_READ, ONE_QUEUE),
+        *(name_key, Action.QUEUES_READ, ONE_QUEUE),
         lambda o, key, _: views.queue_view(o.state, fold(key)),
     ),
     "queues": ViewRow(
-        *(_text, Action.QUEUES_READ, Resource(K.QUEUE)),
+        *(name_key, Action.QUEUES_READ, Resource(K.QUEUE)),
         lambda o, key, n: views.queue_page(o.state, key, n),
     ),
     "unserved": ViewRow(
-        *(_no_key, Action.QUEUES_READ, Resource(K.QUEUE)),
+        *(no_key, Action.QUEUES_READ, Resource(K.QUEUE)),
         lambda o, _, n: o.replica.dispatcher.unserved(n),
         of_leader=True,
     ),
     "client": ViewRow(
-        *(_text, Action.CLIENTS_READ, ONE_CLIENT),
+        *(name_key, Action.CLIENTS_READ, ONE_CLIENT),
         lambda o, key, _: views.client_view(o.state, key),
     ),
     "clients": ViewRow(
-        *(_text, Action.CLIENTS_READ, Resource(K.CLIENT)),
+        *(name_key, Action.CLIENTS_READ, Resource(K.CLIENT)),
         lambda o, key, n: pages.client_page(o.state, key, n),
     ),
     "worker": ViewRow(
-        *(_id, Action.WORKERS_READ, ONE_WORKER),
+        *(some_id, Action.WORKERS_READ, ONE_WORKER),
         lambda o, key, _: o.worker(key),
     ),
     "workers": ViewRow(
-        *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
+        *(some_id, Action.WORKERS_READ, Resource(K.WORKER)),
         lambda o, key, n: o.workers(key, n),
     ),
     "drained": ViewRow(
-        *(_id, Action.WORKERS_READ, Resource(K.WORKER)),
+        *(some_id, Action.WORKERS_READ, Resource(K.WORKER)),
         lambda o, key, n: views.drain_page(o.state, key, n),
     ),
     "cache": ViewRow(
-        _text, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)
+        name_key, Action.CACHES_READ, ONE_CACHE, lambda o, key, _: views.cache_view(o.state, key)
     ),
     "caches": ViewRow(
-        *(_text, Action.CACHES_READ, Resource(K.CACHE)),
+        *(name_key, Action.CACHES_READ, Resource(K.CACHE)),
         lambda o, key, n: views.cache_page(o.state, key, n),
     ),
     "holders": ViewRow(
-        *(_text, Action.CACHES_READ, ONE_CACHE),
+        *(name_key, Action.CACHES_READ, ONE_CACHE),
         lambda o, key, _: o.caches.holders(key),
         of_leader=True,
     ),
+    "topic": ViewRow(
+        *(name_key, Action.TOPICS_READ, Resource(K.TOPIC, "key")),
+        lambda o, key, _: topic_views.topic_view(o.state, key),
+    ),
+    "topics": ViewRow(
+        *(name_key, Action.TOPICS_READ, Resource(K.TOPIC)),
+        lambda o, key, n: topic_views.topic_page(o.state, key, n),
+    ),
+    "schedule": ViewRow(
+        *(name_key, Action.SCHEDULES_READ, Resource(K.SCHEDULE, "key")),
+        lambda o, key, _: schedule_views.schedule_view(o.state, key),
+    ),
+    SCHEDULES: ViewRow(
+        *(name_key, Action.SCHEDULES_READ, Resource(K.SCHEDULE)),
+        lambda o, key, n: schedule_views.schedule_page(o.state, key, n, o.account),
+    ),
     "counts": ViewRow(
-        _no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: views.grid_counts(o.state)
+        no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: views.grid_counts(o.state)
     ),
     "cluster": ViewRow(
-        *(_no_key, Action.CLUSTER_READ, GRID),
+        *(no_key, Action.CLUSTER_READ, GRID),
         lambda o, _, __: cluster_view(o.state, o.raft, o.reports),
     ),
-    "metrics": ViewRow(_no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: o.metrics()),
-    "settings": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
-    "hints": ViewRow(_no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
-    "history": ViewRow(_place, Action.HISTORY_READ, GRID, _history),
+    "groups": ViewRow(no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: o.federation()),
+    "metrics": ViewRow(no_key, Action.CLUSTER_READ, GRID, lambda o, _, __: o.metrics()),
+    "settings": ViewRow(no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: o.state.settings),
+    "hints": ViewRow(no_key, Action.SETTINGS_READ, GRID, lambda o, _, __: listed_hints(o.state)),
+    "policies": ViewRow(
+        *(name_key, Action.SETTINGS_READ, GRID),
+        lambda o, key, n: rule_views.policy_page(o.state, key, n),
+    ),
+    "limits": ViewRow(
+        *(name_key, Action.SETTINGS_READ, GRID),
+        lambda o, key, n: rule_views.limit_page(o.state, key, n),
+    ),
+    "weights": ViewRow(
+        *(name_key, Action.SETTINGS_READ, GRID),
+        lambda o, key, n: rule_views.weight_page(o.state, key, n),
+    ),
+    "history": ViewRow(place_key, Action.HISTORY_READ, GRID, _history),
     "readers": ViewRow(
-        _no_key, Action.HISTORY_READ, Resource(K.READER), lambda o, _, __: reader_views(o.state)
+        no_key, Action.HISTORY_READ, Resource(K.READER), lambda o, _, __: reader_views(o.state)
     ),
     "account": ViewRow(
-        *(_text, Action.ACCESS_READ, Resource(K.ACCOUNT, "key")),
+        *(name_key, Action.ACCESS_READ, Resource(K.ACCOUNT, "key")),
         lambda o, key, _: access.account_view(o.state, key),
     ),
     "accounts": ViewRow(
-        *(_text, Action.ACCESS_READ, Resource(K.ACCOUNT)),
+        *(name_key, Action.ACCESS_READ, Resource(K.ACCOUNT)),
         lambda o, key, n: access.account_page(o.state, key, n),
     ),
     "roles": ViewRow(
-        *(_text, Action.ACCESS_READ, Resource(K.ROLE)),
+        *(name_key, Action.ACCESS_READ, Resource(K.ROLE)),
         lambda o, key, n: access.role_page(o.state, key, n),
     ),
 }

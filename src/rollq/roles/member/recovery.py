@@ -39,6 +39,7 @@ class Recovery:
     raft: RaftNode
     roll: RollCall
     peer_boots: dict[MemberId, int]
+    was_damaged: bool  # parts of the log were unreadable
 
 
 def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
@@ -103,7 +104,12 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
         me, identity.cluster_id, identity.roster, wal.lives, keys, admitted=wal.admitted
     )
     return Recovery(
-        MemberStore(wal, snapshots, segments, states), replica, raft, roll, dict(found.peer_boots)
+        MemberStore(wal, snapshots, segments, states),
+        replica,
+        raft,
+        roll,
+        peer_boots=dict(found.peer_boots),
+        was_damaged=found.damaged,
     )
 
 

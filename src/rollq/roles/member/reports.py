@@ -175,7 +175,7 @@ class Reports:
             if said is None:
                 continue
             if said.is_unprotected:
-                what = f"anybody who reaches {address} may do everything: --unsafe-no-auth"
+                what = f"no logins on {address} (--unsafe-no-auth): every peer has all rights"
                 alarms.append(Alarm(ErrorCode.UNPROTECTED, member_id, what, PROTECT))
             # Their clocks are theirs: a day is long enough for that not to matter.
             what = expiry_warning(f"member {address}", said.certificate_ends_ms, now_ms)

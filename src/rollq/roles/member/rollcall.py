@@ -28,12 +28,13 @@ from rollq.raft.types import Config, Member
 from rollq.roles.member import membership
 from rollq.roles.member.keyring import KeyRing
 from rollq.store.identity import NONCE_BITS
+from rollq.wire.features import PACKED
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 HELLO_EVERY_TICKS = 4
 REPORTS: Final = "reports"  # MemberReport is understood
 UNNOTED: Final = "unnoted"  # an answer may say that nothing is written down yet
-FEATURES: Final = (REPORTS, UNNOTED)
+FEATURES: Final = (REPORTS, UNNOTED, *PACKED)
 
 
 class JoinPhase(enum.IntEnum):
@@ -74,6 +75,7 @@ class RollCall:
         self._config = Config(roster)
         self._config_index = 0
         self._ticks = 0
+        self.features_at: dict[str, tuple[str, ...]] = {}  # of members, as each told them last
 
     def hellos(
         self, peers: tuple[str, ...], config: Config, last_index: int

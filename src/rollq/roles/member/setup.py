@@ -15,6 +15,7 @@ from rollq.base.limits import (
     LARGE_BODY_BYTES_MIN,
     SEGMENT_BYTES,
 )
+from rollq.gossip.setup import FederationSetup
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 from rollq.security.credentials import NONE, Credentials
@@ -63,3 +64,4 @@ class MemberSetup:
     legacy: LegacyAccounts = NOBODY_LEGACY  # of peers that cannot, by their addresses
     # Others reach it, and `tls` or `auth` is less than `require`: the operator wanted it so.
     is_unprotected: bool = False
+    federation: FederationSetup | None = None  # None: it does not gossip

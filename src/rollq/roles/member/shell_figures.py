@@ -1,4 +1,4 @@
-"""Numbers that the process around the driver has: links, blobs, the process itself."""
+"""Numbers that the process around the driver has: links, blobs, gossip, the process itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 from rollq.base.counters import Family, counters_by, gauge, gauges_by
 from rollq.base.errors import ErrorCode
+from rollq.gossip.node import GossipNode
 from rollq.net.counted import LINKS
 from rollq.net.listener import Listener
 from rollq.roles.door import Door
@@ -13,7 +14,9 @@ from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.process import process_families
 
 
-def shell_families(door: Door, listener: Listener, blobs: MemberBlobs) -> list[Family]:
+def shell_families(
+    door: Door, listener: Listener, blobs: MemberBlobs, gossip: GossipNode | None
+) -> list[Family]:
     """All of them, as of this moment."""
     return [
         gauges_by("rollq_links", "role", door.count_by_role()),
@@ -22,6 +25,7 @@ def shell_families(door: Door, listener: Listener, blobs: MemberBlobs) -> list[F
         *blobs.server.moved.families(),
         gauge("rollq_blob_stored_bytes", blobs.bytes_stored),
         gauge("rollq_blobs_missing", blobs.missing_count),
+        *(() if gossip is None else gossip.families()),
         *process_families(),
     ]
 

@@ -14,6 +14,7 @@ from rollq.base.log_events import (
     GROUP_CHANGED,
     LOST_LEADERSHIP,
     NO_LEADER,
+    NOT_A_MEMBER,
     REMOVED,
     WAITING_FOR_PEERS,
     tell,
@@ -64,10 +65,13 @@ class StatusLog:
         if before == now:
             return
         own = raft.member_id
+        voters = ", ".join(member.address for member in now.voters)
         if _has(before, own) and not _has(now, own):
             tell(log, REMOVED)
             return
-        voters = ", ".join(member.address for member in now.voters)
+        if before == Config() and raft.last_index and not _has(now, own):
+            tell(log, NOT_A_MEMBER, voters=voters)  # a start on the disk of one that was removed
+            return
         learners = tuple(member.address for member in now.learners)
         tell(log, GROUP_CHANGED, voters=voters, learners=learners)
 
@@ -93,6 +97,8 @@ class StatusLog:
             cause = f"it handed over to {_name(raft.config, self._transferee)}"
         elif raft.term > term:
             cause = f"another member is in term {raft.term}"
+        elif not _has(raft.config, raft.member_id):
+            cause = "it was removed from the group"
         else:
             cause = "too few members answered"
         tell(log, LOST_LEADERSHIP, cause=cause, term=term)

@@ -30,6 +30,7 @@ from rollq.wire.compact import Message
 from rollq.wire.messages import CacheAck, CachePut, Error, HelloClient, SubmitJob
 from rollq.wire.models import STATUS_FAILED, CachePutResult, encode_model
 from rollq.wire.registry import ROW_OF, ROWS, Phase
+from rollq.wire.subject_messages import Publish, Subscribe
 
 CLUSTER: Final = "cluster"  # the method of a member that proved the cluster key
 MEMBER: Final = "member"  # the role of its certificate
@@ -107,7 +108,8 @@ def is_trusted(principal: Principal) -> bool:
 
 def _refused(principal: Principal, message: Any, error: RollqError) -> RefusedError:
     """What is said in the terms of the request. A link ends if its peer waits for no answer: it
-    would go on as if it had been heard."""
+    would go on as if it had been heard. Publishing is at most once, and a subscription is answered:
+    a refused one ends nothing."""
     if isinstance(message, blobs.BlobGet):
         return RefusedError((blobs.BlobInfo(message.digest, 0, *as_answer(error)),))
     if isinstance(message, blobs.BlobPut):
@@ -118,6 +120,8 @@ def _refused(principal: Principal, message: Any, error: RollqError) -> RefusedEr
         return RefusedError(ack, ack)
     request_id = request_id_of(message)
     told = Error(request_id, int(error.code), error.message, error.hint, error.retryable)
+    if isinstance(message, Publish | Subscribe):
+        return RefusedError((told,) if request_id != NIL_ID else ())
     row = ROW_OF[type(message)]
     ends = request_id == NIL_ID or row.phase != Phase.OPEN or principal.role is LinkRole.WORKER
     plain: tuple[Message, ...] = ()

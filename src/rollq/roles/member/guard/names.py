@@ -15,18 +15,33 @@ from rollq.base.access import Action, LinkRole, Principal, Resource, ResourceKin
 from rollq.base.access_rules import ANY
 from rollq.base.ids import guid_to_text
 from rollq.roles.member.guard.targets import Targets
-from rollq.subjects.grammar import SEPARATOR, fold
+from rollq.subjects.grammar import (
+    ANY_REST,
+    SEPARATOR,
+    fold,
+    parse_pattern,
+    parse_subject,
+)
+from rollq.subjects.overlap import overlaps
 from rollq.subjects.queues import queue_of, worker_pattern
+from rollq.subjects.reserved import JOB_EVENTS, is_inbox, job_of_event
 from rollq.wire.messages import CachePut, HelloWorker
 from rollq.wire.models import CachePutHead, decode_model
 from rollq.wire.reader_messages import PartAsk
 from rollq.wire.registry import ROW_OF
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
+from rollq.wire.subject_messages import Publish, Subscribe
 
 K: TypeAlias = ResourceKind
 # What comes with a session that was let in: nothing more is asked for it.
 FREE: Final = frozenset(
-    {Action.SESSION_LOGIN, Action.SESSION_PING, Action.ANSWER, Action.BLOBS_TRANSFER}
+    {
+        Action.SESSION_LOGIN,
+        Action.SESSION_PING,
+        Action.ANSWER,
+        Action.BLOBS_TRANSFER,
+        Action.SUBJECTS_HOLD,
+    }
 )
 LOOKED_UP: Final = frozenset({K.JOB, K.BLOB})
 ALL_JOBS: Final = (f"{K.CLIENT}:{ANY}", f"{K.QUEUE}:{ANY}")
@@ -60,16 +75,16 @@ def asks_of_message(targets: Targets, principal: Principal, message: Any) -> lis
 def asks_of_verb(
     targets: Targets, action: Action, resources: Iterable[Resource], arguments: Any
 ) -> list[Ask]:
-    """What a verb asks for, by its arguments; but for jobs and blobs."""
-    return [
-        Ask(
-            resource.action or action,
-            [_named(targets, resource.kind, one) for one in resource.names_in(arguments)]
-            or [f"{resource.kind}:{ANY}"],
-        )
-        for resource in resources
-        if resource.kind not in LOOKED_UP
-    ]
+    """What a verb asks for, by its arguments; but for jobs and blobs. What it is on with an action
+    of its own may be nothing."""
+    asks = []
+    for resource in resources:
+        if resource.kind not in LOOKED_UP:
+            names = [_named(targets, resource.kind, one) for one in resource.names_in(arguments)]
+            if not names and resource.action is None:
+                names = [f"{resource.kind}:{ANY}"]
+            asks.append(Ask(resource.action or action, names))
+    return asks
 
 
 def asks_of_view(
@@ -106,6 +121,22 @@ def queues_of_pattern(text: str) -> str:
     if len(tokens) < 3 or tokens[:2] != ["job", "assign"]:
         return f"{K.QUEUE}:{ANY}"
     return f"{K.QUEUE}:{SEPARATOR.join(ANY if one == '>' else one for one in tokens[2:])}"
+
+
+def subjects_of_pattern(text: str) -> list[str]:
+    """The subjects that a subscription asks for, as patterns of rules: `a.>` is `a` and `a.*`. An
+    allow must cover all of each, and a deny on any of it counts.
+
+    Raises:
+        RemoteError: BAD_SUBJECT, if the pattern is not valid.
+    """
+    tokens = parse_pattern(text)
+    if tokens[-1:] != (ANY_REST,):
+        return [f"{K.SUBJECT}:{SEPARATOR.join(tokens)}"]
+    above = SEPARATOR.join(tokens[:-1])
+    if not above:
+        return [f"{K.SUBJECT}:{ANY}"]
+    return [f"{K.SUBJECT}:{above}", f"{K.SUBJECT}:{above}{SEPARATOR}{ANY}"]
 
 
 def _names_in(
@@ -182,9 +213,32 @@ def _of_cache(targets: Targets, principal: Principal, message: CachePut) -> list
     return [Ask(Action.CACHES_WRITE, (f"{K.CACHE}:{cache_id or ANY}",))]
 
 
+def _of_publish(targets: Targets, principal: Principal, message: Publish) -> list[Ask]:
+    """The subject in its one spelling."""
+    name = f"{K.SUBJECT}:{SEPARATOR.join(parse_subject(message.subject))}"
+    return [Ask(Action.SUBJECTS_PUBLISH, (name,))]
+
+
+def _of_subscribe(targets: Targets, principal: Principal, message: Subscribe) -> list[Ask]:
+    """All that the pattern covers. An inbox belongs to the session that drew its name, which the
+    leader sees to. What is said of jobs is for those who may read them: of one job that is looked
+    up; a pattern over such subjects reads all jobs."""
+    tokens = parse_pattern(message.pattern)
+    if is_inbox(tokens):
+        return []
+    asks = [Ask(Action.SUBJECTS_SUBSCRIBE, subjects_of_pattern(message.pattern))]
+    if message.topic:
+        asks.append(Ask(Action.TOPICS_READ, (f"{K.TOPIC}:{message.topic}",)))
+    if job_of_event(tokens) is None and overlaps(message.pattern, JOB_EVENTS):
+        asks.append(Ask(Action.JOBS_READ, ALL_JOBS))
+    return asks
+
+
 SPECIAL: Final[Mapping[type, Callable[[Targets, Principal, Any], list[Ask]]]] = {
     HelloWorker: _of_worker,
     StageJobs: _of_staged,
     PartAsk: _of_part,
     CachePut: _of_cache,
+    Publish: _of_publish,
+    Subscribe: _of_subscribe,
 }

@@ -16,7 +16,9 @@ from rollq.base.access_rules import ANY
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import NIL_ID, JobId
+from rollq.base.jobs import JobOptions
 from rollq.base.staged import StagedGroup, bodies_of, ids_of
+from rollq.grid.edges import unknown_parent
 from rollq.grid.outcomes import BEING_UNPACKED
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.guard.names import (
@@ -34,8 +36,11 @@ from rollq.roles.member.leader.admin_arguments import (
     RedriveArguments,
     RedriveChangedArguments,
 )
-from rollq.roles.member.queries import JOB_LISTS, VIEWS, decode_key
+from rollq.roles.member.leader.schedule_arguments import PutScheduleArguments
+from rollq.roles.member.queries import JOB_LISTS, SCHEDULES, VIEWS, decode_key
 from rollq.store.blobs.failures import blob_missing
+from rollq.subjects.grammar import parse_pattern
+from rollq.subjects.reserved import job_of_event
 from rollq.wire.blob_messages import BlobAsk, BlobDrop, BlobGet, BlobPut
 from rollq.wire.kept import BODY_MARK
 from rollq.wire.messages import Admin, Cancel, Query, SubmitArray, SubmitBulk, SubmitJob
@@ -44,9 +49,11 @@ from rollq.wire.output_messages import WatchOutput
 from rollq.wire.reader_messages import ResultsAsk
 from rollq.wire.run_messages import SubmitRun
 from rollq.wire.staging_messages import StageJobs
+from rollq.wire.subject_messages import Subscribe
 
 Submit: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | SubmitRun
 ALL_CACHES: Final = f"{K.CACHE}:{ANY}"
+ALL_SCHEDULES: Final = f"{K.SCHEDULE}:{ANY}"
 CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # as workers look for it
 
 
@@ -87,7 +94,8 @@ def results(sight: Sight, principal: Principal, message: ResultsAsk) -> ResultsA
 
 def query(sight: Sight, principal: Principal, message: Query) -> Query:
     """A view of all, or of what its key names; of a job that is not there, the view of none. A list
-    of all jobs is one of the account's own, for whoever is not allowed to see those of others."""
+    of all jobs or schedules is one of the account's own, for whoever is not allowed to see those of
+    others."""
     view = VIEWS.get(message.what)
     if view is None:
         return message  # there is no such view, which the service says
@@ -98,6 +106,11 @@ def query(sight: Sight, principal: Principal, message: Query) -> Query:
     if lists_all and not sight.decisions.is_allowed_some(principal, view.action, ALL_CLIENTS):
         message = replace(message, account=principal.account)
         asks = [_of_own_clients(principal.account, ask) for ask in asks]
+    elif message.what == SCHEDULES and not sight.decisions.may(
+        principal, view.action, ALL_SCHEDULES
+    ):
+        message = replace(message, account=principal.account)
+        asks = [Ask(view.action, [f"{K.SCHEDULE}:{principal.account}/{ANY}"])]
     sight.authorize(principal, asks)
     field = view.resource.field
     named = (key,) if field == "key" else view.resource.names_in(key)
@@ -125,6 +138,9 @@ def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
         _check_reruns(sight, principal, arguments)
         return message
     sight.authorize(principal, asks_of_verb(sight.targets, verb.action, resources, arguments))
+    if isinstance(arguments, PutScheduleArguments):
+        sight.authorize(principal, [Ask(Action.JOBS_SUBMIT, [own_name(principal)])])
+        _check_bodies(sight, principal, (arguments.body,))
     for resource in resources:
         names = resource.names_in(arguments)
         if resource.kind is K.BLOB:
@@ -174,6 +190,8 @@ def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:
     if hidden:
         raise unknown_job(next(iter(hidden)))
     new = [group for group in message.groups if not group.redrives]
+    for group in new:
+        _check_parents(sight, principal, group.options, is_staged=True)
     blobs = chain.from_iterable(chain.from_iterable(group.blobs for group in new))
     _check_blobs(sight, principal, [blob.digest for blob in blobs])
     _check_bodies(sight, principal, chain.from_iterable(map(bodies_of, message.groups)))
@@ -183,6 +201,7 @@ def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:
 def submit(sight: Sight, principal: Principal, message: Submit) -> Submit:
     """Jobs, and the files that they can read."""
     sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    _check_parents(sight, principal, message.options)
     if isinstance(message, SubmitRun):
         _check_bodies(sight, principal, message.bodies)
         return _run_without_hidden(sight, principal, message) if any(message.blobs) else message
@@ -224,6 +243,21 @@ def _check_bodies(sight: Sight, principal: Principal, bodies: Iterable[bytes]) -
             sight.decisions.authorize(principal, Action.CACHES_READ, names)
 
 
+def _check_parents(
+    sight: Sight, principal: Principal, options: JobOptions | None, *, is_staged: bool = False
+) -> None:
+    """Nobody waits for a job that they may not see. One that comes with the same batch is not known
+    yet, and the grid's to judge."""
+    if options is None or not options.after:
+        return
+    named = [one.job_id for one in options.after]
+    _check_unpacked(sight, named)
+    for job_id in sight.hidden_jobs(principal, Action.JOBS_READ, named, early=True):
+        if not is_staged or sight.targets.of_job(job_id) is not None:
+            refusal = unknown_parent(job_id)
+            raise StateError(refusal.code, refusal.message)
+
+
 def _check_blobs(sight: Sight, principal: Principal, digests: Sequence[Digest]) -> None:
     hidden = sight.hidden_blobs(principal, digests)
     if hidden:
@@ -246,6 +280,18 @@ def _ids(group: StagedGroup) -> list[JobId]:
     if len(group.job_ids) % len(NIL_ID):
         raise RemoteError(ErrorCode.BAD_PAYLOAD, "ids have 16 bytes each")
     return list(ids_of(group.job_ids))
+
+
+# --- subjects
+
+
+def subscribe(sight: Sight, principal: Principal, message: Subscribe) -> Subscribe:
+    """The events of a job are for those who may read it."""
+    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    job_id = job_of_event(parse_pattern(message.pattern))
+    if job_id is not None and sight.hidden_jobs(principal, Action.JOBS_READ, (job_id,), early=True):
+        raise unknown_job(job_id)
+    return message
 
 
 # --- blobs
@@ -290,6 +336,7 @@ NARROWED: Final[Mapping[type, Callable[[Sight, Principal, Any], Any]]] = {
     SubmitBulk: submit,
     SubmitArray: submit,
     SubmitRun: submit,
+    Subscribe: subscribe,
     BlobAsk: ask_blobs,
     BlobGet: get_blob,
     BlobPut: put_blob,

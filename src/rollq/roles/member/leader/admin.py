@@ -1,5 +1,5 @@
-"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, workers,
-members, accounts and roles.
+"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, topics,
+schedules, workers, members, accounts and roles.
 
 A verb is a row of `VERBS`: its arguments, what an access check asks for, and its handler.
 """
@@ -18,7 +18,7 @@ from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, guid_to_text
 from rollq.base.names import checked_tree
-from rollq.grid import access_commands, commands
+from rollq.grid import access_commands, commands, rule_commands, schedule_commands, topic_commands
 from rollq.raft.node import RaftNode
 from rollq.raft.types import ChangeKind, ConfigChange, Member, MemberChange
 from rollq.roles.member.leader.admin_arguments import (
@@ -27,19 +27,27 @@ from rollq.roles.member.leader.admin_arguments import (
     AgainArguments,
     DismissArguments,
     DrainArguments,
+    ForgetCursorArguments,
     FreeArguments,
     HintsArguments,
     HoldArguments,
+    LimitArguments,
     MemberArguments,
+    PatternArguments,
     PurgeArguments,
     PutAccountArguments,
     PutCacheArguments,
+    PutLimitArguments,
+    PutPolicyArguments,
     PutRoleArguments,
+    PutTopicArguments,
     QueueArguments,
     RedriveArguments,
     RedriveChangedArguments,
     RemoveCacheArguments,
+    RemoveTopicArguments,
     SettingsArguments,
+    WeightArguments,
 )
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.jobs import JobRequests
@@ -47,13 +55,17 @@ from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import Proposals
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.reruns import like, redriven
+from rollq.roles.member.leader.schedule_arguments import PutScheduleArguments, ScheduleArguments
+from rollq.roles.member.leader.schedules import ScheduleRequests
 from rollq.roles.member.leader.sessions import ClientSession
 from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.membership import find
 from rollq.roles.member.replica import Replica
-from rollq.subjects.grammar import parse_pattern
-from rollq.subjects.queues import queue_of, worker_pattern
+from rollq.subjects.grammar import parse_pattern, parse_subject
+from rollq.subjects.overlap import overlaps
+from rollq.subjects.queues import queue_of, queue_pattern, worker_pattern
+from rollq.subjects.reserved import ALL_INBOXES, JOB_EVENTS
 from rollq.wire.messages import Admin
 from rollq.wire.rules import (
     bounds_of,
@@ -74,6 +86,7 @@ class AdminRequests:
         caches: GroupCaches,
         jobs: JobRequests,
         *,
+        schedules: ScheduleRequests,
         replica: Replica,
         shell: Shell,
         raft: Callable[[], RaftNode],
@@ -83,6 +96,7 @@ class AdminRequests:
         self._workers = workers
         self._caches = caches
         self._jobs = jobs
+        self._schedules = schedules
         self._replica = replica
         self._shell = shell
         self._raft = raft
@@ -115,6 +129,15 @@ class AdminRequests:
         """Submit a new job like another one; its id is that of the request."""
         state = self._replica.state
         self._jobs.submit(session, like(state, wanted, message.request_id, session.client_id))
+
+    def change_schedule(
+        self,
+        session: ClientSession,
+        message: Admin,
+        wanted: PutScheduleArguments | ScheduleArguments,
+    ) -> None:
+        """Make, change, resume or run a schedule."""
+        self.propose(session, message, self._schedules.command(session, message, wanted))
 
     def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
         """Give the group a cache, whose files it holds."""
@@ -246,11 +269,49 @@ def _command(make: Callable[[Any, str], commands.Command]) -> Handler:
     return handle
 
 
+def _put_topic(wanted: PutTopicArguments, by: str) -> topic_commands.PutTopic:
+    """Name and patterns in their one spelling, and none over subjects that are always live."""
+    if ".".join(parse_subject(wanted.name)) != wanted.name or not wanted.name:
+        raise RemoteError(
+            ErrorCode.BAD_OPTIONS,
+            f"{wanted.name[:64]!a} cannot be the name of a topic",
+            "use small letters, digits and dashes, with dots in between",
+        )
+    patterns = tuple(dict.fromkeys(".".join(parse_pattern(one)) for one in wanted.patterns))
+    for pattern in patterns:
+        for live in (ALL_INBOXES, JOB_EVENTS):
+            if overlaps(pattern, live):
+                raise StateError(
+                    ErrorCode.TOPIC_CONFLICT,
+                    f"{pattern!a} covers subjects of {live}, which no topic keeps",
+                    "name the first token: `prices.>`",
+                )
+    bounds = wanted.age_ms, wanted.bytes_max, wanted.count_max
+    return topic_commands.PutTopic(wanted.name, patterns, *bounds, by)
+
+
+def _put_policy(wanted: PutPolicyArguments, by: str) -> rule_commands.PutPolicy:
+    pattern = queue_pattern(wanted.pattern)
+    return rule_commands.PutPolicy(pattern, wanted.placement, wanted.weights, by)
+
+
+def _put_limit(wanted: PutLimitArguments, by: str) -> rule_commands.PutLimit:
+    values = wanted.running_max, wanted.rate, wanted.burst
+    return rule_commands.PutLimit(*_limit_key(wanted), *values, by)
+
+
+def _limit_key(wanted: PutLimitArguments | LimitArguments) -> tuple[str, str]:
+    """A queue is named as submits name it."""
+    is_queue = wanted.scope == "queue"
+    return wanted.scope, queue_of(wanted.name) if is_queue else wanted.name
+
+
 K = ResourceKind
 QUEUE: Final = Resource(K.QUEUE, "queue")
 CACHE: Final = Resource(K.CACHE, "cache_id")
 READER: Final = Resource(K.READER, "name")
 MEMBER: Final = Resource(K.MEMBER, "member_id")
+SCHEDULE: Final = Resource(K.SCHEDULE, "name")
 
 # Whoever has a job run with another request could submit that: the guard looks up all it needs.
 AS_SUBMIT: Final = (
@@ -294,6 +355,26 @@ VERBS: Final[dict[str, Verb]] = {
         *(HintsArguments, Action.SETTINGS_WRITE, Resource(K.EXEC, "hints.exec_name")),
         _command(lambda wanted, by: commands.SetHints(wanted.hints, by)),
     ),
+    "put_policy": Verb(
+        *(PutPolicyArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(_put_policy),
+    ),
+    "remove_policy": Verb(
+        *(PatternArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(lambda wanted, by: rule_commands.RemovePolicy(queue_pattern(wanted.pattern), by)),
+    ),
+    "put_limit": Verb(
+        *(PutLimitArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(_put_limit),
+    ),
+    "remove_limit": Verb(
+        *(LimitArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(lambda wanted, by: rule_commands.RemoveLimit(*_limit_key(wanted), by)),
+    ),
+    "put_weight": Verb(
+        *(WeightArguments, Action.SETTINGS_WRITE, Resource(K.GRID)),
+        _command(lambda wanted, by: rule_commands.PutWeight(wanted.client_id, wanted.weight, by)),
+    ),
     "put_cache": Verb(
         *(PutCacheArguments, Action.CACHES_WRITE, CACHE),
         AdminRequests.put_cache,
@@ -301,6 +382,42 @@ VERBS: Final[dict[str, Verb]] = {
     ),
     "remove_cache": Verb(
         RemoveCacheArguments, Action.CACHES_WRITE, CACHE, AdminRequests.remove_cache
+    ),
+    "put_topic": Verb(
+        *(PutTopicArguments, Action.TOPICS_WRITE, Resource(K.TOPIC, "name")),
+        _command(_put_topic),
+    ),
+    "remove_topic": Verb(
+        *(RemoveTopicArguments, Action.TOPICS_WRITE, Resource(K.TOPIC, "name")),
+        _command(lambda wanted, by: topic_commands.RemoveTopic(wanted.name, by)),
+    ),
+    "forget_cursor": Verb(
+        *(ForgetCursorArguments, Action.TOPICS_WRITE, Resource(K.TOPIC, "topic")),
+        _command(lambda one, by: topic_commands.ForgetCursor(one.topic, one.durable, by)),
+    ),
+    "put_schedule": Verb(
+        *(PutScheduleArguments, Action.SCHEDULES_WRITE, SCHEDULE),
+        AdminRequests.change_schedule,
+        (
+            Resource(K.QUEUE, "queue", Action.JOBS_SUBMIT),
+            Resource(K.EXEC, "exec_name", Action.JOBS_SUBMIT),
+            Resource(K.CACHE, "caches", Action.CACHES_READ),
+            Resource(K.SECRET, "options.secrets.name", Action.SECRETS_USE),
+        ),
+    ),
+    "remove_schedule": Verb(
+        *(ScheduleArguments, Action.SCHEDULES_WRITE, SCHEDULE),
+        _command(lambda wanted, by: schedule_commands.RemoveSchedule(wanted.name, by)),
+    ),
+    "pause_schedule": Verb(
+        *(ScheduleArguments, Action.SCHEDULES_WRITE, SCHEDULE),
+        _command(lambda wanted, by: schedule_commands.PauseSchedule(wanted.name, by)),
+    ),
+    "resume_schedule": Verb(
+        *(ScheduleArguments, Action.SCHEDULES_WRITE, SCHEDULE), AdminRequests.change_schedule
+    ),
+    "run_schedule": Verb(
+        *(ScheduleArguments, Action.SCHEDULES_WRITE, SCHEDULE), AdminRequests.change_schedule
     ),
     "hold_history": Verb(
         *(HoldArguments, Action.HISTORY_HOLD, READER),

@@ -6,16 +6,19 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from rollq.base import limits
+from rollq.base import limits, need_limits
 from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
 from rollq.base.digests import DIGEST_BYTES
 from rollq.base.hints import ExecHint
 from rollq.base.ids import GUID_BYTES
-from rollq.base.jobs import BlobRef, CacheEntry
+from rollq.base.jobs import BlobRef, CacheEntry, JobOptions, JobSecret, ParentRef
+from rollq.base.needs import SCORES
+from rollq.base.topic_limits import TOPIC_PATTERNS_MAX
 from rollq.grid import commands
 from rollq.wire.checks import BOUNDS as WIRE_BOUNDS
-from rollq.wire.fields import Address, JobId, Subject
-from rollq.wire.rules import INT64_MAX, Bounds, Bytes, Free, Int, Many, Struct, Text, bounds
+from rollq.wire.fields import Address, ClientId, Duration, JobId, Subject
+from rollq.wire.rules import INT64_MAX, Amount, Bounds, Bytes, Free, Int, Many, Struct, Text, bounds
+from rollq.wire.subject_messages import DurableName, TopicName
 
 # The types of arguments: as those of messages (`wire.fields`).
 ID: Final = Bytes(GUID_BYTES, GUID_BYTES)
@@ -30,6 +33,9 @@ CacheEntries: TypeAlias = Annotated[
     tuple[CacheEntry, ...], Many(limits.CACHE_ENTRIES_MAX, Struct(CacheEntry))
 ]
 Pattern: TypeAlias = Annotated[str, Text(limits.PATTERN_BYTES_MAX)]
+Patterns: TypeAlias = Annotated[
+    tuple[str, ...], Many(TOPIC_PATTERNS_MAX, Text(limits.PATTERN_BYTES_MAX), 1)
+]
 ReaderName: TypeAlias = Annotated[str, Text(limits.READER_NAME_BYTES_MAX)]
 Positive: TypeAlias = Annotated[int, Int(1, INT64_MAX)]
 AccessName: TypeAlias = Annotated[str, Text(limits.ACCOUNT_NAME_BYTES_MAX)]
@@ -78,6 +84,29 @@ class RemoveCacheArguments(msgspec.Struct):
     """remove_cache"""
 
     cache_id: CacheId
+
+
+class PutTopicArguments(msgspec.Struct):
+    """put_topic"""
+
+    name: TopicName
+    patterns: Patterns
+    age_ms: Duration
+    bytes_max: Positive
+    count_max: Positive
+
+
+class RemoveTopicArguments(msgspec.Struct):
+    """remove_topic"""
+
+    name: TopicName
+
+
+class ForgetCursorArguments(msgspec.Struct):
+    """forget_cursor"""
+
+    topic: TopicName
+    durable: DurableName
 
 
 class HoldArguments(msgspec.Struct):
@@ -166,6 +195,55 @@ class AgainArguments(msgspec.Struct):
     queue: Subject = ""
 
 
+PairWeight: TypeAlias = Annotated[
+    tuple[tuple[str, int], ...],
+    Many(len(SCORES), Amount(need_limits.NEED_NAME_BYTES_MAX, 0, need_limits.SCORE_WEIGHT_MAX)),
+]
+Word: TypeAlias = Annotated[str, Text(limits.ACTION_BYTES_MAX)]
+LimitName: TypeAlias = Annotated[str, Text(need_limits.LIMIT_NAME_BYTES_MAX)]
+TokenCount: TypeAlias = Annotated[int, Int(0, need_limits.TOKENS_MAX)]
+Rate: TypeAlias = Annotated[int, Int(0, need_limits.RATE_MAX)]
+ShareWeight: TypeAlias = Annotated[int, Int(1, need_limits.CLIENT_WEIGHT_MAX)]
+
+
+class PutPolicyArguments(msgspec.Struct):
+    """put_policy"""
+
+    pattern: Subject
+    placement: Word
+    weights: PairWeight = ()
+
+
+class PatternArguments(msgspec.Struct):
+    """remove_policy"""
+
+    pattern: Subject
+
+
+class PutLimitArguments(msgspec.Struct):
+    """put_limit"""
+
+    scope: Word
+    name: LimitName
+    running_max: TokenCount = 0
+    rate: Rate = 0
+    burst: TokenCount = 0
+
+
+class LimitArguments(msgspec.Struct):
+    """remove_limit"""
+
+    scope: Word
+    name: LimitName
+
+
+class WeightArguments(msgspec.Struct):
+    """put_weight"""
+
+    client_id: ClientId
+    weight: ShareWeight
+
+
 DURATION: Final = Int(0, limits.DURATION_MS_MAX)
 NUMBER: Final = Int(0, INT64_MAX)
 
@@ -193,6 +271,9 @@ SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
         count=NUMBER,
     ),
     BlobRef: WIRE_BOUNDS[BlobRef],
+    JobOptions: WIRE_BOUNDS[JobOptions],
+    JobSecret: WIRE_BOUNDS[JobSecret],
+    ParentRef: WIRE_BOUNDS[ParentRef],
     CacheEntry: bounds(
         name=Text(limits.FILE_NAME_BYTES_MAX), blob=Struct(BlobRef), mode=Int(0, 0o777)
     ),

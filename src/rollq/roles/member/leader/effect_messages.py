@@ -5,11 +5,14 @@ from __future__ import annotations
 from rollq.base.ids import ClientId, JobId, guid_to_text
 from rollq.base.jobs import Status
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
+from rollq.base.staged import ids_of
+from rollq.grid.edges import learns_ends, uses_results
 from rollq.grid.effects import SendAssign, SendResult
 from rollq.grid.state import GridState
 from rollq.grid.views import worker_called
 from rollq.policy.hints import expect_ms_of
 from rollq.roles.member.leader.addressing import Spellings
+from rollq.roles.member.leader.flows import ends_for, results_for
 from rollq.subjects.queues import assign_subject
 from rollq.wire.kept import body_kept, result_kept
 from rollq.wire.messages import AssignJob, Result
@@ -32,13 +35,20 @@ def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> As
         effect.task_number,
         effect.blobs[0] if effect.blobs else (),
         expect_ms_of(state, effect.exec_name),
+        results_for(state, effect.job_ids),
+        ends_for(state, effect.job_ids),
     )
 
 
 def assign_run(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignRun | None:
     """To a worker that takes runs: run these attempts. None: they must be sent one by one, because
-    blobs are to be put into some of them, or they are too large together."""
+    blobs, or results or ends of parents, are to be put into some of them, or they are too large
+    together."""
     if any(effect.blobs) or not _fits(effect.bodies):
+        return None
+    if state.edges.parents and any(
+        uses_results(state, one) or learns_ends(state, one) for one in ids_of(effect.job_ids)
+    ):
         return None
     return AssignRun(
         effect.job_ids,

@@ -8,7 +8,7 @@ the protocol, or that a handler fails on, closes that session only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
@@ -20,14 +20,17 @@ from rollq.roles.member.leader.cache_relay import CacheRelay
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.output_watches import OutputWatches
+from rollq.roles.member.leader.publishing import Publishing
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import Session, SessionEnd, Sessions, WorkerSession
+from rollq.roles.member.leader.topics import TopicRequests
 from rollq.roles.member.leader.workers import Workers
 from rollq.wire import messages
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.run_messages import AckRun, SubmitRun
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
+from rollq.wire.subject_messages import Consumed, Publish, Subscribe, Unsubscribe
 
 Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with session and message
 
@@ -56,15 +59,26 @@ class Gateway:
         watches: OutputWatches,
         admin: AdminRequests,
         reads: Reads,
+        publishing: Publishing,
+        topics: TopicRequests,
     ) -> None:
         self._sessions = sessions
         self._replies = replies
+        self._publishing = publishing
         self._hellos: Handlers = {
             messages.HelloClient: clients.hello,
             messages.HelloWorker: workers.hello,
             messages.Holdings: workers.holding,
         }
+        of_either: Handlers = {
+            messages.Ping: self._ping,
+            Publish: publishing.publish,
+            Subscribe: publishing.subscribe,
+            Unsubscribe: publishing.unsubscribe,
+            Consumed: topics.consumed,
+        }
         self._of_client: Handlers = {
+            **of_either,
             messages.SubmitJob: jobs.submit,
             SubmitRun: jobs.submit_run,
             messages.SubmitBulk: jobs.submit_bulk,
@@ -78,9 +92,9 @@ class Gateway:
             messages.Admin: admin.handle,
             messages.CachePut: relay.put,
             WatchOutput: watches.watch,
-            messages.Ping: self._ping,
         }
         self._of_worker: Handlers = {
+            **of_either,
             messages.Credit: workers.credit,
             messages.AckJob: attempts.ack,
             AckRun: attempts.ack_run,
@@ -90,7 +104,6 @@ class Gateway:
             messages.Goodbye: workers.goodbye,
             messages.CacheAck: relay.ack,
             OutputChunk: watches.chunk,
-            messages.Ping: self._ping,
         }
 
     def message(self, number: int, message: messages.ToMemberMessage) -> None:
@@ -116,6 +129,19 @@ class Gateway:
             self._replies.refuse(number, message, error)
         except Exception as error:  # a bug: it ends this session, and nothing else
             self._replies.failed(number, message, error)
+
+    def publishes(self, number: int, run: Sequence[Publish]) -> None:
+        """Take what a session publishes at once."""
+        session = self._sessions.get(number)
+        if type(session) is WorkerSession:
+            session.quiet_looks = 0
+        at = 0
+        while at < len(run):
+            if session is not None:
+                at += self._publishing.publish_all(run, at)
+            if at < len(run):
+                self.message(number, run[at])
+                at += 1
 
     def closed(self, number: int) -> None:
         """The session's connection is gone."""

@@ -1,7 +1,8 @@
 """Runs of what waits together: commands of one turn that are alike become one command.
 
 Joined are submits of one client for the same queue, program and options, acks of attempts that
-ended in the same way, and confirmations of one client. Submits of a client stay in their order.
+ended in the same way, confirmations of one client, and publishes to one topic. Submits of a client
+and publishes stay in their order.
 What is joined is moved in front of other runs only: everything else keeps its place, and nothing is
 moved in front of it.
 """
@@ -25,7 +26,8 @@ from rollq.grid.commands import (
     ConfirmRun,
     SubmitRun,
 )
-from rollq.grid.effects import Applied, Outcome, RunDone
+from rollq.grid.effects import Applied, Kept, Outcome, RunDone
+from rollq.grid.topic_commands import PublishKept
 from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 
 
@@ -33,6 +35,8 @@ def count_of(command: Command) -> int:
     """How many jobs a command is about, if it is a run; 1 of any other."""
     if isinstance(command, SubmitRun | AckRun | AssignRun | ConfirmRun):
         return len(command.job_ids) // GUID_BYTES
+    if isinstance(command, PublishKept):
+        return len(command.subjects)
     return command.count if isinstance(command, AssignTasks) else 1
 
 
@@ -52,12 +56,15 @@ def joined(batch: Sequence[Proposal]) -> list[Proposal]:
         elif isinstance(command, ConfirmRun):
             shared = ()
             place = ConfirmRun, command.client_id
+        elif isinstance(command, PublishKept):
+            shared = ()
+            place = PublishKept, command.topic
         else:
             groups.append([proposal])
             if not isinstance(command, AssignRun | AssignTasks):
                 last.clear()
             continue
-        count = len(command.job_ids) // GUID_BYTES
+        count = count_of(command)
         known = last.get(place)
         if known is None or known.shared != shared or known.count + count > RUN_JOBS_MAX:
             known = last[place] = JoinableCommands(shared, [])
@@ -77,6 +84,8 @@ class JoinableCommands(msgspec.Struct):
 
 def part_of(outcome: Outcome, first: int, count: int) -> Outcome:
     """What a run came to for some of its jobs."""
+    if isinstance(outcome, Kept):
+        return Kept(outcome.index + first, count)
     if not isinstance(outcome, RunDone):
         return outcome
     others = outcome.others
@@ -87,7 +96,30 @@ def part_of(outcome: Outcome, first: int, count: int) -> Outcome:
 
 def _join(group: list[Proposal]) -> Proposal:
     parts: list[Any] = [command for command, _, _ in group]
-    counts = [len(part.job_ids) // GUID_BYTES for part in parts]
+    counts = [count_of(part) for part in parts]
+    first = parts[0]
+    command: Command
+    if isinstance(first, PublishKept):
+        command = _join_publishes(parts, counts)
+    else:
+        command = _join_jobs(parts, counts)
+    if all(origin is SILENT for _, origin, _ in group):
+        origin = SILENT
+    else:
+        origin = Origin(Joint(group, counts).settle)
+    return command, origin, sum([size_bytes for _, _, size_bytes in group])
+
+
+def _join_publishes(parts: Sequence[PublishKept], counts: list[int]) -> PublishKept:
+    return PublishKept(
+        parts[0].topic,
+        _column(part.subjects for part in parts),
+        _column(part.payloads for part in parts),
+        _filled([part.reply_to for part in parts], counts, ""),
+    )
+
+
+def _join_jobs(parts: list[Any], counts: list[int]) -> Command:
     job_ids = b"".join([part.job_ids for part in parts])
     first = parts[0]
     command: Command
@@ -123,11 +155,7 @@ def _join(group: list[Proposal]) -> Proposal:
         )
     else:
         command = ConfirmRun(first.client_id, job_ids)
-    if all(origin is SILENT for _, origin, _ in group):
-        origin = SILENT
-    else:
-        origin = Origin(Joint(group, counts).settle)
-    return command, origin, sum([size_bytes for _, _, size_bytes in group])
+    return command
 
 
 class Joint(msgspec.Struct, frozen=True):

@@ -45,6 +45,7 @@ from rollq.grid.commands import (
     SubmitRun,
     UnpackBatch,
 )
+from rollq.grid.topic_commands import PublishKept
 from rollq.roles.member.leader.joining import count_of, joined
 from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 from rollq.roles.member.leader.turns import ClientTurns
@@ -271,6 +272,13 @@ def _of_confirmed(command: ConfirmRun) -> int:
     return COMMAND_BYTES_GUESS + len(command.job_ids)
 
 
+def _of_published(command: PublishKept) -> int:
+    texts = (command.topic, *command.subjects, *command.reply_to)
+    size_bytes = sum(map(len, command.payloads)) + 4 * sum(map(len, texts))  # in UTF-8 at most
+    count = max(len(command.subjects), len(command.payloads), len(command.reply_to))
+    return COMMAND_BYTES_GUESS * (1 + count) + size_bytes
+
+
 def _of_items(command: SubmitBulk | RedriveJobs) -> int:
     return max(COMMAND_BYTES_GUESS * len(command.items), encoded_bytes(command))
 
@@ -295,6 +303,7 @@ SIZES: Final[dict[type, Callable[[Any], int]]] = {
     SubmitRun: _of_submits,
     AckRun: _of_results,
     ConfirmRun: _of_confirmed,
+    PublishKept: _of_published,
     SubmitBulk: _of_items,
     RedriveJobs: _of_items,
     CancelJobs: _of_jobs,

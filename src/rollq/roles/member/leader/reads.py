@@ -1,19 +1,26 @@
 """Reads of this member's state (`member.queries`): those of clients of the leader are linearizable,
 answered once consensus has named the index from which on the answer is not stale (read-index);
 those of readers are answered at once, by any member.
+
+Whatever else a leader answers without an entry of the log waits here too (`once_current`): a member
+that was cut off or stopped may take itself for the leader for a moment when another one leads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rollq.base.counters import Family
 from rollq.base.errors import DiskError, ErrorCode, StateError
+from rollq.base.ids import JobId
+from rollq.base.job_events import JobEvent
 from rollq.raft.node import RaftNode
 from rollq.raft.ready import ReadReady
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.sessions import ClientSession, Sessions
+from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.queries import Sources, answer, must_be_of_state
 from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
@@ -23,7 +30,7 @@ PENDING_READS_MAX = 4_096
 
 
 class Reads:
-    """Queries that wait for their index."""
+    """Queries and other answers that wait for their index."""
 
     def __init__(
         self,
@@ -35,6 +42,7 @@ class Reads:
         sessions: Sessions,
         raft: Callable[[], RaftNode],
         metrics: Callable[[], list[Family]],
+        shell: Shell,
     ) -> None:
         self._replica = replica
         self._replies = replies
@@ -43,50 +51,60 @@ class Reads:
         self._reports = reports
         self._raft = raft
         self._metrics = metrics
+        self._shell = shell
+        # What the worker of a job said of it last; set before the first query.
+        self.progress_of: Callable[[JobId], JobEvent | None] = lambda _: None
         self._last_request = 0  # as consensus knows them; never reused
-        # A query is in `_asked` until consensus names its index, then in `_waiting` until that is
-        # applied; both together hold at most PENDING_READS_MAX.
-        self._asked: dict[int, tuple[int, Query]] = {}
-        self._waiting: list[tuple[int, int, Query]] = []  # index, session, query
+        # What waits is in `_asked` until consensus names its index, then in `_waiting` until that
+        # is applied; both together hold at most PENDING_READS_MAX.
+        self._asked: dict[int, Callable[[], None]] = {}
+        self._waiting: list[tuple[int, Callable[[], None]]] = []  # index, what to do
 
     def query(self, session: ClientSession, query: Query) -> None:
         """Take a query; the answer is sent by `answer` later."""
-        self._ask(session.number, query)
-
-    def _ask(self, session: int, query: Query) -> None:
         must_be_of_state(query)
+        self.check_room()
+        self.once_current(partial(self._send_answer, session.number, query))
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether consensus has to name an index, which takes a turn."""
+        return bool(self._asked)
+
+    def check_room(self) -> None:
+        """Raises StateError, OVERLOADED, if too much waits already."""
         if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(
                 ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"
             )
+
+    def once_current(self, act: Callable[[], None]) -> None:
+        """Call back when it is known that this member led at this moment, and all that was agreed
+        on before is applied. Never, if it did not lead: its sessions go to the next leader."""
         self._last_request += 1
-        self._asked[self._last_request] = (session, query)
+        self._asked[self._last_request] = act
         self._raft().read_index(self._last_request)
 
     def ready(self, reads: list[ReadReady]) -> None:
         """Consensus answered: the index to wait for, or 0 to ask once more under a new number."""
         for read in reads:
-            asked = self._asked.pop(read.request, None)
-            if asked is None:
+            act = self._asked.pop(read.request, None)
+            if act is None:
                 continue
             if read.index:
-                self._waiting.append((read.index, *asked))
+                self._waiting.append((read.index, act))
             else:
-                self._ask(*asked)
+                self.once_current(act)
 
     def answer(self) -> None:
         """Once a turn: answer everything that can be answered from what is applied now."""
         if not self._waiting:
             return
         applied = self._replica.state.applied_index
-        due = [read for read in self._waiting if read[0] <= applied]
+        due = [act for index, act in self._waiting if index <= applied]
         self._waiting = [read for read in self._waiting if read[0] > applied]
-        for _, session, query in due:
-            answer = self._answer(query)
-            if isinstance(answer, Exception):
-                self._replies.failed(session, query, answer)
-            else:
-                self._replies.send(session, answer)
+        for act in due:
+            act()
 
     def sources(self, query: Query, *, leads: bool) -> Sources:
         """What a query is answered from, now and here, whoever leads."""
@@ -98,8 +116,17 @@ class Reads:
             sessions=self._sessions,
             leads=leads,
             metrics=self._metrics,
+            federation=self._shell.federation,
             account=query.account,
+            progress_of=self.progress_of,
         )
+
+    def _send_answer(self, session: int, query: Query) -> None:
+        answer = self._answer(query)
+        if isinstance(answer, Exception):
+            self._replies.failed(session, query, answer)
+        else:
+            self._replies.send(session, answer)
 
     def _answer(self, query: Query) -> Answer | Error | Exception:
         try:

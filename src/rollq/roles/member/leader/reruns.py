@@ -6,6 +6,8 @@ it, and nobody is shown them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -28,6 +30,7 @@ from rollq.wire.messages import SubmitJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
 Change: TypeAlias = RedriveChangedArguments | AgainArguments
+EMPTY: Final[Mapping[str, object]] = MappingProxyType({})
 NOT_KEPT: Final = "submit it anew, with its own arguments"
 
 
@@ -83,13 +86,17 @@ def redriven(state: GridState, job_id: JobId, change: RedriveChangedArguments) -
 
 
 def like(state: GridState, change: AgainArguments, job_id: JobId, client_id: ClientId) -> SubmitJob:
-    """The submit of a new job like another one.
+    """The submit of a new job like another one; like a task of an array, with its number.
 
     Raises:
         RollqError: there is no such job, or its request is not kept, or cannot be changed so.
     """
     asked = asked_of(state, change.job_id)
-    body = changed_body(asked.body, change, JobId=guid_to_text(job_id), ClientId=client_id)
+    fields: dict[str, object] = {"JobId": guid_to_text(job_id), "ClientId": client_id}
+    array = state.arrays.get(change.job_id[:PREFIX_BYTES])
+    if array is not None:
+        fields["Task"] = array.number_of(change.job_id)
+    body = changed_body(asked.body, change, fields)
     where = change.queue or asked.queue, asked.exec_name
     return SubmitJob(
         job_id, client_id, *where, body, asked.options, blobs=asked.blobs, caches=asked.caches
@@ -101,7 +108,7 @@ def has_request_change(change: Change) -> bool:
     return not change.keeps_args or bool(change.env) or bool(change.unset)
 
 
-def changed_body(body: bytes, change: Change, **fields: str) -> bytes:
+def changed_body(body: bytes, change: Change, fields: Mapping[str, object] = EMPTY) -> bytes:
     """The same request with other arguments and variables, and with these fields. What we do not
     know of it stays as it is.
 
@@ -116,14 +123,18 @@ def changed_body(body: bytes, change: Change, **fields: str) -> bytes:
     if body.startswith(BODY_MARK):
         raise StateError(ErrorCode.WRONG_STATE, "its request is too large to be changed", NOT_KEPT)
     if decode_if_marked(body, JobRequest, "JobId") is None:
+        if "Task" in fields:
+            why = "a task with a payload and no arguments cannot be run again as a job of its own"
+            raise RemoteError(ErrorCode.BAD_OPTIONS, why, NOT_KEPT)
         if has_request_change(change):
             raise RemoteError(ErrorCode.BAD_OPTIONS, "it has a payload and no arguments", NOT_KEPT)
         return body
     known = _decode_fields(body)
     made: dict[str, object] = dict(known)
-    made.update((name, value) for name, value in fields.items() if value)
+    made.update((name, value) for name, value in fields.items() if value != "")
     if not change.keeps_args:
         made["Args"] = change.args
+        made.pop("Call", None)  # arguments as text take the place of values
     if change.env or change.unset:
         env = dict(_decode_env(known.get("Env", b"null")) or {})
         env.update(change.env)
@@ -145,6 +156,8 @@ def changed_body(body: bytes, change: Change, **fields: str) -> bytes:
 
 def _of_record(state: GridState, record: JobRecord) -> Asked:
     body = state.bodies.load(record.body)
+    if not body and record.array is not None:  # a task that ended: its array has it still
+        body = record.array.body
     what = record.queue, record.exec_name, record.options, body
     if record.end is None or record.state is DEAD:
         return Asked(*what, files_of(record), caches_of(state, record.job_id))

@@ -163,13 +163,15 @@ def outputs_in_runs(outputs: list[Output], takes_runs: Callable[[int], bool]) ->
 
 def in_runs(messages: Sequence[MemberMessage]) -> list[MemberMessage]:
     """The same messages to a session that agreed on `runs`: those that follow each other and are
-    alike are one run. What is too large for a run stays alone."""
+    alike are one run. What is too large for a run stays alone, and a job with the results or the
+    ends of its parents."""
     said: list[MemberMessage] = []
     run: list[Any] = []
     size_bytes = 0
     for message in messages:
         kind = type(message)
-        if kind not in JOINED:
+        is_child = isinstance(message, AssignJob) and (message.parents or message.ends)
+        if kind not in JOINED or is_child:
             said += _joined(run)
             said.append(message)
             run, size_bytes = [], 0

@@ -21,7 +21,8 @@ from rollq.base.limits import (
     PROGRAMS_MAX,
     SESSION_QUIET_LOOKS_MAX,
 )
-from rollq.policy.pools import ANYTHING, ProgramSet
+from rollq.base.needs import WorkerLoad
+from rollq.policy.needs import ANYTHING, ProgramSet
 from rollq.wire.features import ALIVE, COMPACT, DRAIN, LEASE, RUNS, agree
 from rollq.wire.messages import Announce, HelloWorker
 
@@ -76,6 +77,7 @@ class WorkerSession:
     credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
     programs: ProgramSet = ANYTHING  # that it announced
     is_capped: bool = False  # its computer is above its CPU cap, by its last heartbeat
+    load: WorkerLoad | None = None  # of its computer, by its last heartbeat; None: not told
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in, by its announcement
     renews: bool = field(init=False)  # it renews leases by heartbeats
     names_attempts: bool = field(init=False)  # its acks say which attempt they mean

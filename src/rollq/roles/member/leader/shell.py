@@ -1,6 +1,7 @@
 """What only the shell around the driver knows, and the leader asks: how far sessions have read,
-which accounts they are, and which files the members hold. The answers are immediate. The simulator
-has neither sockets nor files, so the defaults say yes to everything."""
+which accounts they are, which files the members hold, and which other groups there are. The
+answers are immediate. The simulator has neither sockets nor files, so the defaults say yes to
+everything."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from rollq.base.digests import DIGEST_BYTES, Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX
+from rollq.gossip.map import FederationView
 
 
 class BlobKnowledge(Protocol):
@@ -38,9 +40,17 @@ class Shell:
         has_admin_certificates: Whether links may be let in as admins without an account: then no
             account has to be left that could change accounts.
         logs_jobs: Whether every job is told in the log of the process.
+        federation: The groups that gossip knows.
     """
 
-    __slots__ = ("account_of", "blobs", "has_admin_certificates", "has_room", "logs_jobs")
+    __slots__ = (
+        "account_of",
+        "blobs",
+        "federation",
+        "has_admin_certificates",
+        "has_room",
+        "logs_jobs",
+    )
 
     def __init__(self) -> None:
         self.has_room: Callable[[int], bool] = lambda _: True
@@ -48,6 +58,7 @@ class Shell:
         self.account_of: Callable[[int], str] = lambda _: ""
         self.has_admin_certificates = False
         self.logs_jobs = False
+        self.federation: Callable[[], FederationView] = FederationView
 
     def check_held(self, blobs: tuple[BlobRef, ...], count_max: int = BLOBS_PER_JOB_MAX) -> None:
         """What a command refers to must survive the loss of any minority before it is proposed.

@@ -13,12 +13,23 @@ from collections.abc import Callable, Sequence
 from rollq.base.counters import Family
 from rollq.base.ids import GUID_BYTES
 from rollq.base.limits import TURN_COMMANDS_MAX, TURN_JOBS_MAX
-from rollq.base.stamp import Clock, Jitter
-from rollq.grid.commands import AssignRun, AssignTasks, SubmitRun
-from rollq.grid.effects import Applied, SendAssign, SendCancel, SendDrain, SendResult
+from rollq.base.schedule_limits import FIRINGS_PER_TURN_MAX
+from rollq.base.stamp import Calendar, Clock, Jitter
+from rollq.grid.commands import AdvanceTime, AssignRun, AssignTasks, SubmitRun
+from rollq.grid.effects import (
+    Applied,
+    Outcome,
+    SendAssign,
+    SendCancel,
+    SendDrain,
+    SendKept,
+    SendResult,
+    TellTopic,
+)
 from rollq.grid.readers import silent_readers
 from rollq.grid.state import ArrayRecord, JobRecord
 from rollq.policy.expiry import Expiry
+from rollq.policy.firing import Firing
 from rollq.raft.node import RaftNode
 from rollq.raft.types import Config
 from rollq.roles.member.group_clock import GroupClock
@@ -29,21 +40,26 @@ from rollq.roles.member.leader.batches import BatchRequests, BatchUnpacker, expi
 from rollq.roles.member.leader.cache_relay import CacheRelay
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.clients import Clients
+from rollq.roles.member.leader.flows import ChildSettler
 from rollq.roles.member.leader.gateway import Gateway
+from rollq.roles.member.leader.job_events import JobEvents
 from rollq.roles.member.leader.job_log import JobLog
 from rollq.roles.member.leader.jobs import JobRequests
 from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.keeping import Deliveries, Keeping
 from rollq.roles.member.leader.large import LargeMessages
-from rollq.roles.member.leader.origins import SILENT
+from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.output_watches import OutputWatches
 from rollq.roles.member.leader.proposals import ProposalBatch, Proposals, size_bytes_of
+from rollq.roles.member.leader.publishing import Publishing
 from rollq.roles.member.leader.reads import Reads
 from rollq.roles.member.leader.refusals import Refusals
 from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.schedules import ScheduleRequests
 from rollq.roles.member.leader.session_log import SessionLog
 from rollq.roles.member.leader.sessions import Sessions
 from rollq.roles.member.leader.shell import Shell
+from rollq.roles.member.leader.topics import TopicRequests
 from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.metrics.counted import LeaderCounters
 from rollq.roles.member.outputs import Outputs
@@ -68,6 +84,9 @@ class LeaderState:
         addressing: Which queue a subject means.
         refusals: Who was refused what, to be noted in the history.
         replies: What sessions are answered.
+        publishing: What is published to subjects, and who listens.
+        topics: What is kept of it, and who reads that.
+        job_events: What happens to jobs, for those who listen.
         counted: Numbers of this member's time as a leader; they stay when that ends.
     """
 
@@ -78,6 +97,7 @@ class LeaderState:
         clock: Clock,
         jitter: Jitter,
         *,
+        calendar: Calendar,
         outputs: Outputs,
         time: GroupClock,
         reports: Reports,
@@ -89,6 +109,7 @@ class LeaderState:
         self.shell, self.sessions = shell, sessions = Shell(), Sessions()
         self.proposals = proposals = Proposals()
         self._expiry = expiry = Expiry()
+        self._calendar, self._firing = calendar, Firing(calendar)
         self._log = log = SessionLog(replica, clock, outputs)
         self._job_log = JobLog(shell, clock, outputs)
         self.replies = replies = Replies(group, sessions, outputs, lambda: raft().config)
@@ -120,13 +141,22 @@ class LeaderState:
         )
         self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
         self.unpacker, self.refusals = BatchUnpacker(), Refusals()
-        self.reads = Reads(
-            replica, replies, caches, reports, sessions=sessions, raft=raft, metrics=metrics
+        self.settler = ChildSettler()
+        self.reads = reads = Reads(
+            *(replica, replies, caches, reports),
+            sessions=sessions,
+            raft=raft,
+            metrics=metrics,
+            shell=shell,
         )
+        self.topics = topics = TopicRequests(*common, reads=reads, shell=shell, outputs=outputs)
+        self.publishing = Publishing(replica, replies, topics, reads)
+        self.job_events = JobEvents(replica, self.publishing)
         self.gateway = self._make_gateway(large, raft)
+        reads.progress_of = self.job_events.latest
         sessions.on_opened += [relay.opened, caches.opened, watches.worker_opened]
         sessions.on_gone += [log.left, watches.left, deliveries.gone, relay.gone, caches.gone]
-        sessions.on_gone.append(workers.gone)
+        sessions.on_gone += [workers.gone, self.publishing.left, topics.gone]
 
     def _make_gateway(self, large: LargeMessages, raft: Callable[[], RaftNode]) -> Gateway:
         sessions, proposals, replies = self.sessions, self.proposals, self.replies
@@ -136,6 +166,7 @@ class LeaderState:
         )
         admin = AdminRequests(
             *(proposals, replies, workers, caches, jobs),
+            schedules=ScheduleRequests(self._replica, addressing, self._calendar, self._time),
             replica=self._replica,
             shell=shell,
             raft=raft,
@@ -152,6 +183,8 @@ class LeaderState:
             watches=self.watches,
             admin=admin,
             reads=self.reads,
+            publishing=self.publishing,
+            topics=self.topics,
         )
 
     # --- from election to the loss of it
@@ -160,6 +193,7 @@ class LeaderState:
         """This member leads, and its state holds everything that was ever committed."""
         self.replies.member_id = member_id
         self._expiry.gain(self._replica.state, self._clock.now_ms(), self._time.now_ms())
+        self._firing.gain(self._replica.state)
         self._replica.dispatcher.nearest = self.caches.nearest
         self._workers.learn_names()
 
@@ -171,14 +205,18 @@ class LeaderState:
             self.replies.close(number, "not the leader any more")
         self.watches.clear()
         self.proposals.clear()
-        self.unpacker = BatchUnpacker()
+        self.unpacker, self.settler = BatchUnpacker(), ChildSettler()
         self.refusals.clear()
+        self.publishing.clear()
+        self.job_events.clear()
+        self.topics.clear()
         self._relay.clear()
         self.caches.clear()
         self.keeping.clear()
         self.deliveries.clear()
         self.reads.clear()
         self._expiry.step_down()
+        self._firing.step_down()
         self._replica.dispatcher.step_down()
 
     # --- once a turn
@@ -205,14 +243,17 @@ class LeaderState:
         self._relay.expire(now_ms)
         self.caches.due()
         proposals.add_own(self.unpacker.due(state))
+        proposals.add_own(self.settler.due(state))
         proposals.add_own(self.refusals.due(now_ms))
+        proposals.add_own(self.topics.due(now_ms, self._time.now_ms()))
+        proposals.add_own(self._firing.due(state, self._time.now_ms(), FIRINGS_PER_TURN_MAX))
         if now_ms >= self._look_at_ms:  # what was proposed at the last look is applied by now
             self._look_at_ms = now_ms + LOOK_MS
             time_ms = self._time.now_ms()
             proposals.add_own(expired_batches(state, time_ms))
             proposals.add_own(silent_readers(state, time_ms))
         self._workers.leave_silent(now_ms)
-        decided = self._replica.dispatcher.decide(TURN_JOBS_MAX)
+        decided = self._replica.dispatcher.decide(TURN_JOBS_MAX, self._time.rates_ms())
         self._count_waits(decided)
         proposals.add_own(decided, self._attempts.assigned)
 
@@ -228,6 +269,22 @@ class LeaderState:
             if item is not None:
                 wait_ms.add(max(0, time_ms - item.stamp_ms), count_of(run))
 
+    def wait_ms(self) -> int | None:
+        """How long until a rate lets a job start that waits for it; None: none does."""
+        next_ms = self._replica.dispatcher.next_ms
+        return None if next_ms is None else max(0, next_ms - self._time.rates_ms())
+
+    def maybe_leap(self, to_ms: int) -> None:
+        """Have the group's time moved forward, unless a leap is under way."""
+        if not self._time.is_leaping:
+            self._time.begin_leap()
+            self.proposals.add(AdvanceTime(to_ms), Origin(self._settle_leap))
+
+    def _settle_leap(
+        self, origin: Origin, command: AdvanceTime, outcome: Outcome, applied: Applied
+    ) -> None:
+        self._time.end_leap()
+
     def start_at_once(self, batch: ProposalBatch) -> None:
         """Add assignments of jobs that an entry is to accept, as far as workers are free."""
         dispatcher = self._replica.dispatcher
@@ -242,7 +299,10 @@ class LeaderState:
     def settle(self, applied: Applied) -> None:
         """Tell whoever waits what became of the commands, and carry out the effects."""
         self._expiry.observe(applied.events, self._replica.state, self._clock.now_ms())
+        if self._replica.state.schedules.by_name:
+            self._firing.observe(applied.events, self._replica.state)
         self._job_log.observe(applied.events)
+        self.job_events.observe(applied)
         batch = self.proposals.settled(applied.index)
         if batch:
             self.counted.commit_us.add(self._clock.now_us() - batch.proposed_us)
@@ -258,5 +318,11 @@ class LeaderState:
                 self._attempts.stop(effect)
             elif type(effect) is SendDrain:
                 self._workers.tell_drain(effect)
+            elif type(effect) is SendKept:
+                self.topics.kept(effect)
+                self.publishing.kept(effect)
+            elif type(effect) is TellTopic:
+                self.topics.changed(effect)
+                self.publishing.subscriptions.forget_routes()
         if self.watches:
             self.watches.follow(applied.effects)

@@ -131,6 +131,8 @@ class Workers:
                 hello.slots,
                 hello.holding,
                 backoff_ms(1, settings.retry_base_ms, settings.retry_max_ms, self._jitter),
+                hello.labels,
+                hello.resources,
             ),
             Origin(self._settle_open, number),
         )
@@ -184,6 +186,9 @@ class Workers:
     def heartbeat(self, session: WorkerSession, message: messages.Heartbeat) -> None:
         """It renews the leases of what it runs, and says how busy it is."""
         session.is_capped = message.is_capped
+        if message.load is not None:
+            session.load = message.load
+            self._replica.dispatcher.report(session.worker_id, message.load)
         now_ms = self._clock.now_ms()
         for ref in message.holding:
             self._expiry.renew(ref.job_id, ref.attempt, now_ms)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import nlargest
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.counters import (
@@ -26,8 +27,10 @@ from rollq.base.counters import (
 )
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Cause
+from rollq.grid.limits import limit_text
 from rollq.grid.state import ASSIGNED, DELAYED, QUEUED, QueueRecord
 from rollq.grid.views import CountsView, RawQueueView, grid_counts, queue_view
+from rollq.policy.firing import fires_ms
 from rollq.raft.types import NO_MEMBER, Role
 from rollq.roles.member.reports import ALARM_EVENTS
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 OTHER: Final = "other"  # in place of queues that have no label of their own
 QUEUES_SHOWN: Final = 50  # with a label of their own, the deepest first
+LIMITS_SHOWN: Final = 50
 QUEUES_SEARCHED: Final = 1_000  # for what waits longest among the others
 HASH_NUMBER_BYTES: Final = 6  # of a hash: a number that every reader of metrics holds exactly
 
@@ -46,6 +50,8 @@ def families(driver: Driver) -> list[Family]:
     return [
         *_of_jobs(driver, counts),
         *_of_queues(driver, counts),
+        *_of_limits(driver),
+        *_of_schedules(driver),
         *_of_raft(driver),
         *_of_work(driver),
         *(_of_leader(driver) if driver.leading else ()),
@@ -89,6 +95,7 @@ def _of_jobs(driver: Driver, counts: CountsView) -> list[Family]:
 
 def _by_state(counts: RawQueueView) -> dict[str, float]:
     return {
+        "blocked": counts.blocked,
         "waiting": counts.queued,
         "delayed": counts.delayed,
         "running": counts.assigned,
@@ -144,6 +151,29 @@ def _oldest(driver: Driver, shown: list[str]) -> dict[str, int]:
         label = name if name in shown else OTHER
         since_ms[label] = min(at_ms, since_ms.get(label, at_ms))
     return since_ms
+
+
+def _of_limits(driver: Driver) -> list[Family]:
+    """Of the limits of which most is taken."""
+    limits = driver.replica.state.limits.values()
+    shown = nlargest(LIMITS_SHOWN, limits, key=attrgetter("running"))
+    most = {limit_text(one): one.running_max for one in shown if one.running_max}
+    return [
+        gauges_by("rollq_limit_running", "limit", {limit_text(one): one.running for one in shown}),
+        gauges_by("rollq_limit_running_max", "limit", most),
+    ]
+
+
+def _of_schedules(driver: Driver) -> list[Family]:
+    records = driver.replica.state.schedules.by_name.values()
+    active = [record for record in records if not record.paused]
+    now_ms = driver.time.now_ms()
+    late_ms = max((now_ms - fires_ms(one, one.next_ms) for one in active), default=0)
+    states = {"active": len(active), "paused": len(records) - len(active)}
+    return [
+        gauges_by("rollq_schedules", "state", states),
+        gauge("rollq_schedule_overdue_seconds", max(0, late_ms) / 1_000),
+    ]
 
 
 def _of_raft(driver: Driver) -> list[Family]:
@@ -215,6 +245,11 @@ def _of_leader(driver: Driver) -> list[Family]:
         gauge("rollq_worker_credits", dispatcher.credits),
         gauge("rollq_clients_connected", sessions.client_count),
         gauge("rollq_clients_at_cap", dispatcher.parked_clients),
+        gauge("rollq_jobs_at_limit", dispatcher.limited_count),
+        gauge("rollq_subscriptions", len(leader.publishing.subscriptions)),
+        counter("rollq_published_total", leader.publishing.published),
+        counter("rollq_delivered_total", leader.publishing.delivered),
+        counter("rollq_missed_total", leader.publishing.missed),
         gauges_by("rollq_alarms", "code", alarms),
     ]
 

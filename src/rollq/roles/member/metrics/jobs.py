@@ -7,6 +7,7 @@ group. What a start reads back from disk does not count.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from rollq.base.counters import JOB_MS, Histogram
 from rollq.base.jobs import Status
@@ -16,6 +17,7 @@ from rollq.grid.events import (
     EVENT_TYPES,
     JOB_ACKED,
     JOB_ASSIGNED,
+    JOB_BLOCKED,
     JOB_CANCELLED,
     JOB_DEAD,
     JOB_DELAYED,
@@ -27,6 +29,8 @@ from rollq.grid.events import (
     JOB_WORKER_LOST,
     Event,
 )
+
+ACCEPTED: Final = (JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED)
 
 
 class JobCounters:
@@ -72,7 +76,7 @@ class JobCounters:
     def accepted(self) -> int:
         """Jobs and tasks that were accepted."""
         facts = self.facts
-        return facts[JOB_ENQUEUED] + facts[JOB_DELAYED] + facts[ARRAY_ENQUEUED]
+        return sum(facts[kind] for kind in ACCEPTED)
 
     @property
     def started(self) -> int:

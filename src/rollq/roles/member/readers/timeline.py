@@ -20,7 +20,7 @@ from rollq.history.packed_file import indexes_in, read_block
 from rollq.history.schema import HistoryRow
 from rollq.history.segments import packed_name
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.queries import JobPlace
+from rollq.roles.member.query_keys import JobPlace
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import is_damaged, lacking
 

@@ -266,7 +266,7 @@ def _explained(error: OSError | StateError) -> RollqError:
 def _gone(export_id: str) -> StateError:
     return StateError(
         ErrorCode.EXPORT_GONE,
-        f"the tables {export_id[:64]!a} are not on this member: nobody read them for "
+        f"the tables {export_id[:64]!a} are not on this member: they were not read for "
         f"{EXPORT_IDLE_MS_MAX // 60_000} minutes, others needed the room, or it was started again",
         "ask for the table again",
     )

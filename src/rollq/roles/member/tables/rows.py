@@ -24,6 +24,7 @@ from rollq.grid.commands import Cause
 from rollq.grid.refs import blob_bytes
 from rollq.grid.state import (
     ASSIGNED,
+    BLOCKED,
     CANCELLED,
     DEAD,
     DELAYED,
@@ -75,7 +76,7 @@ def job_rows(state: GridState) -> Iterator[JobTableRow]:
     yield from _record_rows(state)
     for batch, group in _batched_groups(state):
         options = group.options or DEFAULT_OPTIONS
-        word = state_word(STATE_NAMES[DELAYED if options.delay_ms else QUEUED], 0)
+        word = state_word(STATE_NAMES[_entering(group)], 0)
         columns = zip(
             ids_of(group.job_ids),
             group.sizes,
@@ -95,10 +96,16 @@ def job_rows(state: GridState) -> Iterator[JobTableRow]:
                     word,
                     batch.stamp_ms,
                     options.priority,
-                    delay_ms=options.delay_ms,
+                    delay_ms=0 if options.after else options.delay_ms,
                     body_bytes=size,
                     blob_bytes=blob_bytes(blobs),
                 )
+
+
+def _entering(group: StagedGroup) -> JobState:
+    """Where the jobs of a group will stand, as far as that is known."""
+    options = group.options or DEFAULT_OPTIONS
+    return BLOCKED if options.after else DELAYED if options.delay_ms else QUEUED
 
 
 def _batched_groups(state: GridState) -> Iterator[tuple[CommittedBatch, StagedGroup]]:
@@ -310,20 +317,24 @@ def queue_rows(state: GridState) -> Iterator[QueueRow]:
     """One for each queue, and for those that jobs on their way will make."""
     coming: Counter[tuple[str, JobState]] = Counter()
     for batch, group in _batched_groups(state):
-        is_delayed = group.options is not None and group.options.delay_ms > 0
         new = sum(job_id not in batch.known for job_id in ids_of(group.job_ids))
-        coming[group.queue, DELAYED if is_delayed else QUEUED] += new
+        coming[group.queue, _entering(group)] += new
     cuts = state.cut_counts
     names = dict.fromkeys((*state.queues, *cuts, *(name for name, _ in coming)))
     for name in names:
         queue = state.queues.get(name) or QueueRecord(name)
-        counts = [*queue.counts, queue.failed, queue.tasks_waiting]
-        counts[QUEUED] += queue.tasks_waiting + coming[name, QUEUED]
-        counts[DELAYED] += coming[name, DELAYED]
+        counts = list(queue.counts)
+        counts[QUEUED] += queue.tasks_waiting
+        for entered in (QUEUED, DELAYED, BLOCKED):
+            counts[entered] += coming[name, entered]
         for job_state, count in enumerate(cuts.get(name, ())):
             counts[job_state] += count
-        counts += [counts[QUEUED], counts[ASSIGNED], counts[DONE] - queue.failed]
+        counts[BLOCKED:BLOCKED] = [queue.failed, queue.tasks_waiting, *_in_words(counts, queue)]
         yield QueueRow(name, queue.paused, *counts)
+
+
+def _in_words(counts: list[int], queue: QueueRecord) -> tuple[int, int, int]:
+    return counts[QUEUED], counts[ASSIGNED], counts[DONE] - queue.failed
 
 
 def array_rows(state: GridState) -> Iterator[ArrayTableRow]:

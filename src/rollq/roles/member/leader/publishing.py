@@ -1,0 +1,260 @@
+"""Publishing: what sessions say to subjects, and what goes to whom. Nothing of it is replicated but
+what a topic keeps, which is handed on when it is agreed on (`topics`).
+
+What is published in a turn waits here, in batches with the same receivers: the shell encodes each
+batch once and writes the same bytes to all of them. A receiver gets its messages in the order in
+which they were published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rollq.base.errors import ErrorCode, RollqError, StateError
+from rollq.base.ids import NIL_ID, JobId
+from rollq.grid.effects import SendKept
+from rollq.grid.state import ASSIGNED
+from rollq.roles.member.leader.reads import Reads
+from rollq.roles.member.leader.replies import Replies
+from rollq.roles.member.leader.sessions import Session, WorkerSession
+from rollq.roles.member.leader.subscriptions import Receivers, Route, Subscriptions
+from rollq.roles.member.leader.topics import TopicRequests
+from rollq.roles.member.replica import Replica
+from rollq.subjects.grammar import parse_subject
+from rollq.subjects.reserved import is_job_event, job_of_event
+from rollq.wire.subject_messages import Deliver, Publish, Subscribe, Unsubscribe
+
+
+@dataclass(slots=True, eq=False)
+class FanOut:
+    """Messages that go to the same sessions, in order."""
+
+    receivers: Receivers
+    messages: list[Deliver]
+
+
+class Publishing:
+    """What is published at one leader.
+
+    Attributes:
+        subscriptions: Who listens.
+        published: How many messages were published to subjects since this process began.
+        on_job_event: Called with what the worker of a job publishes of it.
+        delivered: How often one of them was for a session.
+        missed: How often one was not sent, because the session did not read; the shell counts.
+    """
+
+    def __init__(
+        self, replica: Replica, replies: Replies, topics: TopicRequests, reads: Reads
+    ) -> None:
+        self.subscriptions = Subscriptions(topics.topic_of)
+        self._topics = topics
+        self.on_job_event: Callable[[JobId, bytes], None] = lambda job_id, payload: None
+        self.published = 0
+        self.delivered = 0
+        self.missed = 0
+        self._replica = replica
+        self._replies = replies
+        self._reads = reads
+        self._due: list[FanOut] = []
+        # Of each session that something is due for, the last batch: in `_due`.
+        self._last: dict[int, FanOut] = {}
+
+    # --- what sessions say
+
+    def publish(self, session: Session, message: Publish) -> None:
+        """Hand a message to whoever listens. One that wants no answer gets none, whatever is wrong
+        with it. A request that somebody got is answered by whoever got it, and not by us: a message
+        less for each.
+
+        What we answer is sent once it is sure that we lead: under another leader a topic may keep
+        the subject, or others listen.
+
+        Raises:
+            RemoteError: BAD_SUBJECT.
+            StateError: ACCESS_DENIED; OVERLOADED.
+        """
+        request_id = message.request_id
+        route = self.subscriptions.known_route(message.subject)
+        if route is None or route.is_job_event:
+            try:
+                route = self._route_for(session, message)
+            except RollqError as error:
+                if request_id != NIL_ID:
+                    raise
+                self._replies.refused[int(error.code)] += 1
+                return
+        if route.topic:
+            self._publish_kept(session, message, route.topic)
+            return
+        if request_id != NIL_ID:
+            self._reads.check_room()
+        count = self._hand(route, Deliver(route.subject, message.payload, message.reply_to))
+        if request_id != NIL_ID and not (message.reply_to and count):
+            self._reads.once_current(partial(self._answer, session.number, message, count))
+
+    def publish_all(self, messages: Sequence[Publish], first: int = 0) -> int:
+        """Hand on messages from this place on, up to the first that is not live, that the leader
+        has to answer, or whose route is not known or restricted; how many were handed on."""
+        known, count = self.subscriptions.known_route, 0
+        for at in range(first, len(messages)):
+            message = messages[at]
+            route = known(message.subject)
+            if route is None or route.is_job_event or route.topic:
+                break
+            if message.request_id != NIL_ID and not (message.reply_to and route.count):
+                break
+            self._hand(route, Deliver(route.subject, message.payload, message.reply_to))
+            count += 1
+        return count
+
+    def subscribe(self, session: Session, message: Subscribe) -> None:
+        """A session wants what is published to a pattern.
+
+        Raises:
+            RemoteError: BAD_SUBJECT; BAD_OPTIONS.
+            StateError: ACCESS_DENIED or OVERLOADED; as `TopicRequests.subscribe`.
+        """
+        if message.topic or message.durable:
+            self.subscriptions.remove(session.number, message.number)
+            self._topics.subscribe(session, message)
+            return
+        self._topics.unsubscribe(session, message.number)
+        self.subscriptions.add(session.number, message.number, message.pattern, message.queue_group)
+        self._replies.accept(session.number, message.request_id)
+
+    def unsubscribe(self, session: Session, message: Unsubscribe) -> None:
+        """A session wants that no longer."""
+        if self._topics.unsubscribe(session, message.number):
+            return
+        if message.after:
+            self.subscriptions.end_after(session.number, message.number, message.after)
+        else:
+            self.subscriptions.remove(session.number, message.number)
+
+    def left(self, session: Session) -> None:
+        """A session is over."""
+        self.subscriptions.remove_session(session.number)
+
+    # --- what was agreed on
+
+    def kept(self, effect: SendKept) -> None:
+        """A topic has taken messages: hand them to whoever listens, too."""
+        if not len(self.subscriptions):
+            return
+        replies = effect.reply_to or ("",) * len(effect.subjects)
+        columns = zip(effect.subjects, effect.payloads, replies, strict=True)
+        for index, (subject, payload, reply_to) in enumerate(columns, effect.index):
+            fields = (effect.topic, index, effect.stamp_ms)
+            self.tell(Deliver(subject, payload, reply_to, "", *fields))
+
+    # --- what the leader itself says
+
+    def is_heard(self, subject: str) -> bool:
+        """Whether anybody listens to a subject."""
+        return len(self.subscriptions) > 0 and self._find(subject).count > 0
+
+    def tell(self, message: Deliver) -> int:
+        """Publish something of the leader's own; how many subscriptions it goes to."""
+        if not len(self.subscriptions):
+            return 0
+        return self._hand(self._find(message.subject), message)
+
+    # --- once a turn
+
+    def take(self) -> list[FanOut]:
+        """What is to be sent now."""
+        due, self._due = self._due, []
+        self._last.clear()
+        return due
+
+    def clear(self) -> None:
+        """Leadership is lost."""
+        self.subscriptions.clear()
+        self.take()
+
+    # --- helpers
+
+    def _answer(self, session: int, message: Publish, count: int) -> None:
+        """Of a message that went to so many subscriptions."""
+        if not message.reply_to:
+            self._replies.accept(session, message.request_id, count)
+            return
+        nobody = StateError(
+            ErrorCode.NO_RESPONDERS,
+            f"no subscription matches {message.subject[:128]!a}",
+            "check the subject, and that the responder has subscribed",
+        )
+        self._replies.error(session, message.request_id, nobody)
+
+    def _publish_kept(self, session: Session, message: Publish, topic: str) -> None:
+        """To a subject of a topic."""
+        try:
+            self._topics.publish(session, message, topic)
+        except RollqError as error:
+            if message.request_id != NIL_ID:
+                raise
+            self._replies.refused[int(error.code)] += 1
+
+    def _route_for(self, session: Session, message: Publish) -> Route:
+        """The route of a subject that a session may publish to."""
+        tokens = parse_subject(message.subject)
+        if is_job_event(tokens):
+            job_id = job_of_event(tokens)
+            job = None if job_id is None else self._replica.state.jobs.get(job_id)
+            if (
+                job is None
+                or not isinstance(session, WorkerSession)
+                or (job.state, job.worker_id) != (ASSIGNED, session.worker_id)
+            ):
+                raise StateError(
+                    ErrorCode.ACCESS_DENIED,
+                    "only the worker that holds a job publishes its events",
+                    "publish to a subject that does not begin with job.event",
+                )
+            self.on_job_event(job.job_id, message.payload)
+        return self.subscriptions.route(message.subject, tokens)
+
+    def _find(self, subject: str) -> Route:
+        known = self.subscriptions.known_route(subject)
+        return known or self.subscriptions.route(subject, parse_subject(subject))
+
+    def _hand(self, route: Route, message: Deliver) -> int:
+        self.published += 1
+        if route.receivers:
+            self._add(route.receivers, message)
+        for group, taking in route.groups:
+            place = self.subscriptions.take_turn(group, taking)
+            receivers, subscription = taking[place]
+            self._add(receivers, _for_group(message, group.name))
+            if subscription.left:
+                self.subscriptions.count_down(subscription)
+        for subscription in route.counted:
+            self.subscriptions.count_down(subscription)
+        return route.count
+
+    def _add(self, receivers: Receivers, message: Deliver) -> None:
+        """To the last batch that any of the receivers gets, if that is for the same receivers; so
+        that none gets a message before an earlier one."""
+        self.delivered += len(receivers)
+        if len(receivers) == 1:
+            last = self._last.get(receivers[0])
+            is_same = last is not None and last.receivers == receivers
+        else:
+            last = self._due[-1] if self._due else None
+            is_same = last is not None and last.receivers is receivers
+        if last is not None and is_same:
+            last.messages.append(message)
+            return
+        batch = FanOut(receivers, [message])
+        self._due.append(batch)
+        for number in receivers:
+            self._last[number] = batch
+
+
+def _for_group(message: Deliver, name: str) -> Deliver:
+    fields: tuple[Any, ...] = (message.topic, message.index, message.stamp_ms)
+    return Deliver(message.subject, message.payload, message.reply_to, name, *fields)
