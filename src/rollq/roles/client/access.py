@@ -293,5 +293,5 @@ def _unknown(name: str) -> StateError:
 
 def _taken(what: str, name: str) -> StateError:
     return StateError(
-        ErrorCode.BAD_ACCESS, f"there is a {what} {name[:64]!r} already", "change it, or remove it"
+        ErrorCode.BAD_ACCESS, f"{what} {name[:64]!r} exists already", "change it, or remove it"
     )

@@ -1,4 +1,4 @@
-"""`client.admin`: the group's queues, workers, clients, settings and members."""
+"""`client.admin`: the group's queues, workers, clients, settings, topics and members."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, WorkerId, guid_from_text, guid_to_text
 from rollq.grid import views
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.asking import PAGE
+from rollq.roles.client.rules import RuleCalls
 from rollq.roles.client.specs import ArgumentTypeError, as_id
-from rollq.roles.client.views import ClientView, DrainView, QueueView, Settings, WorkerView
+from rollq.roles.client.topics import TopicCalls
+from rollq.roles.client.views import (
+    ClientView,
+    DrainView,
+    FederationView,
+    QueueView,
+    Settings,
+    WorkerView,
+)
 from rollq.subjects.grammar import fold
 
 IDLE_LOOK_S: Final = 0.25  # between two looks at drained workers that still run jobs
 
 
-class AdminCalls(GroupCalls):
+class AdminCalls(TopicCalls, RuleCalls):
     """Questions to a group, and an operator's changes."""
 
     async def counts(self) -> QueueView:
@@ -67,6 +76,10 @@ class AdminCalls(GroupCalls):
     async def cluster(self) -> dict[str, Any]:
         """The members of the group: who leads, who lags."""
         return decode_as(await self._query("cluster"), dict[str, Any])
+
+    async def groups(self) -> FederationView:
+        """The groups of the federation that this one belongs to, as its leader knows them."""
+        return decode_as(await self._query("groups"), FederationView)
 
     async def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None

@@ -11,7 +11,7 @@ committed once for its client and key, and whoever comes later is told that it i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Final
@@ -22,8 +22,10 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import JobId, MessageId
 from rollq.base.limits import STAGE_CHUNKS_AHEAD
 from rollq.base.staged import StagedPart
-from rollq.roles.client.answers import error_of
-from rollq.roles.client.asking import GroupCalls
+from rollq.grid.batches import BatchFilter, BatchView
+from rollq.grid.commands import BatchName
+from rollq.roles.client.answers import decode_as, decode_known, error_of
+from rollq.roles.client.asking import PAGE, GroupCalls
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Batch
@@ -45,7 +47,7 @@ class CommitOutcome(msgspec.Struct, frozen=True):
 
 
 class BatchCalls(GroupCalls):
-    """Stage, commit, drop."""
+    """Stage, commit, drop, look."""
 
     async def stage(
         self,
@@ -129,6 +131,24 @@ class BatchCalls(GroupCalls):
         nobody commits or drops is dropped by the grid after an hour."""
         answer = await self._engine.call(DropBatch(draw_id(), batch_key, client_id), timeout)
         return bool(answer.count)
+
+    async def batch(self, batch_key: str, *, client_id: str = "") -> BatchView | None:
+        """One batch: how far it has come into the queues; None if it is not known (any more). The
+        group does not keep which jobs came by it."""
+        name = BatchName(client_id or self._engine.client_id, batch_key)
+        return decode_known(await self._query("batch", msgspec.msgpack.encode(name)), BatchView)
+
+    async def list_batches(self, *, client_id: str = "") -> AsyncGenerator[BatchView, None]:
+        """Every batch of a client, or of all of them, by client and key."""
+        wanted = BatchFilter(client_id)
+        while page := await self._batch_page(wanted):
+            for view in page:
+                yield view
+            wanted = BatchFilter(client_id, page[-1].client_id, page[-1].batch_key)
+
+    async def _batch_page(self, wanted: BatchFilter) -> list[BatchView]:
+        value = await self._query("batches", msgspec.msgpack.encode(wanted), PAGE)
+        return decode_as(value, list[BatchView])
 
 
 class Batches(BatchCalls):

@@ -6,7 +6,9 @@ Their calls are made of the asyncio ones by `bridge` when this is imported. Type
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections.abc import Coroutine, Generator, Iterator
 from typing import Any, Self
 
 from rollq.base.errors import LocalError
@@ -15,12 +17,17 @@ from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.batches import Batches
 from rollq.roles.client.bridge import Bridge
 from rollq.roles.client.caches import Caches
+from rollq.roles.client.chains import JobGroup
 from rollq.roles.client.client import Client
+from rollq.roles.client.discovery import Federation
 from rollq.roles.client.handles import Batch, Job
 from rollq.roles.client.jobs import Jobs
 from rollq.roles.client.keyed import KeyedRun
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.multi import MultiClient
+from rollq.roles.client.results import Result
+from rollq.roles.client.schedules import Schedules
+from rollq.roles.client.subscriptions import Publication, Subscription
 
 
 class Running:
@@ -59,7 +66,33 @@ class Running:
 
 
 class BlockingJob(Bridge, of=Job):
-    """One accepted job."""
+    """One accepted job. `get`, `result` and `cancel` block; `aget` and `aresult` are for an event
+    loop that is not the client's, in a notebook for instance, and `await job` is `aget`."""
+
+    async def aget(self, timeout: float | None = None) -> Any:
+        """The same as `get`, without blocking the event loop."""
+        return await self._elsewhere(self._inner.get(timeout))
+
+    async def aresult(self, timeout: float | None = None) -> Result:
+        """The same as `result`, without blocking the event loop."""
+        result: Result = await self._elsewhere(self._inner.result(timeout))
+        return result
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self.aget().__await__()
+
+    def _elsewhere(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Let the client's own loop do it."""
+        try:
+            loop = self._thread.loop
+        except BaseException:
+            call.close()
+            raise
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, loop))
+
+
+class BlockingJobGroup(Bridge, of=JobGroup):
+    """The jobs of a group, in its order."""
 
 
 class BlockingBatch(Bridge, of=Batch):
@@ -74,6 +107,30 @@ class BlockingKeyedRun(Bridge, of=KeyedRun):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class BlockingPublication(Bridge, of=Publication):
+    """A message that was published."""
+
+
+class BlockingSubscription(Bridge, of=Subscription):
+    """What is published to a pattern, as it comes. Iterate over it; leaving the block of `with`, or
+    `close`, ends it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[BlockingPublication]:
+        while taken := self.take():
+            yield from taken
+
+    def take(self) -> list[BlockingPublication]:
+        """All messages that are here, at least one; empty: it is closed."""
+        taken = self._thread.run(self._inner.take())
+        return [BlockingPublication(self._thread, message) for message in taken]
 
 
 class BlockingJobs(Bridge, of=Jobs):
@@ -96,6 +153,10 @@ class BlockingAccess(Bridge, of=AccessCalls):
     """`client.access`: accounts and roles, and what they may do."""
 
 
+class BlockingSchedules(Bridge, of=Schedules):
+    """`client.schedules`: jobs that the grid makes by itself, at given times."""
+
+
 # --- the clients
 
 
@@ -109,3 +170,8 @@ class BlockingClient(Running, Bridge, of=Client):
 
 class BlockingMultiClient(Running, Bridge, of=MultiClient):
     """The same as `MultiClient`, for code without an event loop. Arguments as there."""
+
+    @classmethod
+    def discover(cls, addresses: str, **options: Any) -> Self:
+        """The same as `MultiClient.discover`."""
+        return cls(Federation(addresses), **options)

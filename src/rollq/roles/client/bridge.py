@@ -23,9 +23,10 @@ from rollq.base.ids import JobId
 from rollq.base.staged import StagedPart
 from rollq.roles.client.batches import BatchCalls, StageRun
 from rollq.roles.client.bulk import PAGE_JOBS
+from rollq.roles.client.function_map import values_of
 from rollq.roles.client.handles import Batch
-from rollq.roles.client.jobs import SubmitCalls
 from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.maps import MapCalls
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
@@ -48,7 +49,7 @@ def instead_of(method: Function) -> Callable[[Function], Function]:
 
 
 # What the client itself calls on the handles that it gave away.
-INNER: Final = frozenset(("complete", "cut", "deliver", "extend", "fail", "welcomed"))
+INNER: Final = frozenset(("complete", "cut", "deliver", "extend", "fail", "is_of", "welcomed"))
 
 
 def is_public(name: str) -> bool:
@@ -81,6 +82,10 @@ class Bridge:
 
     def __repr__(self) -> str:
         return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
+
+    def _repr_html_(self) -> str | None:
+        shown = getattr(self._inner, "_repr_html_", None)
+        return None if shown is None else shown()
 
     def _given(self, value: Any) -> Any:
         """What a call returned, for this side."""
@@ -139,12 +144,12 @@ def _called(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
 # --- where one call into the loop brings many, or an iterable is to be read in this thread
 
 
-@instead_of(SubmitCalls.map)
-def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Result]:
+@instead_of(MapCalls.map)
+def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Any]:
     run = self._inner._map_run(*args, **kwargs)
     try:
-        while results := self._thread.run(run.take()):
-            yield from results
+        while taken := self._thread.run(run.take()):
+            yield from values_of(taken)
     finally:
         self._thread.loop.call_soon_threadsafe(run.close)
 

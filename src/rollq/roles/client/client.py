@@ -16,15 +16,27 @@ from pathlib import Path
 from rollq.roles.client.access import AccessCalls
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.asking import ClientCalls
-from rollq.roles.client.batches import BatchCalls, Batches
+from rollq.roles.client.batches import Batches
 from rollq.roles.client.caches import CacheCalls, Caches
+from rollq.roles.client.chains import ChainCalls
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.jobs import JobCalls, Jobs
+from rollq.roles.client.pickled_calls import PickledCalls
+from rollq.roles.client.schedules import Schedules
+from rollq.roles.client.subject_calls import SubjectCalls
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
 
 
-class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
+class Client(
+    ClientCalls,
+    JobCalls,
+    ChainCalls,
+    CacheCalls,
+    SubjectCalls,
+    AdminCalls,
+    PickledCalls,
+):
     """A client of one group.
 
     Args:
@@ -36,10 +48,12 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
         shares_id: Others work under this client id at the same time, and results of jobs that one
             of them submits are for it alone. Otherwise every one is sent all results.
         credentials: What it proves itself with, and checks members by: a directory that has them.
+        allow_pickle: Whether `run` may send functions that no module registers.
 
     Attributes:
         jobs, batches, caches, admin: The same calls by what they are about, and some for tools.
         access: Accounts and roles: who may do what.
+        schedules: Jobs that the grid makes by itself, at given times.
     """
 
     jobs: Jobs
@@ -47,6 +61,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
     caches: Caches
     admin: AdminCalls
     access: AccessCalls
+    schedules: Schedules
 
     def __init__(
         self,
@@ -57,6 +72,7 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
         timeout: float = 30.0,
         shares_id: bool = False,
         credentials: Credentials | str | Path = NONE,
+        allow_pickle: bool = False,
     ) -> None:
         engine = GroupEngine(
             addresses,
@@ -66,12 +82,14 @@ class Client(ClientCalls, JobCalls, BatchCalls, CacheCalls, AdminCalls):
             shares_id=shares_id,
             credentials=as_credentials(credentials),
         )
+        engine.allow_pickle = allow_pickle
         super().__init__(engine)
         self.jobs = Jobs(engine)
         self.batches = Batches(engine)
         self.caches = Caches(engine)
         self.admin = AdminCalls(engine)
         self.access = AccessCalls(engine)
+        self.schedules = Schedules(engine)
 
     @property
     def is_connected(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET
@@ -15,7 +16,10 @@ from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef
+from rollq.base.outcomes import ERROR_DATA, VALUE_DATA
 from rollq.roles.client.outputs import Fetcher, Output
+from rollq.values.codec import Buffer, pack, unpack
+from rollq.values.outcomes import unpack_outcomes
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, StreamBlob, decode_if_marked
 from rollq.wire.output_messages import STREAMS
@@ -33,11 +37,19 @@ class StreamEnd(NamedTuple):
     total: int
 
 
+def mapped(file: BinaryIO) -> memoryview:
+    """A file in memory, whose pages are read when they are looked at, and are ours if they are
+    written to."""
+    with file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
 class Contents:
     """The streams and the value of a result. Decoded only when they are looked at."""
 
     # What was large and has been fetched: shared while it is nothing, as of nearly every result.
     _loaded: Mapping[str, bytes] = MappingProxyType({})
+    _mapped: memoryview | None = None  # packed data that was large
 
     def __init__(self, message: wire.Result, fetcher: Fetcher | None = None) -> None:
         self._message = message
@@ -156,10 +168,18 @@ class Contents:
         await self.aload_report()
         for name in (*STREAMS, DATA):
             blob = self._blob(name)
-            if blob is not None and name not in self._loaded:
+            if blob is not None and name == DATA and self.is_packed:
+                if self._mapped is None:
+                    self._mapped = mapped(await self._kept(name, blob).aopen())
+            elif blob is not None and name not in self._loaded:
                 data = await self._kept(name, blob).aread()
                 self._loaded = {**self._loaded, name: data}
         return self
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the data is a Python value: what a function returned, or raised."""
+        return self._report is not None and self._report.data_kind is not UNSET
 
     async def aload_report(self) -> None:
         """Fetch the report alone, if the grid sent a stand-in for a large one."""
@@ -232,13 +252,23 @@ class Contents:
         return self._loaded[name]
 
     @property
-    def value(self) -> bytes | str:
-        """What a function returned, whole: bytes as they are, anything else as text (see `json`).
-        For a program its stdout, as text if it is UTF-8, else as bytes; for a worker that sends no
-        report, what it sent. Large ones are fetched, as `stdout` is, and may raise the same."""
+    def is_value(self) -> bool:
+        """Whether a function was called with Python values, and returned one."""
+        report = self._report
+        return report is not None and report.data_kind == VALUE_DATA
+
+    @property
+    def value(self) -> Any:
+        """What a function returned, whole. One that was called with Python values gives what it
+        returned; what is large is mapped from a file. One that was called with text gives bytes as
+        they are, anything else as text (see `json`). For a program its stdout, as text if it is
+        UTF-8, else as bytes; for a worker that sends no report, what it sent. Large ones are
+        fetched, as `stdout` is, and may raise the same."""
         report = self._opened()
         if report is None:
             return self.raw
+        if report.data_kind is not UNSET and report.data_kind == VALUE_DATA:
+            return self._unpacked
         if report.data is not UNSET:
             return report.data
         if report.data_blob is not UNSET:
@@ -249,6 +279,37 @@ class Contents:
         except UnicodeDecodeError:
             return whole
 
+    @cached_property
+    def error(self) -> Exception | None:
+        """The exception that a function raised which was called with Python values, with the
+        function's own traceback as a note; None if there is none. A class that this process has not
+        imported is told by a RemoteError."""
+        report = self._report
+        if report is None or report.data_kind != ERROR_DATA:
+            return None
+        error = self._unpacked
+        if not isinstance(error, Exception):
+            return None
+        error.add_note(f"in job {guid_to_text(self._message.job_id)}:\n{self.stderr_tail.strip()}")
+        return error
+
+    def outcomes(self) -> tuple[list[Any], list[tuple[int, Exception]]]:
+        """Of a bundle of calls (`map`): what they returned, and which of them raised what.
+
+        Raises:
+            RemoteError: BAD_PAYLOAD, if it is none.
+            RollqError: as for `value`.
+        """
+        self._opened()
+        try:
+            values, failures = unpack_outcomes(self._packed())
+        except ValueError as why:
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the values: {why}") from None
+        ident = guid_to_text(self._message.job_id)
+        for place, error, trace in failures:
+            error.add_note(f"in call {place + 1} of job {ident}:\n{trace.strip()}")
+        return values, [(place, error) for place, error, _ in failures]
+
     def json(self) -> Any:
         """The value of a function that returned something other than text or bytes.
 
@@ -257,12 +318,44 @@ class Contents:
             RollqError: as for `value`.
         """
         value = self.value
+        if self.is_value:
+            return value
         if not value:
             return None
         try:
             return msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the value is not JSON: {error}") from None
+
+    @cached_property
+    def _unpacked(self) -> Any:
+        """What the data is packed of."""
+        try:
+            return unpack(self._packed())
+        except ValueError as error:
+            raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the value: {error}") from None
+
+    def packed_data(self) -> bytes | BlobRef:
+        """The value, packed, as an argument of another call has it. What is text or bytes must have
+        been loaded."""
+        report = self._report
+        if report is not None and self.is_value:
+            blob = self._blob(DATA)
+            if blob is not None:
+                return BlobRef(digest_from_text(blob.digest), blob.size)
+            return b"" if report.data is UNSET else report.data
+        return b"".join(pack(self.value))
+
+    def _packed(self) -> Buffer:
+        report = self._report
+        assert report is not None, "it has data"
+        if report.data is not UNSET:
+            return report.data
+        if self._mapped is None:
+            blob = self._blob(DATA)
+            assert blob is not None, "it has data"
+            self._mapped = mapped(self._kept(DATA, blob).open())
+        return self._mapped
 
     @cached_property
     def _report(self) -> JobResult | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, MessageId, guid_to_text
+from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
@@ -26,6 +27,7 @@ from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import NOTHING, BytesMoved, SubmitMaker, Supply
 from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
+from rollq.wire.subject_messages import Publish, Subscribe
 
 PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
 ACCEPTED_PERHAPS: Final = (
@@ -36,6 +38,8 @@ SUBMITS_NOTHING: Final[Mapping[type, str]] = {
     wire.Query: "a query",
     wire.Admin: "an admin request",
     wire.Cancel: "a cancellation",
+    Publish: "a publish",
+    Subscribe: "a subscription",
 }
 
 
@@ -74,11 +78,15 @@ class Engine(ABC):
         client_id: The name that results are owed to.
         timeout_s: How long a call waits for an answer, unless it says otherwise.
         inputs: Reads the files of jobs.
+        allow_pickle: Whether functions may be sent that no module registers.
+        keeps_parents: Whether jobs can wait for each other, because one group has all of them.
         request_for: Makes the message that submits a job whose files are read.
         targets: Whom results are for, by job id or by the prefix that the ids of a batch share. An
             entry is there from before the submit is sent until its last result is delivered, or
             nobody wants it any more.
     """
+
+    keeps_parents: ClassVar = True
 
     def __init__(
         self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
@@ -87,6 +95,7 @@ class Engine(ABC):
         self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()
+        self.allow_pickle = False
         self.request_for = SubmitMaker(self.client_id).make
         self.targets: dict[bytes, ResultTarget] = {}
         self._deadlines = Deadlines()
@@ -207,6 +216,14 @@ class Engine(ABC):
     @abstractmethod
     async def stop(self) -> None:
         """Hang up. Jobs go on. In a forked child the connections are the parent's, and stay."""
+
+    def events(self, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
+        """What happens to a job, from now on."""
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "a client of several groups cannot follow events",
+            "use a `Client` of the group that has the job",
+        )
 
     @abstractmethod
     def session_of(self, job_id: JobId) -> GroupSession:

@@ -3,43 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import Executor as BaseExecutor
-from concurrent.futures import Future
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import Any, Unpack
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId
-from rollq.base.limits import CLIENT_PENDING_MAX
+from rollq.base.limits import CLIENT_PENDING_MAX, MAP_WINDOW
 from rollq.roles.client.answers import error_of
+from rollq.roles.client.function_calls import as_task, call_spec, task_of
+from rollq.roles.client.function_map import FunctionRun, MappedFunction, values_of
 from rollq.roles.client.group_engine import GroupEngine
+from rollq.roles.client.inputs import must_settle
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
 from rollq.roles.client.specs import JobSpec, Options
+from rollq.roles.client.supply import supply_of
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
-from rollq.tasks import TASKS
 from rollq.wire import messages as wire
 
 
 class Executor(BaseExecutor):
     """Futures for jobs.
 
-    What is submitted is the name of a program or function that workers know, or a function that is
-    registered here with `@task`. Strings are passed as arguments; one value of another kind is
-    passed as the payload: bytes as they are, anything else as JSON. Nothing is pickled.
+    What is submitted is a function that is registered with `@task`, which is called with Python
+    values, or the name of a program or function that workers know. To a name strings are passed as
+    arguments; one value of another kind is passed as the payload: bytes as they are, anything else
+    as JSON. Nothing is pickled.
 
     A future's result is what `reads` makes of the job's result, once it is ok; the default is
-    `Result.value`. A future whose job did not end well raises JobError. Cancelling a future
-    cancels its job, also while it runs.
+    `Result.get`. A future whose job did not end well raises what the function raised, or JobError.
+    Cancelling a future cancels its job, also while it runs.
 
     Args:
         addresses: As for `Client`.
@@ -47,6 +55,7 @@ class Executor(BaseExecutor):
         reads: Makes the future's value out of a result; `Result.json` for functions that return
             numbers, lists and the like.
         pending_max: `submit` blocks while so many jobs have not ended.
+        allow_pickle: Whether functions that no module registers may be sent: `rollq.pickled`.
         credentials: As for `Client`.
         options: For every job.
     """
@@ -56,8 +65,9 @@ class Executor(BaseExecutor):
         addresses: str,
         *,
         client_id: str = "",
-        reads: Callable[[Result], Any] = lambda result: result.value,
+        reads: Callable[[Result], Any] = Result.get,
         pending_max: int = CLIENT_PENDING_MAX,
+        allow_pickle: bool = False,
         credentials: Credentials | str | Path = NONE,
         **options: Unpack[Options],
     ) -> None:
@@ -65,17 +75,20 @@ class Executor(BaseExecutor):
         self._pump = Pump(self._engine, "futures", inf, self._on_answer)
         self._thread = LoopThread("rollq-executor")
         self._reads = reads
+        self._allow_pickle = allow_pickle
         self._options = options
         self._room = threading.BoundedSemaphore(pending_max)
         self._lock = threading.Lock()
         self._new: deque[_JobFuture] = deque()
-        self._open: dict[_JobFuture, None] = {}
+        self._open: dict[_OpenFuture, None] = {}
         self._futures: dict[JobId, _JobFuture] = {}  # in the loop: submitted, result not here
-        self._loading: dict[asyncio.Task[None], None] = {}  # in the loop: large values on their way
+        self._under_way: dict[asyncio.Task[None], None] = {}  # in the loop: large values
         self._is_shut = False
         self._all_ended = threading.Condition(self._lock)
         self._thread.start()
         self._thread.run(self._engine.start())
+        # What was submitted may not have been sent yet: a program that just ends must not lose it.
+        atexit.register(self._close_at_exit)
 
     def submit(self, fn: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """A future for one job.
@@ -84,26 +97,66 @@ class Executor(BaseExecutor):
             LocalError: the function is not registered, or cannot be called with these.
             RuntimeError: the executor was shut down.
         """
-        if kwargs:
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS, "a job has no keyword arguments", "pass one JSON object"
-            )
         self._thread.check_process()  # before a lock is waited for that a fork may have left taken
-        future = _JobFuture(self, self._spec(fn, args))
-        self._room.acquire()
-        with self._lock:
-            if self._is_shut:
-                self._room.release()
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            self._open[future] = None
+        future = _JobFuture(self, self._spec(fn, args, kwargs))
+        with self._entered(future):
             self._new.append(future)
             is_first = len(self._new) == 1
         if is_first:  # one call into the loop takes all that wait by then
             self._thread.loop.call_soon_threadsafe(self._enter_new)
         return future
 
+    def map(
+        self,
+        fn: str | Callable[..., Any],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int | None = None,
+    ) -> Iterator[Any]:
+        """What a function returns for each element, in order; it begins at once. Calls that are
+        short are put together into one job (`Client.map`); `timeout` counts from now. Closing the
+        iterator, or an exception, cancels the rest.
+
+        Raises:
+            LocalError: the function is not registered.
+            RuntimeError: the executor was shut down.
+        """
+        if isinstance(fn, str):
+            by_name: Callable[..., Any] = fn  # type: ignore[assignment] # `submit` takes it
+            return super().map(by_name, *iterables, timeout=timeout)
+        self._thread.check_process()
+        task, first = as_task(fn) if self._allow_pickle else (task_of(fn), ())
+        mapped = MappedFunction(task, first, {}, self._options)
+        # All are taken now, as by every executor: they are the caller's to change afterwards.
+        rows = list(zip(*iterables, strict=False))
+        run = FunctionRun(
+            *(self._engine, mapped, rows),
+            total=len(rows),
+            window=MAP_WINDOW,
+            ordered=True,
+            progress=None,
+            chunksize=chunksize,
+            return_exceptions=False,
+        )
+        future = _MapFuture(self, run)
+        with self._entered(future):
+            self._thread.loop.call_soon_threadsafe(self._begin_map, future)
+        return future.values(None if timeout is None else monotonic() + timeout)
+
+    @contextmanager
+    def _entered(self, future: _OpenFuture) -> Iterator[None]:
+        """Under the lock: one more that has not ended."""
+        self._room.acquire()
+        with self._lock:
+            if self._is_shut:
+                self._room.release()
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._open[future] = None
+            yield
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more. With `wait`, return when all have ended and the connection is closed."""
+        """Take no more. With `wait`, return when all have ended and the connection is closed; the
+        interpreter waits for that at its end in any case."""
         with self._lock:
             was_shut, self._is_shut = self._is_shut, True
             left = list(self._open)
@@ -124,9 +177,25 @@ class Executor(BaseExecutor):
         except LocalError:
             return  # closed before
         self._thread.stop()
+        atexit.unregister(self._close_at_exit)
 
-    def _spec(self, fn: str | Callable[..., Any], args: tuple[Any, ...]) -> JobSpec:
-        name = fn if isinstance(fn, str) else _name_of(fn)
+    def _close_at_exit(self) -> None:
+        if not self._thread.is_elsewhere:  # a forked child has no loop that could end anything
+            self.shutdown()
+
+    def _spec(
+        self, fn: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> JobSpec:
+        if not isinstance(fn, str):
+            task, more = as_task(fn) if self._allow_pickle else (task_of(fn), ())
+            return call_spec(task, (*more, *args), kwargs, self._options, {})
+        name = fn
+        if kwargs:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                "a function that is called by its name has no keyword arguments",
+                "submit the function itself, or pass one JSON object",
+            )
         if all(isinstance(one, str) for one in args):
             return JobSpec(name, args, options=self._options)
         if len(args) > 1:
@@ -152,6 +221,9 @@ class Executor(BaseExecutor):
         for future in new:
             if future.cancelled():
                 continue
+            if must_settle(future.spec):
+                self._keep(self._settle(future))
+                continue
             try:
                 request = self._engine.request_for(future.spec)
             except RollqError as error:
@@ -166,14 +238,48 @@ class Executor(BaseExecutor):
         except RollqError as error:
             self._end([self._futures.pop(job.job_id) for job in jobs], error)
 
-    def withdraw(self, future: _JobFuture) -> None:
-        """A future was cancelled: so is its job."""
+    async def _settle(self, future: _JobFuture) -> None:
+        """What is large of the arguments goes up before the job."""
+        try:
+            spec = await self._engine.inputs.settle(future.spec)
+            request = self._engine.request_for(spec)
+            if future.cancelled():
+                return
+            future.job_id = request.job_id
+            self._futures[request.job_id] = future
+            self._engine.targets[request.job_id] = self
+            self._pump.send(request, supply_of(spec))
+        except RollqError as error:
+            if future.job_id is not None:
+                self._futures.pop(future.job_id, None)
+            self._end([future], error)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do it beside the rest."""
+        task = self._thread.loop.create_task(work)
+        self._under_way[task] = None
+        task.add_done_callback(self._under_way.pop)
+        return task
+
+    def _begin_map(self, future: _MapFuture) -> None:
+        if not future.cancelled():
+            future.task = self._keep(future.serve())
+
+    def end_map(self, future: _MapFuture) -> None:
+        """A map has ended."""
+        self._forget([future])
+
+    def withdraw(self, future: _OpenFuture) -> None:
+        """A future was cancelled: so is its job, or those of its map."""
         # While the future counts as open, nobody stops the loop.
         self._thread.loop.call_soon_threadsafe(self._leave, future)
         self._forget([future])
 
-    def _leave(self, future: _JobFuture) -> None:
-        if future.job_id is not None and self._futures.pop(future.job_id, None) is not None:
+    def _leave(self, future: _OpenFuture) -> None:
+        if isinstance(future, _MapFuture):
+            if future.task is not None:
+                future.task.cancel()
+        elif future.job_id is not None and self._futures.pop(future.job_id, None) is not None:
             self._pump.drop(future.job_id)
             self._engine.leave((future.job_id,))
 
@@ -194,9 +300,7 @@ class Executor(BaseExecutor):
                 continue
             result = Result(message, self._engine)
             if result.is_large:
-                loading = self._thread.loop.create_task(self._load(future, result))
-                self._loading[loading] = None
-                loading.add_done_callback(self._loading.pop)
+                self._keep(self._load(future, result))
             else:
                 self._resolve(future, result)
                 ended.append(future)
@@ -227,13 +331,15 @@ class Executor(BaseExecutor):
             try:
                 if isinstance(ending, RollqError):
                     raise ending
-                value = self._reads(ending.raise_for_status())
+                if not ending.ok:
+                    ending.get()
+                value = self._reads(ending)
             except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(value)
 
-    def _forget(self, futures: list[_JobFuture]) -> None:
+    def _forget(self, futures: Sequence[_OpenFuture]) -> None:
         with self._all_ended:
             for future in futures:
                 if future in self._open:
@@ -261,12 +367,55 @@ class _JobFuture(Future[Any]):
         return is_cancelled
 
 
-def _name_of(fn: Callable[..., Any]) -> str:
-    for name, one in TASKS.items():
-        if one.function is fn:
-            return name
-    raise LocalError(
-        ErrorCode.BAD_OPTIONS,
-        f"{getattr(fn, '__name__', fn)!r} is not registered",
-        "decorate it with @rollq.task, and start workers with its module as --app",
-    )
+class _MapFuture(Future[None]):
+    """All calls of one map: it stays pending until they have ended, as the future of a job does."""
+
+    def __init__(self, executor: Executor, run: FunctionRun) -> None:
+        super().__init__()
+        self.task: asyncio.Task[None] | None = None  # in the loop, once it has begun
+        self._run = run
+        self._executor = executor
+        self._taken: SimpleQueue[list[Any] | BaseException] = SimpleQueue()
+
+    async def serve(self) -> None:
+        """Let all run, in the executor's loop."""
+        try:
+            while taken := await self._run.take():
+                self._taken.put(taken)
+            self._taken.put([])
+        except BaseException as error:
+            self._taken.put(error)
+        finally:
+            self._run.close()
+            if self.set_running_or_notify_cancel():
+                self.set_result(None)
+                self._executor.end_map(self)
+
+    def values(self, until_s: float | None) -> Iterator[Any]:
+        """The values as they come, in order."""
+        try:
+            while True:
+                left_s = None if until_s is None else max(until_s - monotonic(), 0)
+                try:
+                    taken = self._taken.get(timeout=left_s)
+                except Empty:
+                    raise TimeoutError from None
+                if isinstance(taken, BaseException):
+                    raise taken
+                if not taken:
+                    return
+                yield from values_of(taken)
+        finally:
+            self.cancel()
+
+    def cancel(self) -> bool:
+        """Cancel its jobs too."""
+        was_cancelled = self.cancelled()
+        is_cancelled = super().cancel()
+        if is_cancelled and not was_cancelled:
+            self._taken.put(CancelledError())
+            self._executor.withdraw(self)
+        return is_cancelled
+
+
+_OpenFuture: TypeAlias = _JobFuture | _MapFuture

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from weakref import WeakSet
 
 from rollq.base.ids import JobId, MessageId
+from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.engine import Engine
 from rollq.roles.client.forks import Home
+from rollq.roles.client.job_events import events_of
 from rollq.roles.client.keyed import KeyedRun
 from rollq.roles.client.session import GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request
+from rollq.roles.client.subjects import Subjects
 from rollq.roles.client.supplier import Supplier
 from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.security.credentials import NONE, Credentials
@@ -29,6 +32,7 @@ class GroupEngine(Engine):
     Attributes:
         session: The way to the group.
         supplier: The same for requests with files.
+        subjects: What is published and subscribed to.
         keyed_runs: Told when a leader has welcomed us.
         unclaimed: Results of jobs that this process has not asked for: of an earlier one of the
             same client id, up to UNCLAIMED_BYTES_MAX. They are not confirmed, so none is lost.
@@ -55,11 +59,16 @@ class GroupEngine(Engine):
             is_awaiting=lambda: bool(self.targets),
             on_standing=self._on_standing,
         )
+        self.subjects = Subjects(self)
         self.supplier = Supplier(self.session, as_addresses(addresses), credentials=credentials)
         self.keyed_runs: WeakSet[KeyedRun] = WeakSet()
         self.unclaimed: dict[JobId, wire.Result] = {}
         self.unclaimed_bytes = 0
         self._unwanted: dict[JobId, None] = {}  # left early; their results are confirmed unseen
+
+    def events(self, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
+        """What happens to a job, from now on."""
+        return events_of(self, job_id)
 
     async def start(self) -> None:
         """Begin to look for the leader."""
@@ -74,9 +83,13 @@ class GroupEngine(Engine):
         """Hang up. In a forked child the connection is the parent's, and stays."""
         if self._home.is_elsewhere:
             return
+        link = self.session.link
         await self.supplier.stop()
         self._fail_all()
+        self.subjects.stop()
         self._loop = None
+        if link is not None:  # it may have something to send, and the loop may be about to end
+            await link.close_within("the client stops")
 
     def session_of(self, job_id: JobId) -> GroupSession:
         """The only one."""
@@ -147,12 +160,13 @@ class GroupEngine(Engine):
         self.session.ask(wire.Cancel(secrets.token_bytes(16), job_ids), lambda answer: None)
 
     def _trouble(self) -> str:
-        return "" if self.session.is_open else self.session.last_trouble
+        return self.session.last_trouble
 
     def _was_sent(self) -> bool:
         return self.session.was_open
 
     def _on_standing(self, is_open: bool) -> None:
+        self.subjects.stands(is_open=is_open)
         if is_open:
             for run in self.keyed_runs:
                 run.welcomed()

@@ -6,14 +6,17 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import structs
 
 from rollq.base.errors import DeadlineError, ErrorCode, RollqError
 from rollq.base.ids import JobId, guid_to_text, task_id, task_number
+from rollq.base.job_events import JobEvent
 from rollq.base.limits import ARRAY_POLL_MS
 from rollq.roles.client.engine import Engine
-from rollq.roles.client.results import CANCELLED, DONE, Result
+from rollq.roles.client.job_files import JobFile
+from rollq.roles.client.results import CANCELLED, DONE, Result, html_row
 from rollq.roles.client.streams import StreamPart, output_of
 from rollq.wire import messages as wire
 
@@ -22,14 +25,28 @@ TAKEN_MAX = 1_024  # results handed out at once: those of an array's cut would b
 
 
 class Job:
-    """One accepted job."""
+    """One accepted job.
 
-    __slots__ = ("_engine", "_error", "_result", "_waiters", "job_id")
+    Attributes:
+        job_id: Its id as bytes.
+        followers: The ids of the jobs that were submitted with it and follow it.
+    """
+
+    __slots__ = ("_engine", "_error", "_parents", "_result", "_waiters", "followers", "job_id")
 
     job_id: JobId
+    followers: tuple[str, ...]
 
-    def __init__(self, engine: Engine, job_id: JobId) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        job_id: JobId,
+        parents: Sequence[Job] = (),
+        followers: Sequence[JobId] = (),
+    ) -> None:
         self.job_id = job_id
+        self.followers = tuple(map(guid_to_text, followers))
+        self._parents = parents  # whose results it uses
         self._engine = engine
         self._result: Result | None = None
         self._error: RollqError | None = None
@@ -44,6 +61,10 @@ class Job:
     def is_done(self) -> bool:
         """Whether the result is here."""
         return self._result is not None
+
+    def is_of(self, engine: Engine) -> bool:
+        """Whether it was submitted by this client."""
+        return self._engine is engine
 
     async def result(self, timeout: float | None = None) -> Result:
         """Wait for the result, at most `timeout` seconds; it may be asked for again.
@@ -66,7 +87,8 @@ class Job:
                 raise DeadlineError(
                     ErrorCode.TIMED_OUT,
                     f"no result of job {self.id} within {timeout} s",
-                    "it is still in the grid: wait again, ask for its status, or cancel it",
+                    "it is still in the grid: wait again, or cancel it; `rollq explain` says why "
+                    "it waits",
                 ) from None
             finally:
                 del self._waiters[told]
@@ -74,6 +96,23 @@ class Job:
             assert self._error is not None
             raise self._error
         return self._result
+
+    async def get(self, timeout: float | None = None) -> Any:
+        """Wait for the end; what it returned. Raises what it raised, or what a job raised whose
+        result it uses; else as `result`, and JobError if it did not end well."""
+        result = await self.result(timeout)
+        if not result.ok:
+            for parent in self._parents:
+                if parent.is_done:
+                    await parent.get()
+        if result.is_large:
+            await result.aload()
+        return result.get()
+
+    def file(self, name: str) -> JobFile:
+        """A file that it leaves, or will leave, as an input of another job: that waits for this one
+        to end ok, and its worker fetches the file. `-` is what it writes to stdout."""
+        return JobFile(self.job_id, name)
 
     def output(
         self, *, follow: bool = True, stream: str = "", tail: int | None = None
@@ -90,6 +129,10 @@ class Job:
             result=self._result,
             ending=self.result if follow else None,
         )
+
+    def events(self) -> AsyncGenerator[JobEvent, None]:
+        """What happens to it, as it happens, until its end; see `Client.events`."""
+        return self._engine.events(self.job_id)
 
     async def cancel(self) -> bool:
         """Ask the grid to end it; false if it had ended."""
@@ -113,6 +156,11 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{' done' if self._result else ''}>"
+
+    def _repr_html_(self) -> str:
+        return html_row(
+            "Job", self.id, "not ended" if self._result is None else self._result.ending
+        )
 
 
 @dataclass(slots=True)
@@ -235,6 +283,9 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch {self.id} {self.counts.ended} of {len(self)} ended>"
+
+    def _repr_html_(self) -> str:
+        return html_row("Batch", self.id, f"{self.counts.ended} of {len(self)} ended")
 
     # --- the client's side
 

@@ -15,6 +15,7 @@ import msgspec
 
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import JobId, guid_to_text
 from rollq.base.jobs import BlobRef, CacheEntry
 from rollq.base.limits import (
     BLOBS_PER_JOB_MAX,
@@ -24,7 +25,15 @@ from rollq.base.limits import (
     FILE_NAME_PARTS_MAX,
     INLINE_BYTES_MAX,
 )
-from rollq.roles.client.specs import BYTES, CacheFile, JobSpec, check_names, inline_bytes
+from rollq.roles.client.job_files import JobFile
+from rollq.roles.client.specs import (
+    BYTES,
+    CacheFile,
+    JobSpec,
+    base64_bytes,
+    check_names,
+    inline_bytes,
+)
 from rollq.roles.client.supply import (
     InputBlob,
     SettledSpec,
@@ -74,7 +83,12 @@ class Inputs:
         blobs: dict[Digest, BlobRef] = {}
         pieces: dict[Digest, InputBlob] = {}
         caches: dict[str, None] = {}
+        parents: list[tuple[JobId, str]] = []
         for one in found:
+            if isinstance(one.given, JobFile):
+                files[one.name] = _left_by(one.name, one.given)
+                parents.append((one.given.job_id, "result"))
+                continue
             if isinstance(one.given, CacheFile):
                 caches[one.given.cache_id] = None
                 files[one.name] = InputFile(one.name, one.given.cache_id)
@@ -94,6 +108,9 @@ class Inputs:
         program = files.get(spec.exec_name)
         if program is not None and (program.cache_id or program.mode is not msgspec.UNSET):
             values["options"] = {**spec.options, "ships_exec": True}
+        if parents:
+            after = (*spec.options.get("after", ()), *parents)
+            values["options"] = {**values["options"], "after": after}
         return SettledSpec(
             **(values | {"files": files}),
             blobs=tuple(blobs.values()),
@@ -125,9 +142,11 @@ class Inputs:
 
     def _ref(self, found: _Found) -> BlobRef:
         given = found.given
-        if isinstance(given, CacheFile):
+        if isinstance(given, CacheFile | JobFile):
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, f"the file {found.name!r} is in a cache", "give its content"
+                ErrorCode.BAD_OPTIONS,
+                f"the file {found.name!r} is in a cache, or an output of another job",
+                "give its content",
             )
         if isinstance(given, BlobRef):
             return given
@@ -143,6 +162,11 @@ class Inputs:
         return BlobRef(digest, found.size)
 
 
+def _left_by(name: str, given: JobFile) -> InputFile:
+    output = given.name or msgspec.UNSET
+    return InputFile(name, parent=guid_to_text(given.job_id), output=output)
+
+
 def must_settle(spec: JobSpec) -> bool:
     """Whether a job has files that are not simply bytes for its body."""
     if not spec.files or type(spec) is SettledSpec:
@@ -154,7 +178,7 @@ def must_settle(spec: JobSpec) -> bool:
         size += len(given)
     return (
         size > INLINE_BYTES_MAX // 4
-        and _encoded(size) + inline_bytes(spec, spec.files) > INLINE_BYTES_MAX
+        and base64_bytes(size) + inline_bytes(spec, spec.files) > INLINE_BYTES_MAX
     )
 
 
@@ -162,7 +186,7 @@ class _Found(msgspec.Struct, frozen=True):
     """One file, not read yet."""
 
     name: str
-    given: Path | bytes | BlobRef | CacheFile
+    given: Path | bytes | BlobRef | CacheFile | JobFile
     size: int
     stamp: Stamp = ()
     is_executable: bool = False
@@ -190,7 +214,7 @@ def _found_under(name: str, given: Any) -> Iterator[_Found]:
         yield _Found(name, bytes(given), len(given))
     elif isinstance(given, BlobRef):
         yield _Found(name, given, given.size)
-    elif isinstance(given, CacheFile):
+    elif isinstance(given, CacheFile | JobFile):
         yield _Found(name, given, 0)
     elif isinstance(given, os.PathLike):
         path = Path(given)
@@ -207,7 +231,7 @@ def _found_under(name: str, given: Any) -> Iterator[_Found]:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"the file {name!r} is {type(given).__name__}",
-            "give bytes, a pathlib.Path, a BlobRef, or a CacheFile",
+            "give bytes, a pathlib.Path, a BlobRef, a CacheFile, or job.file(name)",
         )
 
 
@@ -242,18 +266,13 @@ def _inline(found: list[_Found], room: int) -> frozenset[str]:
     """The names of those that fit into the body: the smallest."""
     chosen = []
     for one in sorted(found, key=lambda one: one.size):
-        if isinstance(one.given, BlobRef | CacheFile):
+        if isinstance(one.given, BlobRef | CacheFile | JobFile):
             continue
-        room -= _encoded(one.size)
+        room -= base64_bytes(one.size)
         if room < 0:
             break
         chosen.append(one.name)
     return frozenset(chosen)
-
-
-def _encoded(size: int) -> int:
-    """What bytes take in a body, in base64."""
-    return 4 * (size // 3 + 1)
 
 
 def _content(found: _Found) -> bytes:

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence, Sized
-from typing import Any, Final, Unpack
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Final, Unpack, cast
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError, StateError
 from rollq.base.ids import JobId, guid_to_text, task_id
-from rollq.base.limits import ARRAY_TASKS_MAX, MAP_WINDOW
+from rollq.base.limits import ARRAY_TASKS_MAX
 from rollq.grid import views
 from rollq.grid.commands import RedriveItem
 from rollq.grid.explanations import RawExplanation
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, Calls, GroupCalls
+from rollq.roles.client.asking import PAGE, GroupCalls
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.engine import PREFIX_BYTES
+from rollq.roles.client.followers import (
+    Notify,
+    Then,
+    followers_of,
+    following,
+    submit_followed,
+)
+from rollq.roles.client.function_calls import call_spec, ends_elsewhere, jobs_in, task_of
 from rollq.roles.client.handles import Batch, Job, Progress
 from rollq.roles.client.keyed import KeyedRun, OnMade
-from rollq.roles.client.mapping import MapRun
+from rollq.roles.client.maps import MapCalls
 from rollq.roles.client.results import Result, result_message
 from rollq.roles.client.specs import (
+    FIELDS,
     Input,
     JobSpec,
     Options,
     Payload,
+    args_given,
     as_id,
     as_specs,
     changes,
@@ -37,30 +47,37 @@ from rollq.roles.client.streams import StreamPart, output_of
 from rollq.roles.client.supply import BytesMoved, supply_of
 from rollq.roles.client.tracing import submit_span
 from rollq.roles.client.views import ArrayView, Explanation, JobView, state_of
+from rollq.tasks import Task
 from rollq.wire import messages as wire
 
 FIRST_TASK: Final = 1  # tasks are numbered behind the array's id, so that none has it
 ENDS: Final = ("done", "dead", "cancelled")
 
 
-class SubmitCalls(Calls):
+class SubmitCalls(MapCalls):
     """What clients of one group and of several can do alike."""
 
     async def submit(
         self,
-        job: str | JobSpec,
-        args: Sequence[str] = (),
-        *,
+        job: str | JobSpec | Task[..., Any],
+        *args: Any,
         files: Mapping[str, Input] | None = None,
         outputs: Sequence[str] = (),
         payload: Payload | None = None,
         job_id: JobId | str | None = None,
         key: str = "",
+        then: Then = (),
+        notify: Notify = (),
         timeout: float | None = None,
         progress: BytesMoved | None = None,
-        **options: Unpack[Options],
+        **options: Any,
     ) -> Job:
         """Submit one job; returns when it is accepted: on the disks of a majority.
+
+        `submit("program", ["1", "2"])` is one of a program or function by its name, with arguments
+        that are text. `submit(function, 1, b=2)` calls a function that is decorated with `@task`
+        with Python values; keywords that are options of jobs (`rollq.Options`) are not the
+        function's (`submit_call` has them apart).
 
         `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
         that is in it), or what the grid has already. Small ones ride in the job; others go up
@@ -73,18 +90,33 @@ class SubmitCalls(Calls):
         this client waits for its result, the handle of the first submit is the way to it, and
         another submit is refused. The key is told with its result and in the history.
 
+        `then` are jobs that run when this one has ended, in whichever way, and `notify` URLs that
+        are told then (`Webhook`). They are accepted with it, or nothing is; `progress` is not told.
+
         Raises:
             DeadlineError: nobody accepted it in time. It may have been accepted all the same.
             RollqError: it was refused; the code and the hint say why.
         """
+        if callable(job):
+            job = task_of(job)
+            own = {name: options.pop(name) for name in list(options) if name not in FIELDS}
+            if files or outputs or payload is not None:
+                raise LocalError(
+                    ErrorCode.BAD_OPTIONS,
+                    "a call with values has no files, outputs or payload beside its arguments",
+                    "pass a pathlib.Path, or the output of another job, as an argument",
+                )
+            options |= {"job_id": job_id, "key": key, "timeout": timeout, "progress": progress}
+            options |= {"then": then, "notify": notify}
+            return await self.submit_call(job, args, own, **options)
         name = job if isinstance(job, str) else ""
         spec = JobSpec(
             exec_name=name,
-            args=args,
+            args=args_given(args, options),
             files=files or {},
             payload=payload,
             job_id=job_id,
-            options=options,
+            options=cast("Options", options),
             outputs=outputs,
             key=key,
         )
@@ -94,11 +126,60 @@ class SubmitCalls(Calls):
                     ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
                 )
             spec = checked_spec(job, "job")
+        return await self._submit_all(spec, then, notify, timeout, progress)
+
+    async def submit_call(
+        self,
+        function: Task[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        job_id: JobId | str | None = None,
+        key: str = "",
+        then: Then = (),
+        notify: Notify = (),
+        timeout: float | None = None,
+        progress: BytesMoved | None = None,
+        **options: Unpack[Options],
+    ) -> Job:
+        """Submit a call of a function with Python values; returns when it is accepted. For a job
+        among the arguments, which need not have ended, the function gets what that returns, from
+        worker to worker: the call waits for it in the grid. The rest as for `submit`.
+
+        Raises:
+            TypeError: it cannot be called so, or an argument cannot be serialized.
+            RollqError: it was refused, or not accepted in time.
+        """
+        task, named = task_of(function), kwargs or {}
+        results = await ends_elsewhere(self._engine, args, named)
+        spec = call_spec(task, args, named, options, results)
+        spec = msgspec.structs.replace(spec, job_id=job_id, key=key)
+        parents = jobs_in((*args, *named.values()))
+        return await self._submit_all(spec, then, notify, timeout, progress, *parents)
+
+    async def _submit_all(
+        self,
+        spec: JobSpec,
+        then: Then,
+        notify: Notify,
+        timeout: float | None,
+        progress: BytesMoved | None,
+        *parents: Job,
+    ) -> Job:
+        """A job, and what follows it."""
+        followers = followers_of(self._engine, then, notify)
+        if followers:
+            return await submit_followed(self._engine, spec, followers, timeout, *parents)
+        return await self._submit(spec, timeout, progress, *parents)
+
+    async def _submit(
+        self, spec: JobSpec, timeout: float | None, progress: BytesMoved | None, *parents: Job
+    ) -> Job:
         engine = self._engine
         with submit_span(spec.exec_name, spec.options):
             spec = await engine.inputs.settle(spec) if spec.files else spec
             request = engine.request_for(spec)
-            handle = Job(engine, request.job_id)
+            handle = Job(engine, request.job_id, parents)
             with engine.awaiting(request.job_id, handle):
                 await engine.call(request, timeout, supply_of(spec, progress))
         return handle
@@ -152,12 +233,17 @@ class SubmitCalls(Calls):
         payload: Payload | None = None,
         running_max: int = 0,
         keep_results: bool = True,
+        then: Then = (),
+        notify: Notify = (),
         timeout: float | None = None,
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> Batch:
         """Submit `count` tasks that share arguments and files and are told apart by their number.
         However many they are, they cost the grid one record until they run. Files as for `submit`.
+
+        `then` and `notify` follow the array as a whole. They are submitted when it is accepted: if
+        this raises then, it says so.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
@@ -168,7 +254,7 @@ class SubmitCalls(Calls):
                 f"an array of {count} tasks",
                 f"use 1 to {ARRAY_TASKS_MAX}, and several arrays for more",
             )
-        engine = self._engine
+        engine, followers = self._engine, followers_of(self._engine, then, notify)
         array_id = new_first_id()
         first_id = task_id(array_id, FIRST_TASK)
         spec = JobSpec(exec_name, args, files or {}, payload, options=options, outputs=outputs)
@@ -193,32 +279,13 @@ class SubmitCalls(Calls):
             batch.complete()
             with engine.awaiting(first_id[:PREFIX_BYTES], batch):
                 await engine.call(request, timeout, supply_of(spec, progress))
-        return batch
-
-    async def map(
-        self,
-        jobs: str | Iterable[JobSpec],
-        arguments: Iterable[Any] | None = None,
-        *,
-        ordered: bool = False,
-        window: int = MAP_WINDOW,
-        progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> AsyncGenerator[Result, None]:
-        """One program over many arguments: results as they come, or in order.
-
-        `arguments` may be endless: at most `window` jobs are on the way. An element is a string,
-        a sequence of strings, or bytes (a payload). Leaving the loop early cancels the rest.
-        """
-        run = self._map_run(
-            jobs, arguments, ordered=ordered, window=window, progress=progress, **options
-        )
         try:
-            while results := await run.take():
-                for result in results:
-                    yield result
-        finally:
-            run.close()
+            for follower in following(followers, (array_id,)):
+                await self._submit(follower, timeout, None)
+        except RollqError as error:
+            error.add_note(f"array {batch.id} was accepted, and what follows it was not")
+            raise
+        return batch
 
     async def cancel(self, *job_ids: JobId | str) -> int:
         """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
@@ -249,28 +316,6 @@ class SubmitCalls(Calls):
         """
         return output_of(
             self._engine, as_id(job_id), follow=follow, stream=stream, tail=tail, whole=whole
-        )
-
-    def _map_run(
-        self,
-        jobs: str | Iterable[JobSpec],
-        arguments: Iterable[Any] | None = None,
-        *,
-        ordered: bool = False,
-        window: int = MAP_WINDOW,
-        progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> MapRun:
-        if window < 1:
-            raise LocalError(ErrorCode.BAD_OPTIONS, f"a window of {window}", "use 1 or more")
-        source = jobs if arguments is None else arguments
-        return MapRun(
-            self._engine,
-            as_specs(jobs, arguments, options),
-            window=window,
-            ordered=ordered,
-            total=len(source) if isinstance(source, Sized) else None,
-            progress=progress,
         )
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError
+from rollq.net.loops import new_loop
 from rollq.roles.client.forks import Home
 
 Value = TypeVar("Value")
@@ -38,11 +39,16 @@ class LoopThread:
         """Raises LocalError BAD_SETUP in a forked child."""
         self._home.check()
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether this is a forked child of the process that has the thread."""
+        return self._home.is_elsewhere
+
     def start(self) -> None:
         """Start the thread."""
         if self._thread is None:
             self._home = Home()
-            self._loop = _new_loop()
+            self._loop = new_loop()
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             self._thread.start()
 
@@ -114,11 +120,3 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # noqa: PLC0415 - not on Windows, where asyncio's own loop serves
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

@@ -2,12 +2,13 @@
 
 Laws kept here:
 - a request stays pending until it is answered, and goes out again (same ids) to the next leader;
-- an administrative change is not sent twice: if the session breaks before its answer, its outcome
-  is unknown and the application is told so;
+- an administrative change is not sent twice, nor is a publish: if the session breaks before its
+  answer, its outcome is unknown and the application is told so;
 - a submit that was sent on a session that broke may have been accepted: a result of one of its jobs
   says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
   would run once more;
-- a watch of output goes out to every leader, from where the application was last, until it ends;
+- a watch of output goes out to every leader, from where the application was last, until it ends,
+  and so does a subscription;
 - submits of a turn that are alike leave as one run, if the member takes runs; each job of it is
   pending for itself;
 - a result reaches the application once, and is confirmed only after the application has it;
@@ -23,47 +24,28 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import TASK_INDEX_BYTES, JobId, MessageId
+from rollq.base.ids import JobId, MessageId
 from rollq.base.limits import (
     CLIENT_PENDING_MAX,
     REDIAL_MIN_MS,
     SILENCE_BYTES_PER_MS,
 )
 from rollq.base.stamp import Jitter
+from rollq.roles.client import signals
 from rollq.roles.client.delivered import DeliveredResults
+from rollq.roles.client.doubtful import DoubtfulSubmits
 from rollq.roles.client.plain import PlainJobs
 from rollq.roles.client.runs import SentRuns, results_of
-from rollq.roles.client.signals import (
-    Asked,
-    ClientTick,
-    Connect,
-    Connected,
-    Deliver,
-    Disconnect,
-    Disconnected,
-    Event,
-    GivenUp,
-    Heard,
-    Instruction,
-    Reachable,
-    Received,
-    Request,
-    Send,
-    Show,
-    Started,
-    Taken,
-    Tell,
-    Watched,
-    id_of,
-    jobs_of,
-)
+from rollq.roles.client.signals import Connect, Disconnect, Request, Send, Tell, id_of
 from rollq.roles.client.standing import ClientSetup, SessionState
+from rollq.roles.client.subscribed import Subscribed, too_old_for
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.refusals import Refusals, is_refusal
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
-from rollq.wire.features import ALIVE, OWN, RUNS, TASKS
+from rollq.wire import subject_messages as subjects
+from rollq.wire.features import ALIVE, OWN, RUNS, SUBJECTS, TASKS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from rollq.wire.run_messages import ResultRun, RunAccepted
 from rollq.wire.staging_messages import StageJobs
@@ -98,6 +80,7 @@ class ClientMachine:
         "_runs",
         "_setup",
         "_silence",
+        "_subscribed",
         "_was_heard",
         "_watches",
         "link",
@@ -121,17 +104,16 @@ class ClientMachine:
         self._pending: dict[MessageId, Request] = {}  # in the order they were asked
         self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
         self._retry_at_ms = 0
-        # Jobs of pending submits that an earlier session may have accepted; an array by the part
-        # that the ids of its tasks share.
-        self._doubtful: dict[bytes, MessageId] = {}
+        self._doubtful = DoubtfulSubmits()
+        self._subscribed = Subscribed()
         self._deliveries = DeliveredResults()
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
-        self._out: list[Instruction] = []
+        self._out: list[signals.Instruction] = []
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: signals.Event) -> list[signals.Instruction]:
         """Take one event; what the shell must now do, in order."""
-        out: list[Instruction] = []
+        out: list[signals.Instruction] = []
         self._out = out
         HANDLERS[type(event)](self, event)
         return out
@@ -153,7 +135,7 @@ class ClientMachine:
 
     # --- the application asks
 
-    def _on_asked(self, event: Asked) -> None:
+    def _on_asked(self, event: signals.Asked) -> None:
         if self._refusals.final is not None:
             for request in event.requests:
                 self._tell(replace(self._refusals.final, request_id=id_of(request)))
@@ -174,17 +156,18 @@ class ClientMachine:
             else:
                 pending[id_of(request)] = request
         self._deliveries.asked(job_ids)
+        self._subscribed.asked(requests)
         if self.link is SessionState.OPEN:
             self._send_all(requests)
 
-    def _on_given_up(self, event: GivenUp) -> None:
+    def _on_given_up(self, event: signals.GivenUp) -> None:
         self._settle(event.request_id)
 
-    def _on_taken(self, event: Taken) -> None:
+    def _on_taken(self, event: signals.Taken) -> None:
         self._deliveries.take(event.job_ids)
         self._confirm(event.job_ids)
 
-    def _on_watched(self, event: Watched) -> None:
+    def _on_watched(self, event: signals.Watched) -> None:
         request = event.request
         if request.on:
             self._watches[request.request_id] = request
@@ -193,7 +176,13 @@ class ClientMachine:
         if self.link is SessionState.OPEN:
             self._out.append(Send(request))
 
-    def _on_tick(self, event: ClientTick) -> None:
+    def _on_unsubscribed(self, event: signals.Unsubscribed) -> None:
+        self._settle(event.request_id)
+        subscribe = self._subscribed.ended(event.request_id)
+        if subscribe is not None and self.link is SessionState.OPEN and SUBJECTS in self._features:
+            self._out.append(Send(subjects.Unsubscribe(subscribe.number)))
+
+    def _on_tick(self, event: signals.ClientTick) -> None:
         self._now_ms = event.now_ms
         for answer in self._plain_jobs.take_answers() if self._is_plain else ():
             self._on_answered(answer)
@@ -211,14 +200,15 @@ class ClientMachine:
         self._send_all(put_off)
         self._silence.began(event.now_ms)  # what was put off is asked only now
 
-    def _maybe_leave(self, event: ClientTick) -> None:
+    def _maybe_leave(self, event: signals.ClientTick) -> None:
         """Ping a member that says nothing, or leave it for the next."""
         is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
+        is_awaiting = self._watches or len(self._subscribed) or event.is_awaiting
         verdict = self._silence.judge(
             event.now_ms,
             is_greeting=self.link is SessionState.GREETING,
             is_asked=is_asked,
-            ping_ms=self._ping_ms if is_asked or self._watches or event.is_awaiting else 0,
+            ping_ms=self._ping_ms if is_asked or is_awaiting else 0,
             extra_ms=event.asked_bytes // SILENCE_BYTES_PER_MS,
         )
         if verdict is Verdict.PING:
@@ -232,10 +222,10 @@ class ClientMachine:
 
     # --- the session
 
-    def _on_started(self, event: Started) -> None:
+    def _on_started(self, event: signals.Started) -> None:
         self._out.append(Connect(self._redial.address, 0))
 
-    def _on_connected(self, event: Connected) -> None:
+    def _on_connected(self, event: signals.Connected) -> None:
         setup = self._setup
         self.link = SessionState.GREETING
         self._ping_ms = 0
@@ -262,7 +252,7 @@ class ClientMachine:
         self._out += map(Send, self._plain_jobs.unended())
         self._send_all(list(self._pending.values()))
 
-    def _on_disconnected(self, event: Disconnected) -> None:
+    def _on_disconnected(self, event: signals.Disconnected) -> None:
         if self._is_plain and self.link is SessionState.OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
         self._lose_session()
@@ -278,8 +268,10 @@ class ClientMachine:
         for request_id in list(self._pending) if self.is_refused else ():
             self._settle(request_id)
             self._tell(replace(error, request_id=request_id))
+        for subscribe in self._subscribed.all() if self.is_refused else ():
+            self._end_subscription(replace(error, request_id=subscribe.request_id))
 
-    def _on_reachable(self, event: Reachable) -> None:
+    def _on_reachable(self, event: signals.Reachable) -> None:
         if self.link is SessionState.DOWN:
             self._out.append(Connect(*self._redial.reachable(event.address)))
 
@@ -298,13 +290,13 @@ class ClientMachine:
         self._runs.clear()
         if was_open:
             for request_id, request in list(self._pending.items()):
-                if isinstance(request, wire.Admin):
+                if isinstance(request, wire.Admin | subjects.Publish):
                     del self._pending[request_id]
                     self._tell_error(
                         request_id, ErrorCode.OUTCOME_UNKNOWN, "the session broke", False
                     )
                 else:
-                    self._doubtful.update(dict.fromkeys(jobs_of(request), request_id))
+                    self._doubtful.cut(request_id, request)
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self.link = SessionState.OPEN
@@ -315,6 +307,8 @@ class ClientMachine:
         self._offers.welcomed()
         self._features = message.features
         self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours
+        for subscribe in self._subscribed.all():
+            self._pending.setdefault(subscribe.request_id, subscribe)
         self._send_all(list(self._pending.values()))
         for watch in self._watches.values():
             self._out.append(Send(watch))
@@ -339,6 +333,11 @@ class ClientMachine:
             if self._plain_jobs.may_send(request):
                 self._out.append(Send(request))
             return
+        if isinstance(request, subjects.Publish | subjects.Subscribe) and (
+            SUBJECTS not in self._features
+        ):
+            self._on_error(too_old_for(request))
+            return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)
             self._tell_error(
@@ -351,10 +350,10 @@ class ClientMachine:
             return
         self._out.append(Send(request))
 
-    def _on_received(self, event: Received) -> None:
+    def _on_received(self, event: signals.Received) -> None:
         self._hear((event.message,))
 
-    def _on_heard(self, event: Heard) -> None:
+    def _on_heard(self, event: signals.Heard) -> None:
         self._hear(event.messages)
 
     def _hear(self, messages: Sequence[wire.MemberMessage]) -> None:
@@ -366,7 +365,11 @@ class ClientMachine:
             self._was_heard = True
             self._plain_jobs.prove()
         results: list[wire.Result] = []
+        published: list[subjects.Deliver | subjects.Missed | wire.Error] = []
         for message in messages:
+            if type(message) is subjects.Deliver or type(message) is subjects.Missed:
+                published.append(message)
+                continue
             if type(message) is wire.Result:
                 results.append(message)
                 continue
@@ -378,6 +381,8 @@ class ClientMachine:
                 on_message(self, message)
                 if self.link is SessionState.DOWN:  # redirected: the rest is of the past
                     break
+        if published:
+            self._out.append(signals.Publications(published))
         if results:
             self._on_results(results)
 
@@ -398,14 +403,16 @@ class ClientMachine:
         if message.watch_id in self._watches:
             if message.end == JOB_ENDED:
                 del self._watches[message.watch_id]
-            self._out.append(Show(message.watch_id, message))
+            self._out.append(signals.Show(message.watch_id, message))
 
     def _on_error(self, message: wire.Error) -> None:
         if self.link is SessionState.GREETING and is_refusal(message):
             self._note_refusal(message)
             return
         if self._watches.pop(message.request_id, None) is not None:
-            self._out.append(Show(message.request_id, message))
+            self._out.append(signals.Show(message.request_id, message))
+        if message.request_id in self._subscribed and not message.retryable:
+            self._end_subscription(message)
         if message.request_id not in self._pending:
             for refusal in self._runs.refusals(message):
                 self._on_error(refusal)
@@ -431,30 +438,22 @@ class ClientMachine:
             return False
         if self._put_off:
             self._put_off.pop(request_id, None)
-        if self._doubtful:
-            for job in jobs_of(request):
-                self._doubtful.pop(job, None)
+        self._doubtful.settled(request)
         return True
 
+    def _end_subscription(self, error: wire.Error) -> None:
+        self._subscribed.ended(error.request_id)
+        self._out.append(signals.Publications([error]))
+
     def _on_results(self, results: list[wire.Result]) -> None:
-        if self._doubtful:
-            self._believe(results)
+        for request_id in self._doubtful.accepted_by(results):
+            self._settle(request_id)
+            self._tell(wire.Accepted(request_id, known=True))
         self._plain_jobs.ended(results)
         new, again = self._deliveries.sort(results)
         self._confirm(again)
         if new:
-            self._out.append(Deliver(new))
-
-    def _believe(self, results: list[wire.Result]) -> None:
-        """What has a result was accepted, and with it all that was asked for at once."""
-        for result in results:
-            job_id = result.job_id
-            request_id = self._doubtful.get(job_id) or self._doubtful.get(
-                job_id[:-TASK_INDEX_BYTES]
-            )
-            if request_id is not None:
-                self._settle(request_id)
-                self._tell(wire.Accepted(request_id, known=True))
+            self._out.append(signals.Deliver(new))
 
     def _confirm(self, job_ids: Sequence[JobId]) -> None:
         """To an open session; else the next leader sends them again, and is told then."""
@@ -475,17 +474,19 @@ class ClientMachine:
 
 
 HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
-    Started: ClientMachine._on_started,
-    Connected: ClientMachine._on_connected,
-    Disconnected: ClientMachine._on_disconnected,
-    Reachable: ClientMachine._on_reachable,
-    Received: ClientMachine._on_received,
-    Heard: ClientMachine._on_heard,
-    Asked: ClientMachine._on_asked,
-    GivenUp: ClientMachine._on_given_up,
-    Taken: ClientMachine._on_taken,
-    Watched: ClientMachine._on_watched,
-    ClientTick: ClientMachine._on_tick,
+    signals.Started: ClientMachine._on_started,
+    signals.Connected: ClientMachine._on_connected,
+    signals.Disconnected: ClientMachine._on_disconnected,
+    signals.Reachable: ClientMachine._on_reachable,
+    signals.Received: ClientMachine._on_received,
+    signals.Heard: ClientMachine._on_heard,
+    signals.Asked: ClientMachine._on_asked,
+    signals.GivenUp: ClientMachine._on_given_up,
+    signals.Taken: ClientMachine._on_taken,
+    signals.Watched: ClientMachine._on_watched,
+    signals.Resumed: lambda machine, event: machine._subscribed.moved(event.request),
+    signals.Unsubscribed: ClientMachine._on_unsubscribed,
+    signals.ClientTick: ClientMachine._on_tick,
 }
 
 ON_MESSAGE: dict[type, Callable[[ClientMachine, Any], None]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import Any
 
 from msgspec import structs
 
@@ -67,8 +68,9 @@ class MapRun:
         self._ended = 0
         self._handed_out = 0
         self._is_exhausted = False
+        self._look_at: float | None = None  # by the loop's clock: there may be more room then
 
-    async def take(self) -> list[Result]:
+    async def take(self) -> list[Any]:
         """The next results, at least one; empty when all have been taken.
 
         Raises:
@@ -84,7 +86,7 @@ class MapRun:
                 return [Result(one, self._engine) for one in taken]
             if not self._numbers:
                 return []
-            await self._pump.changed()
+            await self._pump.changed(self._look_at)
 
     def close(self) -> None:
         """End what is still on the way."""
@@ -141,7 +143,7 @@ class MapRun:
     # --- jobs
 
     def _fill(self) -> None:
-        room = self._window - (self._entered - self._handed_out)
+        room = self._room()
         if self._is_exhausted or room <= 0:
             return
         request_for, numbers = self._engine.request_for, self._numbers
@@ -163,6 +165,10 @@ class MapRun:
             if jobs:
                 self._send(jobs, prefix)
         self._is_exhausted = self._entered < until
+
+    def _room(self) -> int:
+        """How many more jobs may be on the way."""
+        return self._window - (self._entered - self._handed_out)
 
     def _prefix_for(self, count: int) -> tuple[bytes, int]:
         """What the ids of the next jobs begin with, and the number of the first job of that."""

@@ -1,37 +1,19 @@
-"""The asyncio client of several groups. Its engine is a shell around `MultiMachine`, with one
-session a group."""
+"""The asyncio client of several groups."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Self
 
-from rollq.base.errors import ErrorCode, LocalError, RollqError
-from rollq.base.ids import JobId, MessageId
-from rollq.base.jobs import BlobRef
-from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
-from rollq.roles.client import multi_machine as machine
-from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.asking import ClientCalls
-from rollq.roles.client.engine import PREFIX_BYTES, Engine
-from rollq.roles.client.forks import Home
-from rollq.roles.client.handles import Batch
+from rollq.roles.client.discovery import Federation
 from rollq.roles.client.jobs import SubmitCalls
-from rollq.roles.client.multi_machine import MultiMachine, Policy
-from rollq.roles.client.results import CANCELLED
-from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addresses
-from rollq.roles.client.signals import Request, id_of
-from rollq.roles.client.supplier import Supplier
-from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
+from rollq.roles.client.multi_engine import MultiEngine
+from rollq.roles.client.routes import Policy, must_weigh
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
-from rollq.wire import messages as wire
-
-ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
 
 
 class MultiClient(ClientCalls, SubmitCalls):
@@ -44,10 +26,15 @@ class MultiClient(ClientCalls, SubmitCalls):
     job as well, and of an array that moves, tasks that had ended run again.
 
     Args:
-        groups: The members of each group, as for `Client`.
+        groups: The members of each group, as for `Client`; or these by the names of the groups; or
+            as `discover` has it.
         client_id: As for `Client`; the same in every group.
         desired_parallelism: How many jobs may run at once, split evenly over the groups.
-        policy: `round-robin` or `least-inflight`.
+        policy: `round-robin` or `least-inflight`, both by weight.
+        weights: How much more than others groups get, by their names; 1 where none is given.
+        routes: Where jobs of some queues go: lines like `render.>=gpu:3,cpu:1`, a pattern over
+            names of queues and groups with weights. The most specific pattern counts; jobs that
+            none matches may go to every group.
         timeout: How many seconds a call waits for an answer, unless it says otherwise.
         credentials: As for `Client`; the same for every group.
     """
@@ -56,11 +43,13 @@ class MultiClient(ClientCalls, SubmitCalls):
 
     def __init__(
         self,
-        groups: Sequence[str],
+        groups: Sequence[str] | Mapping[str, str] | Federation,
         *,
         client_id: str = "",
         desired_parallelism: int = 0,
         policy: str = Policy.ROUND_ROBIN,
+        weights: Mapping[str, int] | None = None,
+        routes: Sequence[str] = (),
         timeout: float = 30.0,
         credentials: Credentials | str | Path = NONE,
     ) -> None:
@@ -69,324 +58,57 @@ class MultiClient(ClientCalls, SubmitCalls):
             client_id,
             desired_parallelism=desired_parallelism,
             policy=policy,
+            weights=weights or {},
+            routes=routes,
             timeout_s=timeout,
             credentials=as_credentials(credentials),
         )
         super().__init__(engine)
 
+    @classmethod
+    def discover(cls, addresses: str, **options: Any) -> Self:
+        """A client of all groups of a federation, found from one address: those that come later
+        get their share, and what a group had that is gone goes to the others. Its start takes as
+        long as the first look.
+
+        Args:
+            addresses: Of members or routers that gossip, `host:port,host:port…`; one is enough.
+            options: As for the client itself, but for `groups`. Weights and routes name groups
+                by their names in the federation, also those that are not there yet.
+        """
+        return cls(Federation(addresses), **options)
+
     @property
     def inflight(self) -> tuple[int, ...]:
         """How many jobs each group has."""
-        return tuple(len(group.inflight) for group in self._engine.machine.groups)
+        return tuple(len(group.inflight) for group in self._engine.machine.groups.values())
+
+    @property
+    def spread(self) -> dict[str, int]:
+        """How many results that counted came from each group, by its name; a group without a name
+        is named by its addresses."""
+        table = self._engine.table
+        return {name: table.ended[number] for number, name in table.names.items()}
 
     @property
     def pending(self) -> int:
         """How many jobs wait for a group."""
         return self._engine.machine.pending_count
 
+    async def add_group(self, addresses: str, *, name: str = "", weight: int = 1) -> None:
+        """Use one more group from now on; it gets its share of what waits.
 
-class MultiEngine(Engine):
-    """One session a group; the machine says which group gets which job.
+        Raises:
+            LocalError: BAD_OPTIONS, if there is one of this name, or too many.
+        """
+        self._engine.add_group(name or addresses, addresses, must_weigh(str(weight)))
+        await asyncio.sleep(0)  # its first connection is on its way
 
-    Attributes:
-        machine: Who has which job.
-        sessions: The ways to the groups.
-    """
+    async def remove_group(self, name: str) -> None:
+        """Use a group no longer. What it has not ended goes to the others under the same ids, and
+        is cancelled there: some of it may run twice.
 
-    def __init__(
-        self,
-        groups: Sequence[str],
-        client_id: str,
-        *,
-        desired_parallelism: int,
-        policy: str,
-        timeout_s: float,
-        credentials: Credentials = NONE,
-    ) -> None:
-        super().__init__(client_id, timeout_s, credentials)
-        if not groups or isinstance(groups, str):
-            raise LocalError(
-                ErrorCode.BAD_SETUP, "no groups", "give a list with the addresses of each group"
-            )
-        if policy not in list(Policy):
-            raise LocalError(
-                ErrorCode.BAD_SETUP, f"policy {policy!r}", f"use one of: {', '.join(Policy)}"
-            )
-        self.machine = MultiMachine(len(groups), Policy(policy))
-        self.sessions = [
-            GroupSession(
-                addresses,
-                self.client_id,
-                desired_parallelism=machine.share(desired_parallelism, len(groups)),
-                redial_ms_max=REDIAL_GROUP_MAX_MS,
-                credentials=credentials,
-                on_results=partial(self._on_results, number),
-                is_awaiting=lambda: bool(self.targets),
-                on_standing=partial(self._on_standing, number),
-            )
-            for number, addresses in enumerate(groups)
-        ]
-        self._suppliers = [
-            Supplier(session, as_addresses(addresses), credentials=credentials)
-            for session, addresses in zip(self.sessions, groups, strict=True)
-        ]
-        self._supplies: dict[JobId, Supply] = {}  # of jobs with files
-        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
-        self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
-        self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
-        self._refusal: wire.Error | None = None
-        self._ticker: asyncio.TimerHandle | None = None
-
-    async def start(self) -> None:
-        """Begin to look for the leaders."""
-        if self._ticker is None:
-            self._home = Home()
-            self._loop = asyncio.get_running_loop()
-            self._feed(machine.GroupStarted(self._now_ms()))
-            for supplier in self._suppliers:
-                supplier.start()
-            self._tick()
-        await asyncio.sleep(0)
-
-    async def stop(self) -> None:
-        """Hang up everywhere. Jobs go on. In a forked child the connections are the parent's."""
-        if self._ticker is None or self._home.is_elsewhere:
-            return
-        self._ticker.cancel()
-        self._ticker = None
-        self.machine = MultiMachine(len(self.sessions))  # what is said from now on is moot
-        for supplier in self._suppliers:
-            await supplier.stop()
-        self._fail_all()
-        waiting, self._on_answers = self._on_answers, {}
-        for job_id, on_answer in waiting.items():
-            on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
-        self._loop = None  # what was answered may use it still
-
-    def session_of(self, job_id: JobId) -> GroupSession:
-        return self.sessions[self.machine.owner_of(job_id) or 0]
-
-    def uploaded_at(self) -> float:
-        """When files were on their way to any group last, by the loop's clock."""
-        return max(supplier.uploaded_at() for supplier in self._suppliers)
-
-    async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob into a file, from the group that has it."""
-        lacking: RollqError | None = None
-        # No group is waited for before all of them were asked.
-        for tries in (1, CLIENT_FETCH_TRIES):
-            for supplier in self._suppliers:
-                try:
-                    return await supplier.fetch(ref, path, progress, tries)
-                except RollqError as error:
-                    if error.code not in ELSEWHERE:
-                        raise
-                    lacking = error
-        assert lacking is not None
-        raise lacking
-
-    def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
-        """Give a job to a group; the callback is told when one has accepted it."""
-        self._home.check()
-        if self._ticker is None:
-            raise LocalError(
-                ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
-            )
-        assert isinstance(request, wire.SubmitJob | wire.SubmitArray)
-        job_id = id_of(request)
-        if isinstance(request, wire.SubmitArray):
-            self._arrays[job_id[:PREFIX_BYTES]] = job_id
-        self._requests[job_id] = request
-        if supply is not NOTHING:
-            self._supplies[job_id] = supply
-        self._on_answers[job_id] = on_answer
-        self._feed(machine.Submitted(job_id))
-
-    def give_up(self, request_id: MessageId) -> None:
-        """The job is not wanted any more."""
-        self._on_answers.pop(request_id, None)
-        self._arrays.pop(request_id[:PREFIX_BYTES], None)
-        self._feed(machine.Withdrawn(request_id))
-        self._requests.pop(request_id, None)
-        self._supplies.pop(request_id, None)
-
-    async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
-        """Jobs that no group can be asked about now are over at once; their copies, if there are
-        any, are cancelled when their group is back."""
-        asked: list[JobId] = []
-        ended = 0
-        for job_id in job_ids:
-            if not self.machine.is_open(job_id) or self.machine.group_of(job_id) is not None:
-                asked.append(job_id)
-                continue
-            self._feed(machine.Withdrawn(job_id))
-            ended += self._end_unplaced(job_id)
-        return ended + (await self._cancel_in_groups(tuple(asked)) if asked else 0)
-
-    async def _cancel_in_groups(self, job_ids: tuple[JobId, ...]) -> int:
-        answers = [
-            session.call(wire.Cancel(secrets.token_bytes(16), job_ids))
-            for session in self.sessions
-            if session.is_open
-        ]
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                got = await asyncio.gather(*answers)
-        except TimeoutError:
-            raise self.overdue("a cancellation", submits=False) from None
-        return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
-
-    async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs in the group that has it."""
-        number = self.machine.owner_of(array_id)
-        if number is None or not self.sessions[number].is_open:
-            return False
-        query = wire.Query(secrets.token_bytes(16), "array", array_id)
-        answer = await self.sessions[number].call(query)
-        return isinstance(answer, wire.Answer) and is_array_over(answer.value)
-
-    def _leave(self, job_ids: tuple[JobId, ...]) -> None:
-        """Nothing to do: withdrawing has cancelled them, or will when their group is back."""
-
-    def _trouble(self) -> str:
-        troubles = [one.last_trouble for one in self.sessions if not one.is_open]
-        return "; ".join(text for text in troubles if text)
-
-    def _was_sent(self) -> bool:
-        return any(session.was_open for session in self.sessions)
-
-    # --- what the groups say
-
-    def _on_standing(self, number: int, is_open: bool) -> None:
-        now_ms = self._now_ms()
-        self._feed(machine.Up(number) if is_open else machine.Down(number, now_ms))
-
-    def _on_results(self, number: int, results: list[wire.Result]) -> list[JobId]:
-        """The first result of a job counts. Others are confirmed, so that nobody owes them."""
-        for result in results:
-            is_cancelled = result.outcome == CANCELLED
-            array_id = self._arrays.get(result.job_id[:PREFIX_BYTES])
-            if array_id is not None:
-                self._on_task(number, array_id, result, is_cancelled=is_cancelled)
-            elif self._feed(machine.Ended(number, result.job_id, is_cancelled)):
-                self._end(result)
-        return [result.job_id for result in results]
-
-    def _on_task(
-        self, number: int, array_id: JobId, result: wire.Result, *, is_cancelled: bool
-    ) -> None:
-        """The first result of a task counts, whichever group it comes from; the last one of them
-        ends the array, and its copy elsewhere."""
-        if is_cancelled and self.machine.owner_of(array_id) != number:
-            return  # the echo of our own cancelling of a copy
-        self._accepted(array_id)
-        self._deliver_all([result])
-        if array_id[:PREFIX_BYTES] not in self.targets:
-            self._forget(array_id)
-            self._feed(machine.Ended(number, array_id))
-
-    def _end(self, result: wire.Result) -> None:
-        self._accepted(result.job_id)  # it may have ended before we heard so
-        self._forget(result.job_id)
-        self._deliver_all([result])
-
-    def _end_unplaced(self, job_id: JobId) -> int:
-        """What no group can be asked about is over at once; how many jobs that were."""
-        request = self._requests.get(job_id)
-        if not isinstance(request, wire.SubmitArray):
-            self._end(wire.Result(job_id, CANCELLED))
-            return 1
-        return self._cut(job_id)
-
-    def _cut(self, array_id: JobId) -> int:
-        """No more results of an array will come; how many were still to come."""
-        self._accepted(array_id)
-        self._forget(array_id)
-        batch = self.targets.pop(array_id[:PREFIX_BYTES], None)
-        if not isinstance(batch, Batch):
-            return 0
-        left = len(batch) - batch.counts.ended
-        batch.cut(0, len(batch))
-        batch.complete()
-        return left
-
-    def _accepted(self, job_id: JobId) -> None:
-        on_answer = self._on_answers.pop(job_id, None)
-        if on_answer is not None:
-            on_answer(wire.Accepted(job_id))
-
-    def _forget(self, job_id: JobId) -> None:
-        self._requests.pop(job_id, None)
-        self._supplies.pop(job_id, None)
-        self._arrays.pop(job_id[:PREFIX_BYTES], None)
-
-    def _when_answered(self, number: int, job_id: JobId) -> OnAnswer:
-        def on_answer(answer: Answer) -> None:
-            if isinstance(answer, wire.Error):
-                self._refusal = answer
-                self._feed(machine.GroupRefused(number, job_id))
-                self._refusal = None
-                return
-            waiting = self._on_answers.pop(job_id, None)
-            if waiting is not None:
-                waiting(answer)
-            self._feed(machine.GroupAccepted(number, job_id))
-
-        return on_answer
-
-    # --- the machine's shell
-
-    def _tick(self) -> None:
-        self._ticker = self.loop.call_later(LOOK_MS / 1000, self._tick)
-        self._feed(machine.MultiTick(self._now_ms()))
-
-    def _now_ms(self) -> int:
-        return int(self.loop.time() * 1000)
-
-    def _feed(self, event: machine.Event) -> bool:
-        """Do as the machine says; true if the result at hand counts."""
-        counts = False
-        for instruction in self.machine.handle(event):
-            if isinstance(instruction, machine.Accept):
-                counts = True
-            else:
-                DO[type(instruction)](self, instruction)
-        return counts
-
-    def _do_place(self, instruction: machine.GroupPlace) -> None:
-        number, job_id = instruction.group, instruction.job_id
-        supply = self._supplies.get(job_id, NOTHING)
-        on_answer = self._when_answered(number, job_id)
-        self._suppliers[number].ask(self._requests[job_id], on_answer, supply)
-
-    def _do_take_back(self, instruction: machine.TakeBack) -> None:
-        self._suppliers[instruction.group].give_up(instruction.job_id)
-
-    def _do_cancel(self, instruction: machine.CancelCopies) -> None:
-        self.sessions[instruction.group].ask(
-            wire.Cancel(secrets.token_bytes(16), instruction.job_ids), lambda answer: None
-        )
-
-    def _do_reject(self, instruction: machine.Reject) -> None:
-        job_id = instruction.job_id
-        request = self._requests.get(job_id)
-        on_answer = self._on_answers.pop(job_id, None)
-        refusal = self._refusal
-        if refusal is not None and on_answer is None and isinstance(request, wire.SubmitArray):
-            self._cut(job_id)
-            return
-        self._forget(job_id)
-        if refusal is None:
-            return
-        if on_answer is not None:
-            on_answer(refusal)
-        else:  # accepted by a group that is gone, refused by the next
-            self._deliver_all([wire.Result(instruction.job_id, "dead", detail=refusal.message)])
-
-
-DO: dict[type, Callable[[MultiEngine, Any], None]] = {
-    machine.GroupPlace: MultiEngine._do_place,
-    machine.TakeBack: MultiEngine._do_take_back,
-    machine.CancelCopies: MultiEngine._do_cancel,
-    machine.Reject: MultiEngine._do_reject,
-}
+        Raises:
+            LocalError: BAD_OPTIONS, if there is none of this name.
+        """
+        await self._engine.remove_group(name)

@@ -1,13 +1,15 @@
 """A client of several groups as a pure machine: which group gets which job. No IO, no clock.
 
 Laws kept here:
-- a job is with one group at a time, and waits here while none is up;
+- a job is with one group at a time, one of its route, and waits here while none of them is up;
 - after the start the first jobs wait until all groups are up, for MULTI_GATHER_MS at most: whoever
   answers first would get them all;
 - a group is given MULTI_AHEAD jobs beyond those that it accepted; the rest waits here, and a group
   that comes up gets its share of it;
-- what is with a group that vanished stays its own for a grace; then it goes to another group under
-  the same id, and the copy left behind is cancelled when its group is back;
+- what a group that vanished has not answered stays its own for MULTI_AWAY_MS, and what it accepted
+  for a grace; then it goes to another group under the same id, and the copy left behind is
+  cancelled when its group is back. A group that is removed loses its jobs at once;
+- what cannot be sent again stays where it is;
 - a job does not go to a group where its copy was cancelled: it would only come back cancelled;
 - the first result of a job counts, whichever group it comes from; later ones are dropped.
 
@@ -16,11 +18,10 @@ Across groups this is at-least-once: a group that was cut off may have run the j
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from rollq.base.ids import JobId
 from rollq.base.limits import (
@@ -29,141 +30,30 @@ from rollq.base.limits import (
     MULTI_GATHER_MS,
     MULTI_GRACE_MS,
 )
-
-
-class Policy(enum.StrEnum):
-    """How a group is chosen among those that are up."""
-
-    ROUND_ROBIN = "round-robin"
-    LEAST_INFLIGHT = "least-inflight"
-
-
-# --- events
-
-
-@dataclass(slots=True, frozen=True)
-class GroupStarted:
-    """The sessions begin to look for their leaders. `now_ms` is monotonic."""
-
-    now_ms: int
-
-
-@dataclass(slots=True, frozen=True)
-class Submitted:
-    """The application has a job."""
-
-    job_id: JobId
-
-
-@dataclass(slots=True, frozen=True)
-class Withdrawn:
-    """The application does not want it any more."""
-
-    job_id: JobId
-
-
-@dataclass(slots=True, frozen=True)
-class Up:
-    """A leader of the group has welcomed us."""
-
-    group: int
-
-
-@dataclass(slots=True, frozen=True)
-class Down:
-    """The session with the group is lost."""
-
-    group: int
-    now_ms: int
-
-
-@dataclass(slots=True, frozen=True)
-class GroupAccepted:
-    """A group has taken a job."""
-
-    group: int
-    job_id: JobId
-
-
-@dataclass(slots=True, frozen=True)
-class Ended:
-    """A group sent a result."""
-
-    group: int
-    job_id: JobId
-    is_cancelled: bool = False
-
-
-@dataclass(slots=True, frozen=True)
-class GroupRefused:
-    """A group will not take a job."""
-
-    group: int
-    job_id: JobId
-
-
-@dataclass(slots=True, frozen=True)
-class MultiTick:
-    """Time passes. `now_ms` is monotonic."""
-
-    now_ms: int
-
-
-Event: TypeAlias = (
-    GroupStarted
-    | Submitted
-    | Withdrawn
-    | Up
-    | Down
-    | GroupAccepted
-    | Ended
-    | GroupRefused
-    | MultiTick
+from rollq.base.router_limits import MULTI_AWAY_MS
+from rollq.roles.client.multi_signals import (
+    Accept,
+    CancelCopies,
+    Down,
+    Ended,
+    Event,
+    GroupAccepted,
+    GroupAdded,
+    GroupPlace,
+    GroupRefused,
+    GroupRemoved,
+    GroupStarted,
+    Instruction,
+    Leave,
+    MultiTick,
+    Reject,
+    Stay,
+    Submitted,
+    TakeBack,
+    Up,
+    Withdrawn,
 )
-
-
-# --- instructions
-
-
-@dataclass(slots=True, frozen=True)
-class GroupPlace:
-    """Submit the job to this group."""
-
-    job_id: JobId
-    group: int
-
-
-@dataclass(slots=True, frozen=True)
-class TakeBack:
-    """Do not send this submit to this group any more."""
-
-    job_id: JobId
-    group: int
-
-
-@dataclass(slots=True, frozen=True)
-class CancelCopies:
-    """Cancel these jobs in this group, which is up: they ended or run elsewhere."""
-
-    job_ids: tuple[JobId, ...]
-    group: int
-
-
-@dataclass(slots=True, frozen=True)
-class Accept:
-    """The result at hand is the one that counts."""
-
-    job_id: JobId
-
-
-@dataclass(slots=True, frozen=True)
-class Reject:
-    """The refusal at hand is the job's answer."""
-
-    job_id: JobId
-
-
-Instruction: TypeAlias = GroupPlace | TakeBack | CancelCopies | Accept | Reject
+from rollq.roles.client.routes import GroupTable, Policy, Way
 
 
 @dataclass(slots=True)
@@ -171,22 +61,30 @@ class GroupState:
     """One group: whether it can be reached, and what it has."""
 
     is_up: bool = False
-    grace_until_ms: int | None = None  # set while it is gone and still owns its jobs
+    is_leaving: bool = False  # it was removed, and has jobs that cannot go elsewhere
+    away_until_ms: int | None = None  # set while it is gone and still owns what it did not answer
+    grace_until_ms: int | None = None  # the same of what it accepted
     inflight: dict[JobId, None] = field(default_factory=dict)
     unanswered: dict[JobId, None] = field(default_factory=dict)  # of these, not accepted yet
     copies: dict[JobId, None] = field(default_factory=dict)  # left behind, to be cancelled
 
 
 class MultiMachine:
-    """Pending jobs, and who has the others. `handle` is the only mutator."""
+    """Pending jobs, and who has the others. `handle` is the only mutator.
 
-    def __init__(self, group_count: int, policy: Policy = Policy.ROUND_ROBIN) -> None:
-        self.groups = [GroupState() for _ in range(group_count)]
-        self._policy = policy
-        self._pending: dict[JobId, None] = {}  # with no group, in the order of their coming
+    Args:
+        table: The groups and the ways to them; others may share it.
+    """
+
+    def __init__(self, table: GroupTable) -> None:
+        self.groups = {number: GroupState() for number in table.names}
+        self._table = table
+        # With no group, in the order of their coming, by where they may go.
+        self._pending: dict[Way, dict[JobId, None]] = {}
         self._owner: dict[JobId, int] = {}
+        self._ways: dict[JobId, Way] = {}  # of open jobs, where it is not the default
         self._spent: dict[JobId, tuple[int, ...]] = {}  # groups that cancelled a copy of it
-        self._next = 0
+        self._staying: dict[JobId, None] = {}
         self._gather_until_ms: int | None = None  # set while the first jobs wait for all groups
         self._out: list[Instruction] = []
 
@@ -194,13 +92,22 @@ class MultiMachine:
         """Take one event; what the shell must now do, in order."""
         out: list[Instruction] = []
         self._out = out
+        number = getattr(event, "group", None)
+        if number is not None and number not in self.groups and type(event) is not GroupAdded:
+            return out  # it was removed, and this was on its way
         HANDLERS[type(event)](self, event)
         return out
+
+    def discard(self) -> None:
+        """Nobody asks this machine any more: what it has counts for nobody's load."""
+        for number, group in self.groups.items():
+            self._table.load[number] -= len(group.inflight)
+            group.inflight = {}
 
     @property
     def pending_count(self) -> int:
         """Jobs that no group has."""
-        return len(self._pending)
+        return sum(map(len, self._pending.values()))
 
     def group_of(self, job_id: JobId) -> GroupState | None:
         """The group that has a job, if it can be reached."""
@@ -213,36 +120,39 @@ class MultiMachine:
 
     def is_open(self, job_id: JobId) -> bool:
         """Whether a job was submitted here and has not ended."""
-        return job_id in self._owner or job_id in self._pending
+        return job_id in self._owner or any(job_id in queue for queue in self._pending.values())
+
+    # --- groups
 
     def _on_started(self, event: GroupStarted) -> None:
         self._gather_until_ms = event.now_ms + MULTI_GATHER_MS
 
-    def _on_submitted(self, event: Submitted) -> None:
-        self._pending[event.job_id] = None
-        number = self._choose(event.job_id)
-        if number is not None:
-            self._place(event.job_id, number)
+    def _on_added(self, event: GroupAdded) -> None:
+        self.groups[event.group] = GroupState()
 
-    def _on_accepted(self, event: GroupAccepted) -> None:
-        if self.groups[event.group].unanswered.pop(event.job_id, self) is None:
-            self._place_pending()
-
-    def _on_withdrawn(self, event: Withdrawn) -> None:
-        owner = self._close(event.job_id)
-        if owner is not None:
-            self._drop_copy(event.job_id, owner)
-            self._place_pending()
+    def _on_removed(self, event: GroupRemoved) -> None:
+        number = event.group
+        group = self.groups[number]
+        group.is_leaving = True
+        moved = self._movable(group.inflight)
+        self._reclaim(number, moved)
+        if group.is_up and group.copies:
+            self._out.append(CancelCopies(tuple(group.copies), number))
+        group.copies.clear()
+        self._maybe_leave(number)
+        self._maybe_gathered()
+        self._place_pending()
 
     def _on_up(self, event: Up) -> None:
         group = self.groups[event.group]
         group.is_up = True
-        group.grace_until_ms = None
-        if all(one.is_up for one in self.groups):
-            self._gather_until_ms = None
+        group.away_until_ms = group.grace_until_ms = None
+        self._maybe_gathered()
         # What nobody else has taken meanwhile goes on where it was.
-        for job_id in [one for one in group.copies if one in self._pending]:
-            self._place(job_id, event.group)
+        for queue in self._pending.values() if group.copies else ():
+            kept = tuple([job_id for job_id in group.copies if job_id in queue])
+            if kept:
+                self._place(kept, event.group, queue)
         if group.copies:
             self._out.append(CancelCopies(tuple(group.copies), event.group))
             for job_id in group.copies:
@@ -251,99 +161,197 @@ class MultiMachine:
             group.copies.clear()
         self._place_pending()
 
+    def _maybe_gathered(self) -> None:
+        if all(group.is_up or group.is_leaving for group in self.groups.values()):
+            self._gather_until_ms = None
+
     def _on_down(self, event: Down) -> None:
         group = self.groups[event.group]
         group.is_up = False
+        group.away_until_ms = event.now_ms + MULTI_AWAY_MS
         group.grace_until_ms = event.now_ms + MULTI_GRACE_MS
 
     def _on_tick(self, event: MultiTick) -> None:
         if self._gather_until_ms is not None and event.now_ms >= self._gather_until_ms:
             self._gather_until_ms = None
-        for number, group in enumerate(self.groups):
-            until_ms = group.grace_until_ms
-            if until_ms is not None and event.now_ms >= until_ms:
+        for number, group in self.groups.items():
+            away_ms, grace_ms = group.away_until_ms, group.grace_until_ms
+            if away_ms is not None and event.now_ms >= away_ms:
+                group.away_until_ms = None
+                self._reclaim(number, self._movable(group.unanswered))
+            if grace_ms is not None and event.now_ms >= grace_ms:
                 group.grace_until_ms = None
-                self._reclaim(number)
+                self._reclaim(number, self._movable(group.inflight))
         self._place_pending()
+
+    # --- jobs
+
+    def _on_submitted(self, event: Submitted) -> None:
+        way = self._table.way_of(event.subject)
+        if way is not self._table.default:
+            self._ways.update(dict.fromkeys(event.job_ids, way))
+        self._pending.setdefault(way, {}).update(dict.fromkeys(event.job_ids))
+        self._place_pending()
+
+    def _on_stay(self, event: Stay) -> None:
+        owner = self._owner
+        self._staying.update(dict.fromkeys(one for one in event.job_ids if one in owner))
+
+    def _on_accepted(self, event: GroupAccepted) -> None:
+        unanswered = self.groups[event.group].unanswered
+        before = len(unanswered)
+        for job_id in event.job_ids:
+            unanswered.pop(job_id, None)
+        if len(unanswered) < before:
+            self._place_pending()
+
+    def _on_withdrawn(self, event: Withdrawn) -> None:
+        owner = self._close(event.job_id)
+        if owner is not None:
+            self._drop_copy(event.job_id, owner)
+            self._maybe_leave(owner)
+            self._place_pending()
 
     def _on_ended(self, event: Ended) -> None:
         job_id = event.job_id
         owner = self._owner.get(job_id)
-        # Nobody asks any more, or it is the echo of our own cancelling of a copy.
-        if not self.is_open(job_id) or (event.is_cancelled and owner != event.group):
+        # It is the echo of our own cancelling of a copy, or nobody asks any more.
+        if (event.is_cancelled and owner != event.group) or not (
+            owner is not None or self.is_open(job_id)
+        ):
             return
+        had_room = owner is not None and job_id in self.groups[owner].unanswered
         self._close(job_id)
         self.groups[event.group].copies.pop(job_id, None)
+        self._table.ended[event.group] += 1
         self._out.append(Accept(job_id))
         if owner is not None and owner != event.group:
             self._drop_copy(job_id, owner)
-        self._place_pending()
+        if owner is not None:
+            self._maybe_leave(owner)
+        if had_room:
+            self._place_pending()
 
     def _on_refused(self, event: GroupRefused) -> None:
         if self._owner.get(event.job_id) == event.group:
             self._close(event.job_id)
             self._out.append(Reject(event.job_id))
+            self._maybe_leave(event.group)
             self._place_pending()
 
     # --- helpers
 
-    def _choose(self, job_id: JobId) -> int | None:
-        """The group that a job goes to."""
-        if self._gather_until_ms is not None:
-            return None
-        spent = self._spent.get(job_id, ())
-        fit = [n for n, group in enumerate(self.groups) if _room(group) and n not in spent]
-        if not fit:
-            return None
-        chosen = min(fit, key=lambda number: (number - self._next) % len(self.groups))
-        if self._policy is Policy.LEAST_INFLIGHT:
-            chosen = min(fit, key=lambda number: (len(self.groups[number].inflight), number))
-        self._next = (chosen + 1) % len(self.groups)
-        return chosen
-
     def _place_pending(self) -> None:
-        room = sum(map(_room, self.groups))
-        if not self._pending or not room:
+        if self._gather_until_ms is not None or not self._pending:
             return
-        # No more than can be placed are looked at, but for those that not every group may have.
-        for job_id in list(islice(self._pending, room + len(self._spent))):
-            number = self._choose(job_id)
-            if number is not None:
-                self._place(job_id, number)
+        for way, queue in list(self._pending.items()):
+            rooms = self._rooms(way)
+            if rooms and self._spent:
+                self._place_spent(way, queue, rooms)
+            if rooms and queue:
+                self._share_out(way, queue, rooms)
+            if not queue:
+                del self._pending[way]
 
-    def _place(self, job_id: JobId, number: int) -> None:
+    def _rooms(self, way: Way) -> dict[int, int]:
+        """How many jobs each group of a way may be given now; those with none are not in it."""
+        rooms: dict[int, int] = {}
+        for number in way.weights:
+            group = self.groups.get(number)
+            if group is not None and group.is_up and not group.is_leaving:
+                room = MULTI_AHEAD - len(group.unanswered)
+                if room > 0:
+                    rooms[number] = room
+        return rooms
+
+    def _place_spent(self, way: Way, queue: dict[JobId, None], rooms: dict[int, int]) -> None:
+        """Jobs that not every group may have, among those that would be placed now."""
+        for job_id in self._ahead(queue, sum(rooms.values()))[1]:
+            spent = self._spent[job_id]
+            fit = {number: 1 for number in rooms if number not in spent}
+            for number in self._shares(way, fit, 1):
+                self._place((job_id,), number, queue)
+                rooms[number] -= 1
+                if not rooms[number]:
+                    del rooms[number]
+
+    def _share_out(self, way: Way, queue: dict[JobId, None], rooms: dict[int, int]) -> None:
+        fit, _ = self._ahead(queue, sum(rooms.values()))
+        coming = iter(fit)
+        for number, count in self._shares(way, rooms, len(fit)).items():
+            self._place(tuple(islice(coming, count)), number, queue)
+
+    def _ahead(self, queue: Iterable[JobId], count: int) -> tuple[list[JobId], list[JobId]]:
+        """Up to so many jobs from the front of a queue that every group may have, and those before
+        them that not every one may."""
+        fit: list[JobId] = []
+        others: list[JobId] = []
+        for job_id in queue:
+            if len(fit) >= count:
+                break
+            (others if job_id in self._spent else fit).append(job_id)
+        return fit, others
+
+    def _shares(self, way: Way, rooms: dict[int, int], count: int) -> dict[int, int]:
+        load = self._table.load
+        is_least = self._table.policy is Policy.LEAST_INFLIGHT
+        return way.shares(rooms, count, load.__getitem__ if is_least else None)
+
+    def _place(self, job_ids: tuple[JobId, ...], number: int, queue: dict[JobId, None]) -> None:
         group = self.groups[number]
-        del self._pending[job_id]
-        group.copies.pop(job_id, None)
-        group.inflight[job_id] = None
-        group.unanswered[job_id] = None
-        self._owner[job_id] = number
-        self._out.append(GroupPlace(job_id, number))
+        for job_id in job_ids:
+            del queue[job_id]
+            if group.copies:
+                group.copies.pop(job_id, None)
+        placed = dict.fromkeys(job_ids)
+        group.inflight.update(placed)
+        group.unanswered.update(placed)
+        self._owner.update(dict.fromkeys(job_ids, number))
+        self._table.load[number] += len(job_ids)
+        self._out.append(GroupPlace(job_ids, number))
 
     def _close(self, job_id: JobId) -> int | None:
         """Forget a job; returns the group that had it."""
-        self._pending.pop(job_id, None)
         self._spent.pop(job_id, None)
+        self._staying.pop(job_id, None)
+        way = self._ways.pop(job_id, self._table.default)
         owner = self._owner.pop(job_id, None)
-        if owner is not None:
-            del self.groups[owner].inflight[job_id]
-            self.groups[owner].unanswered.pop(job_id, None)
+        if owner is None:
+            queue = self._pending.get(way, {})
+            queue.pop(job_id, None)
+            if not queue:
+                self._pending.pop(way, None)
+            return None
+        group = self.groups[owner]
+        del group.inflight[job_id]
+        group.unanswered.pop(job_id, None)
+        self._table.load[owner] -= 1
         return owner
 
-    def _reclaim(self, number: int) -> None:
-        """Its grace is over: its jobs go before those that came later."""
-        inflight = self.groups[number].inflight
-        for job_id in inflight:
+    def _movable(self, job_ids: Iterable[JobId]) -> tuple[JobId, ...]:
+        staying = self._staying
+        return tuple(one for one in job_ids if one not in staying)
+
+    def _reclaim(self, number: int, job_ids: tuple[JobId, ...]) -> None:
+        """A group has these no longer: they go before those that came later."""
+        if not job_ids:
+            return
+        group = self.groups[number]
+        back: dict[Way, dict[JobId, None]] = {}
+        for job_id in job_ids:
             del self._owner[job_id]
-            self._out.append(TakeBack(job_id, number))
+            del group.inflight[job_id]
+            group.unanswered.pop(job_id, None)
             self._remember_copy(job_id, number)
-        self._pending = {**inflight, **self._pending}
-        self.groups[number].inflight = {}
-        self.groups[number].unanswered = {}
+            back.setdefault(self._ways.get(job_id, self._table.default), {})[job_id] = None
+        self._table.load[number] -= len(job_ids)
+        self._out.append(TakeBack(job_ids, number))
+        for way, queue in back.items():
+            self._pending[way] = {**queue, **self._pending.get(way, {})}
 
     def _drop_copy(self, job_id: JobId, number: int) -> None:
         """The group's copy is of no use any more: cancel it now, or when the group is back."""
-        self._out.append(TakeBack(job_id, number))
+        self._out.append(TakeBack((job_id,), number))
         if self.groups[number].is_up:
             self._out.append(CancelCopies((job_id,), number))
         else:
@@ -355,16 +363,20 @@ class MultiMachine:
         if len(copies) > MULTI_COPIES_MAX:
             del copies[next(iter(copies))]
 
-
-def _room(group: GroupState) -> int:
-    """How many jobs a group may be given now."""
-    return max(0, MULTI_AHEAD - len(group.unanswered)) if group.is_up else 0
+    def _maybe_leave(self, number: int) -> None:
+        group = self.groups[number]
+        if group.is_leaving and not group.inflight:
+            del self.groups[number]
+            self._out.append(Leave(number))
 
 
 HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
     GroupStarted: MultiMachine._on_started,
+    GroupAdded: MultiMachine._on_added,
+    GroupRemoved: MultiMachine._on_removed,
     GroupAccepted: MultiMachine._on_accepted,
     Submitted: MultiMachine._on_submitted,
+    Stay: MultiMachine._on_stay,
     Withdrawn: MultiMachine._on_withdrawn,
     Up: MultiMachine._on_up,
     Down: MultiMachine._on_down,

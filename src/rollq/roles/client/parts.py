@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from rollq.base.digests import DIGEST_BYTES, Digest
 from rollq.base.ids import ClientId, JobId
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, STAGE_CHUNK_BYTES, STAGE_CHUNK_JOBS
 from rollq.base.staged import (
     SAME_BODY,
@@ -18,9 +21,11 @@ from rollq.base.staged import (
     join_keys,
     part_crc,
 )
+from rollq.roles.client.alike import AlikeJobs, alike_group
 from rollq.roles.client.runs import alike
 from rollq.roles.client.specs import JobSpec, as_id, draw_id
 from rollq.roles.client.supply import NOTHING, InputBlob, SubmitMaker, Supply, supply_of
+from rollq.wire.kept import stand_in_for_body
 from rollq.wire.messages import SubmitJob
 from rollq.wire.staging_messages import StageJobs
 
@@ -51,7 +56,7 @@ class PartBuilder:
         self._part = part
         self._count = 0
         self._crcs: list[int] = []
-        self._make = SubmitMaker(client_id).make
+        self._maker = SubmitMaker(client_id)
         self._jobs: list[SubmitJob] = []  # of the message that is being made
         self._bytes = 0
         self._pieces: dict[Digest, InputBlob] = {}
@@ -71,6 +76,20 @@ class PartBuilder:
             self._add(spec)
             if len(self._jobs) >= STAGE_CHUNK_JOBS or self._bytes >= STAGE_CHUNK_BYTES:
                 yield self._message()
+
+    def alike(self, jobs: AlikeJobs) -> Iterator[Message]:
+        """The message of jobs that are alike, up to STAGE_CHUNK_JOBS of them, after what is left of
+        others.
+
+        Raises:
+            LocalError: BAD_OPTIONS, for a job that cannot be meant so.
+        """
+        group = alike_group(self._client_id, jobs, self._maker)
+        if group is None or len(group.bodies) > STAGE_CHUNK_BYTES:
+            yield from self.messages(jobs.spec(number) for number in range(len(jobs.args)))
+            return
+        yield from self.rest()
+        yield self._numbered((group,)), NOTHING
 
     def rest(self) -> Iterator[Message]:
         """What is left, if anything is."""
@@ -98,12 +117,21 @@ class PartBuilder:
         return ((self._numbered(groups), NOTHING) for groups in chunks)
 
     def _add(self, spec: JobSpec) -> None:
-        job = self._make(spec, bytes_max=INLINE_BYTES_MAX)
-        self._jobs.append(job)
-        self._bytes += len(job.body) + len(job.job_key)
+        job = self._maker.make(spec)
         if job.blobs:
-            self._bytes += REF_BYTES * len(job.blobs)
             self._pieces.update(supply_of(spec).pieces)
+        if len(job.body) > INLINE_BYTES_MAX:
+            job = self._with_body_apart(job)
+        self._jobs.append(job)
+        self._bytes += len(job.body) + len(job.job_key) + REF_BYTES * len(job.blobs)
+
+    def _with_body_apart(self, job: SubmitJob) -> SubmitJob:
+        """With its body as a blob. Of a single job the leader makes one; what is staged comes to it
+        in columns, whose bodies go into the log as they are."""
+        ref = BlobRef(hashlib.sha256(job.body).digest(), len(job.body))
+        self._pieces[ref.digest] = InputBlob(job.exec_name, job.body, ref)
+        body = stand_in_for_body(ref, job.job_id, job.client_id, job.exec_name)
+        return replace(job, body=body, blobs=(*job.blobs, ref))
 
     def _message(self) -> Message:
         groups = tuple(map(_group, alike(self._jobs)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from msgspec import UNSET
 
@@ -28,6 +30,7 @@ from rollq.wire.models import STATUS_FAILED, STATUS_OK
 DONE = "done"
 OK = int(Status.OK)
 CANCELLED = "cancelled"
+HTML_CHARS_MAX = 2_000  # of its output, in a notebook
 
 
 class JobError(RollqError):
@@ -230,7 +233,7 @@ class Result(Contents):
             return self
         what = f"{self.exec_name or 'job'} {self.id}"
         if self._message.outcome == CANCELLED:
-            raise JobError(ErrorCode.CANCELLED, f"{what} was cancelled", "", self)
+            raise JobError(ErrorCode.CANCELLED, f"{what} was cancelled", self.detail, self)
         last_words = (self.stderr_tail or self.detail).strip().rpartition("\n")[2][:500]
         if self._message.outcome == DONE:
             how = f"exit code {self.exit_code}"
@@ -242,8 +245,30 @@ class Result(Contents):
         hint = last_words or "look at the dead jobs, and redrive it when the cause is gone"
         raise JobError(ErrorCode.JOB_DEAD, why, hint, self)
 
+    def get(self) -> Any:
+        """What it returned (`value`).
+
+        Raises:
+            Exception: the one that the function raised, if it was called with Python values.
+            JobError: it did not end well otherwise.
+            RollqError: as for `value`.
+        """
+        if not self.ok and (error := self.error) is not None:
+            raise error
+        return self.raise_for_status().value
+
+    def _repr_html_(self) -> str:
+        shown = self.stdout_tail[:HTML_CHARS_MAX]
+        more = f"<pre>{html.escape(shown)}</pre>" if shown else ""
+        return html_row("Result", self.id, self.ending) + more
+
     def __repr__(self) -> str:
         return f"<Result {self.id} {self.state} exit_code={self.exit_code}>"
+
+
+def html_row(kind: str, ident: str, state: str) -> str:
+    """What a notebook shows of a job, a batch or a result."""
+    return f"<b>{kind}</b> <code>{ident}</code> {html.escape(state)}"
 
 
 def result_message(view: RawJobView) -> wire.Result:

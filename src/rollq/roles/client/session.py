@@ -2,15 +2,13 @@
 
 No task and no future a message. What is asked in one turn of the loop reaches the machine at once.
 Everything that one read brings is handled in one go, and what it makes us confirm leaves as one
-message. Requests over the window wait here, in order, so that all that must be sent again to a new
-leader fits on a link.
+message. Requests over the window wait here, in order: what is sent again must fit on a link.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -34,21 +32,22 @@ from rollq.roles.client.forks import Home
 from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
-from rollq.roles.client.standing import ClientSetup, SessionState
+from rollq.roles.client.standing import FEATURES, ClientSetup, SessionState
 from rollq.roles.refusals import refusal_of
+from rollq.roles.service import SystemJitter
 from rollq.security.credentials import NONE, Credentials
+from rollq.wire import features as f
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from rollq.wire.features import ACCEPTED, ALIVE, BATCH, COMPACT, OUTPUT, OWN, RUNS, TASKS
 from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.subject_messages import Deliver, Missed, Subscribe
 
 log = logging.getLogger("rollq.client")
 
 Answer: TypeAlias = wire.Accepted | wire.Answer | wire.Error
 OnAnswer: TypeAlias = Callable[[Answer], None]
 OnOutput: TypeAlias = Callable[[OutputChunk | wire.Error], None]
-
-FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, ALIVE, TASKS, RUNS)
+OnPublished: TypeAlias = Callable[[Sequence[Deliver | Missed | wire.Error]], None]
 
 
 class GroupSession:
@@ -66,6 +65,9 @@ class GroupSession:
             taken and may be confirmed.
         is_awaiting: Whether results are still to come.
         on_standing: Called when a leader welcomed us (True), and when it is lost (False).
+
+    Attributes:
+        on_published: Called with what was published and reached us, in order.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class GroupSession:
         is_awaiting: Callable[[], bool],
         on_standing: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
-        features = (*FEATURES, OWN) if shares_id else FEATURES
+        features = (*FEATURES, f.OWN) if shares_id else FEATURES
         setup = ClientSetup(
             client_id=client_id,
             addresses=as_addresses(addresses),
@@ -90,7 +92,7 @@ class GroupSession:
             features=features,
             redial_ms_max=redial_ms_max,
         )
-        self.last_trouble = ""  # why there is no leader, for people
+        self.last_trouble = ""  # why no leader is found, or why it puts us off; for people
         self._told = Repeats()
         self._unheard: dict[str, str] = {}  # why no connection came about, by address
         self._is_warned = False
@@ -98,7 +100,8 @@ class GroupSession:
         self._complaint = ""  # what a member found wrong with us
         self._group = group
         self._credentials = credentials
-        self._machine = ClientMachine(setup, _SystemJitter())
+        self.on_published: OnPublished = lambda messages: None
+        self._machine = ClientMachine(setup, SystemJitter())
         self._on_results = on_results
         self._is_awaiting = is_awaiting
         self._on_standing = on_standing
@@ -127,6 +130,11 @@ class GroupSession:
     def was_open(self) -> bool:
         """Whether a leader has ever welcomed us, so that it may have taken what was asked."""
         return self._machine.was_welcomed
+
+    @property
+    def link(self) -> Link | None:
+        """The connection to the leader that welcomed us, for what wants no answer."""
+        return self._link if self.is_open else None
 
     @property
     def leader(self) -> str:
@@ -241,6 +249,16 @@ class GroupSession:
         self._on_output.pop(request_id, None)
         self._feed(signals.Watched(WatchOutput(request_id, job_id, on=False)))
 
+    def resume(self, request: Subscribe) -> None:
+        """Ask the next leader for a subscription in this way."""
+        self._feed(signals.Resumed(request))
+
+    def unsubscribe(self, request_id: MessageId) -> None:
+        """End a subscription, by the id under which it was asked for."""
+        self._forget(request_id)
+        self._send_turn()  # it may be one of those
+        self._feed(signals.Unsubscribed(request_id))
+
     def _must_run(self) -> None:
         self._home.check()
         if not self._running:
@@ -289,6 +307,7 @@ class GroupSession:
         if link is not self._link:
             return
         kinds = list(map(type, messages))
+        self.last_trouble = ""
         if wire.Error in kinds:
             self._note_complaint(link, messages)
         elif wire.NotLeader in kinds:
@@ -304,14 +323,15 @@ class GroupSession:
         for message in messages:
             if type(message) is wire.Error and message.request_id == NIL_ID:
                 self._complaint = f"{link.address} says: {message.message}"
+            elif type(message) is wire.Error and message.retryable:
+                self.last_trouble = message.message
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
             self._link = None
             is_stranger = reason.startswith("no rollq member")
-            self.last_trouble = self._complaint or (
-                reason if is_stranger else f"{self._dialed} hung up: {reason}"
-            )
+            why = reason if is_stranger else f"{self._dialed} hung up: {reason}"
+            self.last_trouble = self._complaint or why
             self._tell(self.last_trouble)
             self._feed(signals.Disconnected())
 
@@ -469,21 +489,12 @@ def as_addresses(text: str) -> tuple[str, ...]:
     return addresses
 
 
-class _SystemJitter:
-    def draw(self, low: int, high: int) -> int:
-        """An integer, low <= x < high."""
-        return low + secrets.randbelow(high - low) if high > low else low
-
-    def draw_id(self) -> bytes:
-        """Sixteen random bytes."""
-        return secrets.token_bytes(16)
-
-
 DO: dict[type, Callable[[GroupSession, Any], None]] = {
     signals.Send: GroupSession._do_send,
     signals.Deliver: GroupSession._do_deliver,
     signals.Tell: GroupSession._do_tell,
     signals.Show: GroupSession._do_show,
+    signals.Publications: lambda session, told: session.on_published(told.messages),
     signals.Connect: GroupSession._do_connect,
     signals.Disconnect: GroupSession._do_disconnect,
 }

@@ -16,6 +16,7 @@ from rollq.roles.dialogue import (
     Send,
     Started,
 )
+from rollq.wire import subject_messages as subjects
 from rollq.wire.messages import (
     Accepted,
     Admin,
@@ -44,14 +45,17 @@ __all__ = [
     "GivenUp",
     "Heard",
     "Instruction",
+    "Publications",
     "Reachable",
     "Received",
     "Request",
+    "Resumed",
     "Send",
     "Show",
     "Started",
     "Taken",
     "Tell",
+    "Unsubscribed",
     "Watched",
     "id_of",
     "jobs_of",
@@ -67,6 +71,8 @@ Request: TypeAlias = (
     | StageJobs
     | CommitBatch
     | DropBatch
+    | subjects.Publish
+    | subjects.Subscribe
 )
 
 
@@ -130,6 +136,20 @@ class Watched:
 
 
 @dataclass(slots=True)
+class Resumed:
+    """A subscription is to be asked for in this way from now on, by the same id."""
+
+    request: subjects.Subscribe
+
+
+@dataclass(slots=True)
+class Unsubscribed:
+    """The application wants no more of a subscription, by the id under which it asked for it."""
+
+    request_id: MessageId
+
+
+@dataclass(slots=True)
 class Reachable:
     """While a `Connect` waits: this member takes connections again."""
 
@@ -156,6 +176,8 @@ Event: TypeAlias = (
     | GivenUp
     | Taken
     | Watched
+    | Unsubscribed
+    | Resumed
     | ClientTick
 )
 
@@ -186,4 +208,12 @@ class Show:
     output: OutputChunk | Error
 
 
-Instruction: TypeAlias = Send | Deliver | Tell | Show | Connect | Disconnect
+@dataclass(slots=True)
+class Publications:
+    """Hand to the application what was published, how much it missed, or (under the id of a
+    subscription) why that has ended."""
+
+    messages: list[subjects.Deliver | subjects.Missed | Error]
+
+
+Instruction: TypeAlias = Publications | Send | Deliver | Tell | Show | Connect | Disconnect

@@ -22,7 +22,6 @@ from rollq.base.job_secrets import check_secrets, secrets_of
 from rollq.base.jobs import BlobRef, JobOptions, JobSecret
 from rollq.base.limits import (
     ATTEMPTS_MAX,
-    DURATION_MS_MAX,
     INLINE_BYTES_MAX,
     JOB_KEY_BYTES_MAX,
     LEASE_MS_MIN,
@@ -32,11 +31,16 @@ from rollq.base.limits import (
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.base.traces import is_traceparent
+from rollq.roles.client import asked_needs
+from rollq.roles.client.asked_numbers import NUMBER_HINTS, exit_codes, milliseconds, whole_number
+from rollq.roles.client.asked_parents import asked_parents
+from rollq.roles.client.job_files import JobFile
 from rollq.roles.client.tracing import current_traceparent
 from rollq.subjects.queues import subject_for
 from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
 from rollq.wire.staging_messages import StageJobs
+from rollq.wire.subject_messages import Publish
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +61,13 @@ class Options(TypedDict, total=False):
     ships_exec: bool  # the program is one of the job's files; found out if it is left out
     env: Mapping[str, str]  # environment variables of its own
     secrets: Mapping[str, str]  # variables, and the name of each in the worker's vault
+    resources: Mapping[str, str | float]  # that its worker has free: {"cpu": 1.5, "memory": "2G"}
+    labels: Sequence[str]  # that its worker has: zone=a, zone!=a, gpu, !spot
+    # Tokens that it holds while it runs, by their key: "matlab", "db=2" or ("db", 2).
+    limits: Sequence[str | tuple[str, int]]
+    sticky_key: str  # jobs of one key go to one worker, where a queue is sticky
+    # Jobs that have to end ok before it may start: handles or ids; ("…id…", "ended") asks for less.
+    after: Sequence[Any]
     traceparent: str  # the span it belongs to; the current one of OpenTelemetry if it is left out
 
 
@@ -68,8 +79,8 @@ class CacheFile(msgspec.Struct, frozen=True):
 
 Payload: TypeAlias = bytes | bytearray | memoryview | str
 
-# Bytes, the path of a file or of a folder with all that is in it, or what the grid has already.
-Input: TypeAlias = bytes | PathLike[str] | BlobRef | CacheFile
+# Bytes, the path of a file or of a folder with all that is in it, or what the grid has, or will.
+Input: TypeAlias = bytes | PathLike[str] | BlobRef | CacheFile | JobFile
 
 
 class JobSpec(msgspec.Struct, frozen=True):
@@ -84,6 +95,7 @@ class JobSpec(msgspec.Struct, frozen=True):
     options: Options = msgspec.field(default_factory=Options)
     outputs: Sequence[str] = ()  # patterns of the files to bring back; all if there are none
     key: str = ""  # what you call it: the same key of the same client is the same job
+    call: bytes = b""  # Python values instead of arguments: made by `function_calls`
 
 
 class ArgumentTypeError(LocalError, TypeError):
@@ -104,7 +116,7 @@ def body_of(
             ErrorCode.BAD_OPTIONS,
             f"no worker can have a program or function named {spec.exec_name[:64]!r}",
             "name a program of the workers' exec directory, or ship one with the job's files; "
-            f"a name has up to {EXEC_NAME_CHARS_MAX} letters, digits and _ . -",
+            f"a name has up to {EXEC_NAME_CHARS_MAX} of a-z, A-Z, 0-9 and _ . -",
         )
     payload = spec.payload
     if payload is not None:
@@ -141,6 +153,7 @@ def body_of(
                 env=_checked_env(spec.options),
                 traceparent=traceparent,
                 submitted_ms=time.time_ns() // 1_000_000 if traceparent else 0,
+                call=spec.call,
             )
             body = encode_model(request)
         except (TypeError, UnicodeEncodeError) as error:
@@ -189,7 +202,12 @@ def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
         )
     except UnicodeEncodeError:  # which `body_of` will tell
         return INLINE_BYTES_MAX
-    return len(said) + FILE_BYTES * len(listed) + FRAME_BYTES
+    return len(said) + base64_bytes(len(spec.call)) + FILE_BYTES * len(listed) + FRAME_BYTES
+
+
+def base64_bytes(size: int) -> int:
+    """What bytes take in a body."""
+    return 4 * (size // 3 + 1)
 
 
 def _checked_env(options: Options) -> dict[str, str] | None:
@@ -251,9 +269,10 @@ def job_options(options: Options) -> JobOptions | None:
             if field_name:
                 values[field_name] = convert(value)
         except KeyError:
-            raise _bad_option(name, value, f"use one of: {', '.join(FIELDS)}") from None
+            hint = f"use one of: {', '.join(FIELDS)}"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"no option {name[:64]!r}", hint) from None
         except (TypeError, ValueError, OverflowError):
-            raise _bad_option(name, value, WHOLE if convert is _count else SECONDS) from None
+            raise _bad_option(name, value, NUMBER_HINTS.get(convert, "")) from None
     if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:
         raise _bad_option("priority", values["priority"], f"use 0 to {PRIORITY_MAX}, higher first")
     if not 0 <= values.get("max_attempts", 0) <= ATTEMPTS_MAX:
@@ -395,7 +414,20 @@ def request_bytes(request: Any) -> int:
         return len(request.body) + 128
     if type(request) is StageJobs:
         return sum(len(group.bodies) + len(group.job_ids) + 128 for group in request.groups)
+    if type(request) is Publish:
+        return len(request.payload) + 128
     return len(getattr(request, "body", b"")) + 128
+
+
+def args_given(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The arguments of a program: one sequence of texts, by its place or as `args=`."""
+    if len(args) > 1:
+        raise ArgumentTypeError(
+            ErrorCode.BAD_OPTIONS,
+            f"{len(args)} arguments after the name",
+            "give the arguments of a program as one list: submit('add', ['1', '2'])",
+        )
+    return args[0] if args else options.pop("args", ())
 
 
 def _texts(args: Any) -> tuple[str, ...]:
@@ -419,44 +451,31 @@ def _bad_option(name: str, value: Any, hint: str) -> LocalError:
     return LocalError(ErrorCode.BAD_OPTIONS, f"{name}={str(value)[:64]!r}", hint)
 
 
-def _count(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError
-    if not -NUMBER_MAX <= value <= NUMBER_MAX:
-        raise ValueError
-    return value
-
-
-def _ms(seconds: Any) -> int:
-    if not 0 <= seconds <= DURATION_MS_MAX / 1000:
-        raise ValueError
-    # A duration that was asked for is not the cluster's default, however short.
-    return max(1, round(seconds * 1000)) if seconds else 0
-
-
 DRAWN_AT_ONCE: Final = 256
 _drawn: list[JobId] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # two processes must not draw the same
 FRAME_BYTES: Final = 512  # ids and names of fields in a body
 FILE_BYTES: Final = 176  # those of one file, and its digest
 BYTES: Final = (bytes, bytearray, memoryview)
-NUMBER_MAX: Final = 2**31 - 1
-WHOLE: Final = "give a whole number"
-SECONDS: Final = "give seconds, 0 or more, and not more than a year has"
 FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "queue": ("", str),
-    "priority": ("priority", _count),
-    "delay": ("delay_ms", _ms),
-    "max_attempts": ("max_attempts", _count),
-    "lease": ("lease_ms", _ms),
-    "run_limit": ("run_ms_max", _ms),
-    "run_limit_soft": ("run_ms_soft", _ms),
-    "expire": ("expire_ms", _ms),
-    "result_ttl": ("result_ttl_ms", _ms),
-    "retry_base": ("retry_base_ms", _ms),
-    "retry_exit_codes": ("retry_exit_codes", lambda codes: tuple(_count(code) for code in codes)),
+    "priority": ("priority", whole_number),
+    "delay": ("delay_ms", milliseconds),
+    "max_attempts": ("max_attempts", whole_number),
+    "lease": ("lease_ms", milliseconds),
+    "run_limit": ("run_ms_max", milliseconds),
+    "run_limit_soft": ("run_ms_soft", milliseconds),
+    "expire": ("expire_ms", milliseconds),
+    "result_ttl": ("result_ttl_ms", milliseconds),
+    "retry_base": ("retry_base_ms", milliseconds),
+    "retry_exit_codes": ("retry_exit_codes", exit_codes),
     "worker": ("worker_name", str),
     "ships_exec": ("ships_exec", bool),
+    "resources": ("resources", asked_needs.asked_resources),
+    "labels": ("labels", asked_needs.asked_labels),
+    "limits": ("limits", asked_needs.asked_tokens),
+    "sticky_key": ("sticky_key", asked_needs.asked_sticky_key),
+    "after": ("after", asked_parents),
     "env": ("", dict),
     "secrets": ("", dict),
     "traceparent": ("", str),

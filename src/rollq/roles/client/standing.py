@@ -7,6 +7,11 @@ from dataclasses import dataclass
 
 from rollq.base.ids import ClientId
 from rollq.base.limits import REDIAL_MAX_MS
+from rollq.wire import features as f
+
+SPOKEN = (f.COMPACT, f.ACCEPTED, f.BATCH, f.OUTPUT, f.ALIVE, f.TASKS, f.RUNS, f.SUBJECTS)
+# What every client offers.
+FEATURES = (*SPOKEN, *f.PACKED)
 
 
 @dataclass(slots=True, frozen=True)

@@ -10,13 +10,19 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from rollq.base.edges import CONDITION_WORDS
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.outcomes import exit_code_of, state_word
+from rollq.base.needs import WorkerLoad, resource_texts
+from rollq.base.outcomes import cause_word, exit_code_of, state_word
 from rollq.base.requests import Request, RequestFile
+from rollq.gossip.map import FederationView, GroupView, NodeView
 from rollq.grid import views
+from rollq.grid.batches import BatchView
 from rollq.grid.commands import NOBODY, Cause, Settings
+from rollq.grid.edge_records import Ending
 from rollq.grid.explanations import AttemptTold, RawExplanation
+from rollq.grid.rule_views import LimitView, PolicyView, WeightView
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import CacheView, ClientView
 
@@ -24,18 +30,27 @@ __all__ = [
     "ArrayView",
     "AttemptTold",
     "AttemptView",
+    "BatchView",
     "CacheView",
     "ClientView",
     "DrainView",
     "EndView",
     "Explanation",
+    "FederationView",
+    "GroupView",
     "HolderView",
     "JobView",
+    "LimitView",
+    "NodeView",
+    "ParentView",
+    "PolicyView",
     "QueueView",
     "Request",
     "RequestFile",
     "Settings",
     "TaskGroupView",
+    "WeightView",
+    "WorkerLoad",
     "WorkerView",
     "cause_text",
     "cause_word",
@@ -49,6 +64,7 @@ CAUSES: Final = {
     "expired": "it waited longer than it may",
     "worker_restarted": "its worker was restarted",
     "id_taken": "an older job has its id",
+    "parent": "a job that it waited for did not meet its condition",
 }
 
 
@@ -97,15 +113,41 @@ class AttemptView(View, frozen=True, kw_only=True):
     stamp_ms: int
 
 
+class ParentView(View, frozen=True, kw_only=True):
+    """A job or array that another job waits for, or did.
+
+    Attributes:
+        condition: ok, ended or failed: how it has to end.
+        state: open, ok, failed or cancelled: how it stands; unknown: it is forgotten.
+        is_met: It has ended as it had to.
+    """
+
+    job_id: str
+    condition: str
+    state: str
+    is_met: bool
+
+    @classmethod
+    def of(cls, view: views.RawParentView) -> Self:
+        """The same as a member told it."""
+        return cls(
+            job_id=guid_to_text(view.job_id),
+            condition=CONDITION_WORDS[view.condition],
+            state=Ending(view.ending).name.lower(),
+            is_met=view.is_met,
+        )
+
+
 class JobView(View, frozen=True, kw_only=True):
     """One job, or one task of an array.
 
     Attributes:
-        state: waiting, delayed, running; ok, failed, dead or cancelled.
+        state: blocked, waiting, delayed, running; ok, failed, dead or cancelled.
         stamp_ms: When that last changed, in milliseconds since 1970.
         worker_id: Who runs it, or gave its result; empty if nobody.
         blobs: What it needs to run, and `caches` likewise.
         key: What its owner calls it.
+        parents: The jobs that it waits for, or did.
     """
 
     job_id: str
@@ -130,6 +172,7 @@ class JobView(View, frozen=True, kw_only=True):
     key: str
     request: Request | None  # what it was asked to run; None: the member does not say
     is_changed: bool  # a redrive has changed that; the history has what it was before
+    parents: tuple[ParentView, ...] = ()
 
     @classmethod
     def of(cls, view: views.RawJobView) -> Self:
@@ -142,6 +185,7 @@ class JobView(View, frozen=True, kw_only=True):
             array_id=id_text(view.array_id),
             end=None if view.end is None else _end(view.state, view.end),
             attempts=tuple(map(_attempt, view.attempts)),
+            parents=tuple(map(ParentView.of, view.parents)),
         )
 
 
@@ -181,6 +225,7 @@ class QueueView(View, frozen=True, kw_only=True):
     failed: int
     dead: int
     cancelled: int
+    blocked: int = 0
 
     @classmethod
     def of(cls, view: views.RawQueueView) -> Self:
@@ -202,12 +247,21 @@ class WorkerView(View, frozen=True, kw_only=True):
     is_capped: bool = False  # its computer is above its CPU cap: it takes one job at a time
     layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in
     is_drained: bool = False  # it gets no new jobs
+    labels: tuple[str, ...] = ()
+    resources: dict[str, str]  # what it has for jobs: {"cpu": "4", "memory": "8G"}
+    in_use: dict[str, str]  # what its jobs have taken of that
+    load: WorkerLoad | None = None  # of its computer; None: not told
 
     @classmethod
     def of(cls, view: views.RawWorkerView) -> Self:
         """The same as a member told it."""
-        held = tuple(map(guid_to_text, view.held))
-        return cls.made(view, worker_id=guid_to_text(view.worker_id), held=held)
+        return cls.made(
+            view,
+            worker_id=guid_to_text(view.worker_id),
+            held=tuple(map(guid_to_text, view.held)),
+            resources=resource_texts(view.resources),
+            in_use=resource_texts(view.in_use),
+        )
 
 
 class DrainView(View, frozen=True, kw_only=True):
@@ -293,14 +347,6 @@ class Explanation(View, frozen=True, kw_only=True):
 def state_of(view: views.RawJobView) -> str:
     """Where a job stands, in a word for people."""
     return state_word(view.state, 0 if view.end is None else view.end.status)
-
-
-def cause_word(cause: int) -> str:
-    """Why a job is dead, or an attempt came to nothing, in a word; empty if there is no cause."""
-    if not cause:
-        return ""
-    known = cause in Cause.__members__.values()
-    return Cause(cause).name.lower() if known else f"cause {cause}"
 
 
 def cause_text(word: str) -> str:

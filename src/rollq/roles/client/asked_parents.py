@@ -1,0 +1,78 @@
+"""What a job waits for, from what a caller gives to what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from rollq.base.edges import CONDITION_WORDS
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.flow_limits import PARENTS_PER_JOB_MAX
+from rollq.base.ids import GUID_BYTES, NIL_ID, JobId, guid_from_text
+from rollq.base.jobs import Condition, ParentRef
+
+CONDITIONS: Final = {word: number for number, word in CONDITION_WORDS.items()}
+OK_OR_RESULT: Final = {Condition.OK, Condition.RESULT}  # who has the result waits for ok
+HINT: Final = (
+    'give a list of jobs or ids: [first, "1d0b…", (second, "ended")]; '
+    f"a condition is one of {', '.join(CONDITIONS)}"
+)
+
+
+def asked_parents(given: Any) -> tuple[ParentRef, ...]:
+    """Handles of jobs or arrays, ids, texts ID[:CONDITION], and pairs of one of these with a
+    condition. One that is named twice counts once, if both say the same.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if one is none of these.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise _bad(given)
+    found: dict[JobId, ParentRef] = {}
+    for one in given:
+        parent = _parent(one)
+        known = found.setdefault(parent.job_id, parent)
+        if {known.condition, parent.condition} == OK_OR_RESULT:
+            found[parent.job_id] = ParentRef(parent.job_id, Condition.RESULT)
+        elif known != parent:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, "after names a job with two conditions", "give one of them"
+            )
+    if len(found) > PARENTS_PER_JOB_MAX:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"after names {len(found)} jobs; at most {PARENTS_PER_JOB_MAX} can be waited for",
+            "put a job between: it waits for some of them, and this one for it",
+        )
+    return tuple(found.values())
+
+
+def _parent(given: Any) -> ParentRef:
+    condition = ""
+    if isinstance(given, tuple | list) and len(given) == len(("job", "condition")):
+        given, condition = given
+    elif isinstance(given, str) and ":" in given:
+        given, _, condition = given.partition(":")
+    if condition not in ("", *CONDITIONS):
+        hint = f"use one of: {', '.join(CONDITIONS)}"
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"after: no condition {condition!r}", hint)
+    made = _id_of(given)
+    if len(made) != GUID_BYTES or made == NIL_ID:
+        raise _bad(given)
+    return ParentRef(made, CONDITIONS[condition or "ok"])
+
+
+def _id_of(given: Any) -> JobId:
+    if isinstance(given, bytes):
+        return given
+    for name in ("array_id", "job_id"):  # of handles of arrays and of jobs
+        if isinstance(own := getattr(given, name, None), bytes):
+            return own
+    try:
+        return guid_from_text(given) if isinstance(given, str) else b""
+    except RollqError:
+        return b""
+
+
+def _bad(given: object) -> LocalError:
+    return LocalError(ErrorCode.BAD_OPTIONS, f"after={repr(given)[:64]}", HINT)

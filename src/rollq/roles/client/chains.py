@@ -1,0 +1,284 @@
+"""Calls of functions that follow each other, by the names that Celery has: chain, group, chord.
+
+    (add.s(1, 2) | add.s(3)).delay().get()                       # 6
+    chord(group(add.s(i, i) for i in range(3)), total.s()).delay().get()
+
+A step is only a plan. Submitted, every call in it is a job that has the jobs before it among its
+arguments: all of them are accepted, or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from rollq.base.celery_names import options_of
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError
+from rollq.roles.client.batches import BatchCalls
+from rollq.roles.client.engine import Engine
+from rollq.roles.client.function_calls import call_spec, jobs_in
+from rollq.roles.client.handles import Job
+from rollq.roles.client.specs import JobSpec, draw_id
+from rollq.tasks import Task
+
+
+class JobGroup:
+    """The jobs of a group, in its order; a member that is a group itself is one here too."""
+
+    def __init__(self, members: Sequence[Job | JobGroup]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all results are here."""
+        return all(one.is_done for one in self._members)
+
+    async def get(self, timeout: float | None = None) -> list[Any]:
+        """Wait for all; what they returned, in their order. Raises what the first raised that did
+        not end well.
+
+        Raises:
+            DeadlineError: TIMED_OUT. The jobs go on.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                return [await one.get() for one in self._members]
+        except DeadlineError:
+            raise
+        except TimeoutError as error:
+            if not self.is_done:
+                raise DeadlineError(
+                    ErrorCode.TIMED_OUT,
+                    f"the jobs of a group have not all ended within {timeout} s",
+                    "they are still in the grid: wait again, or cancel them",
+                ) from None
+            raise error
+
+    async def cancel(self) -> int:
+        """Ask the grid to end all that have not ended; how many there were to end."""
+        return sum([int(await one.cancel()) for one in self._members])
+
+    def __repr__(self) -> str:
+        return f"<JobGroup of {len(self)}{' done' if self.is_done else ''}>"
+
+
+class Step(ABC):
+    """What can be joined by `|` and submitted."""
+
+    def __or__(self, after: Step) -> Chain:
+        return Chain(self, after)
+
+    def delay(self, *args: Any) -> Any:
+        """Submit it to the grid of `rollq.connect`; arguments come before those of the first call.
+        Returns a handle: `get` waits for the last value, of a group for the list of all.
+
+        Raises:
+            TypeError: a function cannot be called so, or an argument cannot be serialized.
+            RollqError: it was refused, or not accepted in time. Nothing is accepted then.
+        """
+        return self.apply_async(args)
+
+    def apply_async(self, args: Sequence[Any] = ()) -> Any:
+        """The same as `delay`."""
+        return import_module("rollq.roles.client.current").current().submit_steps(self, args)
+
+    @abstractmethod
+    def lay(self, plan: Plan, given: tuple[Any, ...]) -> Laid:
+        """Add its calls to a plan; `given` comes before the arguments of the first of them."""
+
+
+class Signature(Step):
+    """A call of a function that has not been made: `add.s(1, 2)`.
+
+    Attributes:
+        task: The function.
+        args, kwargs: What it is called with, behind what the step before returns.
+        options: Of its job.
+        immutable: It only waits for the step before, and is not given what that returns.
+    """
+
+    def __init__(
+        self,
+        task: Task[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        immutable: bool = False,
+    ) -> None:
+        self.task = task
+        self.args = tuple(args)
+        self.kwargs = dict(kwargs or {})
+        self.options = dict(options or {})
+        self.immutable = immutable
+
+    def set(self, **options: Any) -> Signature:
+        """The same with options for its job: `add.s(1).set(queue="slow", countdown=10)`."""
+        more = {**self.options, **options_of(options)}
+        return Signature(self.task, self.args, self.kwargs, more, immutable=self.immutable)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function here and now."""
+        return self.task(*args, *self.args, **self.kwargs)
+
+    def lay(self, plan: Plan, given: tuple[Any, ...]) -> Job:
+        """One job."""
+        args, options = (*given, *self.args), self.options
+        if self.immutable:
+            args = self.args
+            if waited := tuple(jobs_in(given)):
+                options = {**options, "after": (*options.get("after", ()), *waited)}
+        return plan.add(self.task, args, self.kwargs, options)
+
+    def __repr__(self) -> str:
+        return f"{self.task.name}.{'si' if self.immutable else 's'}{self.args}"
+
+
+class Chain(Step):
+    """One step after another, each with what the one before returns."""
+
+    def __init__(self, *steps: Step) -> None:
+        self.steps = tuple(one for step in steps for one in _steps_of(_checked(step)))
+        if not self.steps:
+            raise LocalError(ErrorCode.BAD_OPTIONS, "a chain of no steps", "give it one or more")
+
+    def __call__(self, *args: Any) -> Any:
+        """The same as `delay`."""
+        return self.delay(*args)
+
+    def lay(self, plan: Plan, given: tuple[Any, ...]) -> Laid:
+        """Its last step stands for it."""
+        laid: Laid | None = None
+        for step in self.steps:
+            laid = step.lay(plan, given)
+            given = (laid,)
+        assert laid is not None, "it has a step"
+        return laid
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.steps))
+
+
+class Group(Step):
+    """Steps side by side. The next step of a chain gets the list of what they return."""
+
+    def __init__(self, *steps: Step | Iterable[Step]) -> None:
+        self.steps = tuple(
+            _checked(one)
+            for given in steps
+            for one in (given if isinstance(given, Iterable) else (given,))
+        )
+        if not self.steps:
+            raise LocalError(ErrorCode.BAD_OPTIONS, "a group of no steps", "give it one or more")
+
+    def __call__(self, *args: Any) -> Any:
+        """The same as `delay`."""
+        return self.delay(*args)
+
+    def lay(self, plan: Plan, given: tuple[Any, ...]) -> list[Any]:
+        """All of them."""
+        return [one.lay(plan, given) for one in self.steps]
+
+    def __repr__(self) -> str:
+        return f"group{self.steps}"
+
+
+class Chord(Chain):
+    """A group, and a call that gets the list of what its members return: `chord(group, total.s())`,
+    or `chord(group)(total.s())`, which submits it."""
+
+    def __init__(self, header: Group | Iterable[Step], body: Step | None = None) -> None:
+        group = header if isinstance(header, Group) else Group(header)
+        super().__init__(group, *(() if body is None else (body,)))
+
+    def __call__(self, body: Any = None) -> Any:
+        """Submit it, with this call at its end."""
+        return self.delay() if body is None else (self | body).delay()
+
+
+Laid: TypeAlias = Job | list[Any]  # the job of a call, or those of a group
+
+
+class Plan:
+    """The jobs of a step, before they are submitted."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.specs: list[JobSpec] = []
+        self.jobs: list[Job] = []
+
+    def add(
+        self,
+        task: Task[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> Job:
+        """One more call."""
+        parents = tuple(jobs_in((*args, *kwargs.values())))
+        job = Job(self._engine, draw_id(), parents)
+        spec = call_spec(task, args, kwargs, {**options}, {})  # type: ignore[typeddict-item]
+        self.specs.append(replace(spec, job_id=job.job_id))
+        self.jobs.append(job)
+        return job
+
+
+class ChainCalls(BatchCalls):
+    """Steps of functions, submitted."""
+
+    async def submit_steps(
+        self, step: Step, args: Sequence[Any] = (), *, timeout: float | None = None
+    ) -> Job | JobGroup:
+        """Submit a chain, a group or a chord; returns when all of its jobs are accepted. What it
+        returns stands for its last call, or for all of its last group. `args` come before those of
+        the first call.
+
+        Raises:
+            TypeError: a function cannot be called so, or an argument cannot be serialized.
+            RollqError: it was refused, or not accepted in time. Nothing is accepted then.
+        """
+        engine = self._engine
+        plan = Plan(engine)
+        laid = step.lay(plan, tuple(args))
+        key = secrets.token_hex(8)
+        for job in plan.jobs:
+            engine.targets[job.job_id] = job
+        try:
+            part = await self.stage(key, key, plan.specs, timeout=timeout)
+            await self.commit(key, (part,), timeout=timeout)
+        except BaseException:
+            for job in plan.jobs:
+                engine.forget(job.job_id, job)
+            raise
+        return _handle(laid)
+
+
+def _handle(laid: Laid) -> Job | JobGroup:
+    return laid if isinstance(laid, Job) else JobGroup([_handle(one) for one in laid])
+
+
+def _checked(step: Any) -> Step:
+    """Raises TypeError for what is none, as a function that is not called: `add` for `add.s()`."""
+    if isinstance(step, Step):
+        return step
+    name = step.name if isinstance(step, Task) else ""
+    hint = f"write {name}.s(…)" if name else "write f.s(…) of a function with @task"
+    raise TypeError(f"{step!r} is no step: {hint}")
+
+
+def _steps_of(step: Step) -> tuple[Step, ...]:
+    return step.steps if isinstance(step, Chain) else (step,)
+
+
+chain = Chain
+group = Group
+chord = Chord

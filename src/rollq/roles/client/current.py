@@ -1,0 +1,114 @@
+"""The client that `delay` uses: one a process, made by `connect` or by ROLLQ_SERVERS."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.client.blocking import BlockingClient, BlockingJob
+from rollq.tasks import Task
+
+SERVERS_ENV: Final = "ROLLQ_SERVERS"
+
+
+def connect(addresses: str = "", **settings: Any) -> BlockingClient:
+    """A client that `delay` uses from now on, instead of the one before. It is stopped when the
+    process ends, or by `stop`.
+
+    Args:
+        addresses: As for `Client`; left out: those of the variable ROLLQ_SERVERS.
+        settings: As for `Client`.
+
+    Raises:
+        LocalError: BAD_SETUP, if no address is given.
+    """
+    client = _CurrentClient(given_servers(addresses), **settings)
+    client.start()
+    with _connected.lock:
+        before, _connected.client = _connected.client, client
+    if before is not None:
+        before.stop()
+    return client
+
+
+def given_servers(addresses: str) -> str:
+    """Addresses as they are, or else those of the environment.
+
+    Raises:
+        LocalError: BAD_SETUP, if there are none.
+    """
+    addresses = addresses or os.environ.get(SERVERS_ENV, "")
+    if not addresses:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            "no grid is configured",
+            f"call rollq.connect('host:port') first, or set {SERVERS_ENV}",
+        )
+    return addresses
+
+
+def current() -> BlockingClient:
+    """The client that `delay` uses.
+
+    Raises:
+        LocalError: BAD_SETUP, if there is none, and no address either.
+    """
+    with _connected.making:  # one for all threads that ask at once
+        return _connected.client or connect()
+
+
+def submit_call(
+    task: Task[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> BlockingJob:
+    """Submit a call of a function; returns when it is accepted."""
+    return current().submit_call(task, args, kwargs, **options)
+
+
+async def asubmit_call(
+    task: Task[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> BlockingJob:
+    """The same without blocking the event loop."""
+    return await asyncio.to_thread(submit_call, task, args, kwargs, options)
+
+
+class _CurrentClient(BlockingClient):
+    """One that is forgotten when it is stopped."""
+
+    def stop(self) -> None:
+        if _connected.client is self:
+            _connected.client = None
+        super().stop()
+
+
+class _Connected:
+    client: BlockingClient | None = None
+    lock = threading.Lock()  # held to put another client in its place
+    making = threading.Lock()  # held while `current` makes one
+
+
+def _leave() -> None:
+    client, _connected.client = _connected.client, None
+    if client is not None:
+        client.stop()
+
+
+def _forked() -> None:
+    """The client is the parent's."""
+    _connected.client = None
+    _connected.lock, _connected.making = threading.Lock(), threading.Lock()
+
+
+_connected: Final = _Connected()
+atexit.register(_leave)
+os.register_at_fork(after_in_child=_forked)

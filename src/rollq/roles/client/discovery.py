@@ -1,0 +1,147 @@
+"""Finds the groups of a federation from one address, and follows them as they come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, NamedTuple
+
+from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
+from rollq.base.federation_limits import FOLLOW_MS
+from rollq.base.names import COMMAND_LINE
+from rollq.gossip.following import Following, Steps
+from rollq.gossip.map import FederationView
+from rollq.roles.client.admin import AdminCalls
+from rollq.roles.client.answers import decode_as
+from rollq.roles.client.group_engine import GroupEngine
+from rollq.roles.client.naming import made_up_id
+from rollq.roles.client.session import GroupSession
+from rollq.roles.service import end_tasks
+from rollq.security.credentials import Credentials
+from rollq.wire import messages as wire
+
+AGAIN_S: Final = 0.25  # between two looks at a map that has no group yet
+
+
+class Federation(NamedTuple):
+    """All groups of a federation, as a client is told of them.
+
+    Attributes:
+        addresses: Of members or routers that gossip; one is enough.
+    """
+
+    addresses: str
+
+
+class Discovery:
+    """The groups of a federation, for one client.
+
+    Args:
+        federation: Where to begin.
+        credentials: Of the client.
+        timeout_s: How long a look may take.
+    """
+
+    def __init__(self, federation: Federation, credentials: Credentials, timeout_s: float) -> None:
+        self._addresses = federation.addresses
+        self._credentials = credentials
+        self._timeout_s = timeout_s
+        self._following = Following()
+        self._task: asyncio.Task[None] | None = None
+
+    async def first(self) -> Steps:
+        """The groups to begin with, at least one.
+
+        Raises:
+            LocalError: BAD_SETUP, if whoever was asked does not gossip.
+            DeadlineError: No group that can be used is known in time.
+            RollqError: Nobody answers.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while True:
+                    steps = self._steps(await self._ask_seeds())
+                    if steps.found:
+                        return steps
+                    await asyncio.sleep(AGAIN_S)
+        except DeadlineError:
+            raise
+        except TimeoutError:
+            raise DeadlineError(
+                ErrorCode.TIMED_OUT,
+                f"{self._addresses} knows no usable group",
+                "see `rollq groups`",
+            ) from None
+
+    def follow(
+        self,
+        sessions: Callable[[], Iterable[GroupSession]],
+        apply: Callable[[Steps], Awaitable[None]],
+    ) -> None:
+        """Ask again and again whichever group is connected, and have done what follows from it."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(sessions, apply))
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        task, self._task = self._task, None
+        if task is not None:
+            await end_tasks([task])
+
+    async def _follow(
+        self,
+        sessions: Callable[[], Iterable[GroupSession]],
+        apply: Callable[[Steps], Awaitable[None]],
+    ) -> None:
+        while True:
+            await asyncio.sleep(FOLLOW_MS / 1000)
+            connected = [session for session in sessions() if session.is_open]
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    if connected:
+                        view = await _ask(secrets.choice(connected))
+                    else:
+                        view = await self._ask_seeds()
+                    await apply(self._following.look(view, _now_ms()))
+            except (RollqError, TimeoutError):
+                continue  # another one, the next time
+
+    def _steps(self, view: FederationView) -> Steps:
+        if not view.is_on:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"{self._addresses} does not gossip, so its groups cannot be discovered",
+                "start members with --federation-key, or name the groups",
+            )
+        return self._following.look(view, _now_ms())
+
+    async def _ask_seeds(self) -> FederationView:
+        """The map, by a session for that alone: none of the client's results are sent to it."""
+        engine = GroupEngine(
+            self._addresses,
+            made_up_id(self._credentials, COMMAND_LINE),
+            timeout_s=self._timeout_s,
+            credentials=self._credentials,
+        )
+        await engine.start()
+        try:
+            return await AdminCalls(engine).groups()
+        finally:
+            await engine.stop()
+
+
+async def _ask(session: GroupSession) -> FederationView:
+    query = wire.Query(secrets.token_bytes(16), "groups")
+    try:
+        answer = await session.call(query)
+    finally:
+        session.give_up(query.request_id)  # if nobody answered in time
+    return decode_as(answer.value, FederationView) if isinstance(answer, wire.Answer) else OFF
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+OFF: Final = FederationView()

@@ -1,0 +1,40 @@
+"""Submits that were sent on a session that broke: whether they were accepted is not known, until a
+result of one of their jobs says so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rollq.base.ids import TASK_INDEX_BYTES, MessageId
+from rollq.roles.client.signals import Request, jobs_of
+from rollq.wire.messages import Result
+
+
+class DoubtfulSubmits:
+    """Jobs of pending submits that an earlier session may have accepted; an array by the part that
+    the ids of its tasks share."""
+
+    __slots__ = ("_of_job",)
+
+    def __init__(self) -> None:
+        self._of_job: dict[bytes, MessageId] = {}
+
+    def cut(self, request_id: MessageId, request: Request) -> None:
+        """The session broke before the answer."""
+        self._of_job.update(dict.fromkeys(jobs_of(request), request_id))
+
+    def settled(self, request: Request) -> None:
+        """It is answered, or given up."""
+        if self._of_job:
+            for job in jobs_of(request):
+                self._of_job.pop(job, None)
+
+    def accepted_by(self, results: Iterable[Result]) -> list[MessageId]:
+        """What has a result was accepted, and with it all that was asked for at once."""
+        found: dict[MessageId, None] = {}
+        for result in results if self._of_job else ():
+            job_id = result.job_id
+            request_id = self._of_job.get(job_id) or self._of_job.get(job_id[:-TASK_INDEX_BYTES])
+            if request_id is not None:
+                found[request_id] = None
+        return list(found)

@@ -1,0 +1,249 @@
+"""One function over many arguments. Calls that are short are put together: a bundle is one job
+whose result has the end of every call. It begins with one call a job, and grows while a job takes
+less than BUNDLE_MS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rollq.base.bundle_limits import (
+    BUNDLE_BYTES_MAX,
+    BUNDLE_CALLS_MAX,
+    BUNDLE_MS,
+    BUNDLE_PROBE_MS,
+    BUNDLE_PROBES,
+)
+from rollq.base.errors import ErrorCode, LocalError, RemoteError
+from rollq.base.ids import JobId
+from rollq.roles.client.engine import Engine
+from rollq.roles.client.function_calls import packed_spec, reference
+from rollq.roles.client.handles import Progress
+from rollq.roles.client.mapping import MapRun
+from rollq.roles.client.results import Result
+from rollq.roles.client.specs import JobSpec, Options
+from rollq.tasks import Task
+from rollq.values.calls import BundlePacker, pack_call
+from rollq.wire import messages as wire
+
+
+class MappedFunction(NamedTuple):
+    """What is called for every element."""
+
+    task: Task[..., Any]
+    first: tuple[Any, ...]  # arguments of every call, before those of the iterables
+    kwargs: Mapping[str, Any]  # of every call
+    options: Options
+
+
+class Raised(NamedTuple):
+    """Stands for the value of a call that raised."""
+
+    error: Exception
+
+
+def values_of(taken: Iterable[Any]) -> Iterator[Any]:
+    """What a run gave, one by one.
+
+    Raises:
+        Exception: what a call raised, in its place.
+    """
+    for one in taken:
+        if type(one) is Raised:
+            raise one.error
+        yield one
+
+
+class Pace:
+    """How many calls a job has, and how many jobs may be on the way. Times are of any one clock.
+
+    Args:
+        window: So many jobs at most.
+        chunksize: So many calls; None: as many as their time allows.
+
+    Attributes:
+        size: Calls of the next job.
+        look_at: When more jobs may be on the way, though none has ended; None: all may.
+    """
+
+    def __init__(self, window: int, chunksize: int | None) -> None:
+        self.size = chunksize or 1
+        self.look_at: float | None = None
+        self._is_adaptive = chunksize is None
+        self._window = window
+        self._allowed = window if chunksize else min(BUNDLE_PROBES, window)
+
+    def allowed(self, now_s: float) -> int:
+        """How many jobs: few until ends say how long calls take, all if none comes for a while."""
+        if self._allowed < self._window:
+            if self.look_at is None:
+                self.look_at = now_s + BUNDLE_PROBE_MS / 1000
+            elif now_s >= self.look_at:
+                self._allowed = self._window
+        if self._allowed >= self._window:
+            self.look_at = None
+        return self._allowed
+
+    def ended(self, count: int, run_ms: int, now_s: float) -> None:
+        """A job of so many calls took so long."""
+        self._allowed = min(self._allowed + 1, self._window)
+        if self.look_at is not None:
+            self.look_at = now_s + BUNDLE_PROBE_MS / 1000
+        if not self._is_adaptive or count != self.size:
+            return  # only what has the present size says something about it
+        if run_ms < BUNDLE_MS:
+            faster = 8 if run_ms < BUNDLE_MS // 8 else 2
+            self.size = min(self.size * faster, BUNDLE_CALLS_MAX)
+        elif run_ms > 4 * BUNDLE_MS:
+            self.size = max(self.size // 2, 1)
+
+
+class FunctionRun(MapRun):
+    """The calls of one `map` over a function. `take` gives the values of calls, or `Raised`.
+
+    Args:
+        engine: The client.
+        mapped: What is called.
+        rows: The arguments of each call; taken as there is room.
+        total: How many there are, if that is known.
+        window: How many jobs may be on the way or wait to be taken.
+        ordered: Whether values are handed out in the order of the arguments.
+        progress: Told how many calls ended.
+        chunksize: How many calls are one job; None: as many as their time allows.
+        return_exceptions: Whether what a call raised is given as it is.
+
+    Raises:
+        LocalError: BAD_OPTIONS, for a chunksize that cannot be.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        mapped: MappedFunction,
+        rows: Iterable[tuple[Any, ...]],
+        *,
+        total: int | None,
+        window: int,
+        ordered: bool,
+        progress: Progress | None,
+        chunksize: int | None,
+        return_exceptions: bool,
+    ) -> None:
+        if chunksize is not None and chunksize < 1:
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"chunksize={chunksize}", "use 1 or more")
+        super().__init__(
+            engine,
+            self._bundles(mapped, iter(rows)),
+            window=window,
+            ordered=ordered,
+            total=total,
+            progress=None,
+        )
+        self._told = progress
+        self._return_exceptions = return_exceptions
+        self._pace = Pace(window, chunksize)
+        self._counts: dict[int, int] = {}  # calls of each job that is on the way
+        self._sizes: dict[JobId, int] = {}  # of those that ended and were not taken
+        self._calls_ended = 0
+
+    async def take(self) -> list[Any]:
+        """The next values, at least one; empty when all have been taken.
+
+        Raises:
+            TypeError: an argument cannot be serialized.
+            RollqError: a job was refused, or nothing was accepted for too long.
+            Exception: whatever an iterable or the progress raised.
+        """
+        made: list[Any] = []
+        for result in await super().take():
+            if result.is_large:
+                await result.aload()
+            made += self._ends(result, self._sizes.pop(result.job_id))
+        return made
+
+    def deliver(self, results: Sequence[wire.Result]) -> bool:
+        """Jobs have ended."""
+        now_s = self._engine.loop.time()
+        for one in results:
+            number = self._numbers.get(one.job_id)
+            if number is None:
+                continue
+            count = self._sizes[one.job_id] = self._counts.pop(number)
+            self._pace.ended(count, one.run_ms, now_s)
+            self._calls_ended += count
+        if self._told is not None:
+            self._report_calls(self._told)
+        return super().deliver(results)
+
+    # --- jobs
+
+    def _bundles(
+        self, mapped: MappedFunction, rows: Iterator[tuple[Any, ...]]
+    ) -> Iterator[JobSpec]:
+        """Jobs of as many calls as they are to have when there is room for them."""
+        task, first, kwargs, options = mapped
+        left: tuple[Any, ...] | None = next(rows, None)
+        if left is not None:
+            task.check_call((*first, *left), kwargs)  # the others have as many arguments
+        while left is not None:
+            count, packer = 1, self._packer(mapped) if self._pace.size > 1 else None
+            alone, left_over = left, None
+            if packer is not None:
+                packer.add(left)
+                while count < self._pace.size and not packer.has_files:
+                    row = next(rows, None)
+                    if row is None:
+                        break
+                    if not packer.add(row):
+                        left_over = row
+                        break
+                    count += 1
+            self._counts[self._entered] = count
+            if count == 1 or packer is None:
+                args = (*first, *alone)
+                packed = pack_call(args, kwargs, names=task.argument_name, reference=reference)
+            else:
+                packed = packer.packed()
+            yield packed_spec(task, packed, options)
+            left = next(rows, None) if left_over is None else left_over
+
+    @staticmethod
+    def _packer(mapped: MappedFunction) -> BundlePacker:
+        return BundlePacker(
+            *(mapped.first, mapped.kwargs, BUNDLE_BYTES_MAX),
+            names=mapped.task.argument_name,
+            reference=reference,
+        )
+
+    def _room(self) -> int:
+        allowed = self._pace.allowed(self._engine.loop.time())
+        self._look_at = self._pace.look_at
+        return min(super()._room(), allowed - len(self._numbers))
+
+    # --- ends
+
+    def _ends(self, result: Result, count: int) -> list[Any]:
+        """What each call of a job returned, or that it raised."""
+        try:
+            if count > 1 and result.is_value:
+                values, failures = result.outcomes()
+                if len(values) != count:
+                    raise RemoteError(
+                        ErrorCode.BAD_PAYLOAD,
+                        "the result has another number of calls than were submitted",
+                    )
+                for place, error in failures:
+                    values[place] = self._raised(error)
+                return values
+            return [result.get()]  # of a bundle, it raises
+        except Exception as error:
+            return [self._raised(error)] * count
+
+    def _raised(self, error: Exception) -> Any:
+        return error if self._return_exceptions else Raised(error)
+
+    def _report_calls(self, progress: Progress) -> None:
+        try:
+            progress(self._calls_ended, self._total)
+        except Exception as error:  # the application's own: for whoever takes, not for the link
+            self._pump.fail(error)

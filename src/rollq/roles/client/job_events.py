@@ -1,0 +1,54 @@
+"""What happens to one job, as it happens: the turns of its life, and how far it says that it is."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Final
+
+from rollq.base.errors import DeadlineError, ErrorCode, StateError
+from rollq.base.ids import JobId, guid_to_text
+from rollq.base.job_events import JobEvent, decode_event
+from rollq.base.jobs import Status
+from rollq.grid.views import RawJobView
+from rollq.roles.client.answers import decode_known
+from rollq.subjects.reserved import job_event_subject
+from rollq.wire.messages import Query
+
+if TYPE_CHECKING:
+    from rollq.roles.client.group_engine import GroupEngine
+
+END_KINDS: Final = frozenset({"ack", "dlq", "expire", "cancel"})
+LOOK_S: Final = 5.0  # after so much silence the grid is asked: a fail-over may lose the end
+
+
+async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
+    """As `Client.events`."""
+    async with await engine.subjects.subscribe(job_event_subject(job_id), "", None) as heard:
+        ended = await _end_of(engine, job_id)
+        while ended is None:
+            try:
+                message = await heard.next(LOOK_S)
+            except DeadlineError:
+                ended = await _end_of(engine, job_id)
+                continue
+            event = decode_event(message.payload)
+            if event is not None:
+                yield event
+                if event.kind in END_KINDS:
+                    return
+        yield ended
+
+
+async def _end_of(engine: GroupEngine, job_id: JobId) -> JobEvent | None:
+    """How a job has ended; None: it has not. Raises StateError UNKNOWN_JOB."""
+    query = Query(secrets.token_bytes(16), "job", job_id)
+    view = decode_known((await engine.call(query)).value, RawJobView)
+    if view is None:
+        raise StateError(ErrorCode.UNKNOWN_JOB, f"no job has id {guid_to_text(job_id)}")
+    if view.end is None:
+        return None
+    kind = {"done": "ack", "dead": "dlq"}.get(view.state, "cancel")
+    end = view.end
+    status = Status(end.status).name.lower() if kind == "ack" else ""
+    return JobEvent(kind, view.attempt, view.stamp_ms, "", status, end.exit_code, end.detail)

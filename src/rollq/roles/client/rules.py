@@ -1,0 +1,97 @@
+"""`client.admin`: how queues choose workers, what may run at once, and the shares of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.needs import SCOPES, rate_of
+from rollq.grid.rule_views import LimitView, PolicyView, WeightView
+from rollq.roles.client.answers import decode_as
+from rollq.roles.client.asking import PAGE, GroupCalls
+
+DAY_S: Final = 86_400
+
+Row = TypeVar("Row", PolicyView, LimitView, WeightView)
+
+
+class RuleCalls(GroupCalls):
+    """What operators set about the choice of workers and of jobs."""
+
+    async def policies(self) -> list[PolicyView]:
+        """How queues choose workers, by pattern; those that match none: the least loaded one."""
+        return await self._rows("policies", PolicyView, lambda row: row.pattern)
+
+    async def set_policy(
+        self, pattern: str, placement: str, weights: Mapping[str, int] | None = None
+    ) -> None:
+        """Let the queues of a pattern choose workers in this way. The most specific pattern counts.
+
+        Args:
+            pattern: Of names of queues: `render`, `render.*`, `>`.
+            placement: `least-load`, `round-robin`, `sticky`, `locality` or `score`.
+            weights: Of a score: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
+        """
+        pairs = tuple(sorted((weights or {}).items()))
+        await self._change("put_policy", pattern=pattern, placement=placement, weights=pairs)
+
+    async def remove_policy(self, pattern: str) -> bool:
+        """Take the policy of a pattern away; whether it had one."""
+        return await self._change("remove_policy", pattern=pattern) > 0
+
+    async def limits(self) -> list[LimitView]:
+        """All limits, with what is taken of each, by name."""
+        return await self._rows("limits", LimitView, lambda row: row.name)
+
+    async def set_limit(
+        self, name: str, *, running: int = 0, rate: str | float = 0, burst: int = 0
+    ) -> None:
+        """Let no more of these jobs run at once, or start in a time. What runs goes on.
+
+        Args:
+            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that name
+                the key in `limits`.
+            running: Jobs at once, or tokens of a key; 0: any number.
+            rate: Starts: `3/s`, `90/min`, or a number for a second; 0: any number.
+            burst: How many may start at once; without it, those of a second.
+        """
+        scope, own = _split(name)
+        a_day = rate_of(rate if isinstance(rate, str) else f"{rate:g}") if rate else 0
+        most = burst or max(1, a_day // DAY_S) if a_day else burst
+        values: dict[str, Any] = {"running_max": running, "rate": a_day, "burst": most}
+        await self._change("put_limit", scope=scope, name=own, **values)
+
+    async def remove_limit(self, name: str) -> bool:
+        """Take a limit away; whether there was one."""
+        scope, own = _split(name)
+        return await self._change("remove_limit", scope=scope, name=own) > 0
+
+    async def weights(self) -> list[WeightView]:
+        """Shares of clients, by id; those that are not listed have 1."""
+        return await self._rows("weights", WeightView, lambda row: row.client_id)
+
+    async def set_weight(self, client_id: str, weight: int) -> None:
+        """Give a client so many turns for one of others in the same queue: 1 to 100."""
+        await self._change("put_weight", client_id=client_id, weight=weight)
+
+    async def _rows(self, view: str, kind: type[Row], place: Callable[[Row], str]) -> list[Row]:
+        """All rows of a view, page by page."""
+        found: list[Row] = []
+        while True:
+            after = place(found[-1]).encode() if found else b""
+            page = decode_as(await self._query(view, after, PAGE), list[kind])  # type: ignore[valid-type]
+            if not page:
+                return found
+            found += page
+
+
+def _split(name: str) -> tuple[str, str]:
+    scope, colon, own = name.partition(":")
+    if not colon or scope not in SCOPES or not own:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{name[:64]!r} names no limit",
+            f"write one of {', '.join(f'{one}:NAME' for one in SCOPES)}, as in exec:render",
+        )
+    return scope, own

@@ -1,0 +1,407 @@
+"""All that one client publishes and is subscribed to.
+
+A message names its subject and no subscription: those that match are found here, and remembered by
+subject. What is published in one turn of the loop leaves as one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rollq.base.errors import (
+    DeadlineError,
+    DialError,
+    ErrorCode,
+    LocalError,
+    RemoteError,
+    RollqError,
+    StateError,
+)
+from rollq.base.ids import NIL_ID, MessageId
+from rollq.base.subject_limits import (
+    CLIENT_SUBJECTS_KEPT_MAX,
+    PUBLISH_AHEAD_BYTES_MAX,
+    PUBLISH_AT_ONCE_BYTES_MAX,
+    PUBLISH_AT_ONCE_MAX,
+    PUBLISH_BYTES_MAX,
+)
+from rollq.net.link import Link
+from rollq.roles.client.answers import error_of
+from rollq.roles.client.session import Answer
+from rollq.roles.client.subscribed import TOO_OLD
+from rollq.roles.client.subscriptions import Publication, Subscription
+from rollq.subjects.grammar import Tokens, parse_pattern, parse_subject
+from rollq.subjects.queues import check_typed
+from rollq.subjects.reserved import INBOX
+from rollq.subjects.trie import Trie
+from rollq.wire import messages as wire
+from rollq.wire.subject_messages import Deliver, Missed, Publish, Subscribe
+
+if TYPE_CHECKING:
+    from rollq.roles.client.group_engine import GroupEngine
+
+STOPPED: Final = "the client was stopped"
+DRAIN_LOOK_S: Final = 0.1  # how often whoever waits for the network looks whether the link is gone
+
+
+class Subjects:
+    """All that one client publishes and is subscribed to."""
+
+    def __init__(self, engine: GroupEngine) -> None:
+        self._engine = engine
+        engine.session.on_published = self._hand
+        self._last_number = 0
+        self._by_id: dict[MessageId, Subscription] = {}
+        self._readers: dict[int, Subscription] = {}  # of topics, by number
+        self._telling = False  # what readers are done with, in this turn of the loop
+        self._trie: Trie[Subscription] = Trie()
+        # By subject, without and with a queue group; forgotten when a subscription comes or goes.
+        self._routes: dict[tuple[str, str], list[Subscription]] = {}
+        self._turns: dict[str, int] = {}  # of queue groups
+        self._valid: dict[str, None] = {}  # subjects; at most CLIENT_SUBJECTS_KEPT_MAX
+        self._posted = 0  # messages and bytes since the last look at the network
+        self._posted_bytes = 0
+        # Done when the network has taken what waited on the link, for all who wait for that.
+        self._drained: tuple[Link, asyncio.Future[None]] | None = None
+        self._openers: dict[asyncio.Future[None], None] = {}  # who waits for a leader
+        self._inbox = ""  # of this session; empty: none yet
+        self._inbox_id: MessageId = NIL_ID
+        self._inbox_ready: asyncio.Task[None] | None = None
+        self._replies: dict[str, asyncio.Future[Publication]] = {}  # by their subjects
+        self._asked = 0
+
+    # --- publishing
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes | str,
+        *,
+        confirm: bool = False,
+        timeout_s: float | None = None,
+    ) -> int:
+        """As `SubjectCalls.publish`."""
+        data = self._checked(subject, payload)
+        if confirm:
+            asked = Publish(subject, data, request_id=secrets.token_bytes(16))
+            return int((await self._engine.call(asked, timeout_s)).count)
+        link = self._engine.session.link or await self._opened(timeout_s)
+        if link.connection.form is None:
+            raise StateError(ErrorCode.UNSUPPORTED_VERSION, TOO_OLD)
+        link.send(Publish(subject, data))
+        self._posted += 1
+        self._posted_bytes += len(data)
+        if self._posted >= PUBLISH_AT_ONCE_MAX or self._posted_bytes >= PUBLISH_AT_ONCE_BYTES_MAX:
+            await self._breathe(link)
+        return 0
+
+    async def request(
+        self, subject: str, payload: bytes | str, timeout_s: float | None
+    ) -> Publication:
+        """As `SubjectCalls.request`."""
+        data = self._checked(subject, payload)
+        wait_s = self._engine.timeout_s if timeout_s is None else timeout_s
+        replied: asyncio.Future[Publication] = self._engine.loop.create_future()
+        reply_to, request_id = "", secrets.token_bytes(16)
+
+        def on_answer(answer: Answer) -> None:
+            if type(answer) is wire.Error and not replied.done():
+                replied.set_exception(error_of(answer))
+
+        try:
+            async with asyncio.timeout(wait_s):
+                while not self._inbox:  # it may be lost again with its session
+                    await self._open_inbox()
+                self._asked += 1
+                reply_to = f"{self._inbox}.{self._asked}"
+                self._replies[reply_to] = replied
+                self._engine.ask(Publish(subject, data, reply_to, request_id), on_answer)
+                return await replied
+        except TimeoutError:
+            if not self._engine.session.is_open or not reply_to:
+                raise self._engine.overdue("a request", wait_s, submits=False) from None
+            raise DeadlineError(
+                ErrorCode.TIMED_OUT,
+                f"no answer within {wait_s:g} s to a request to {subject!r}",
+                "the subscriber is slow or does not answer: give a longer timeout, or check it",
+            ) from None
+        finally:
+            self._replies.pop(reply_to, None)
+            self._engine.give_up(request_id)
+
+    # --- subscriptions
+
+    async def subscribe(
+        self,
+        pattern: str,
+        queue_group: str,
+        timeout_s: float | None,
+        *,
+        topic: str = "",
+        durable: str = "",
+        from_index: int = 0,
+    ) -> Subscription:
+        """As `SubjectCalls.subscribe`."""
+        _parsed(parse_pattern, pattern)
+        if (durable or from_index) and not topic:
+            what = "durable" if durable else "from_index"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{what} without topic", "name the topic")
+        self._last_number += 1
+        ident = secrets.token_bytes(16), self._last_number, pattern, queue_group
+        asked = Subscribe(*ident, topic, durable, from_index)
+        subscription = Subscription(self, asked)
+        # Before it is asked for: the answer may come behind the first message.
+        self._by_id[asked.request_id] = subscription
+        self._find(subscription)
+        try:
+            await self._engine.call(asked, timeout_s)
+        except BaseException:
+            subscription.close()
+            raise
+        return subscription
+
+    def close(self, subscription: Subscription, request_id: MessageId) -> None:
+        """A subscription is over."""
+        if self._by_id.pop(request_id, None) is not None:
+            self._tell_places()  # what it is done with
+            self._lose(subscription)
+            if subscription.queue_group:
+                self._turns.pop(subscription.queue_group, None)
+            self._engine.session.unsubscribe(request_id)
+
+    def tell_consumed(self, subscription: Subscription) -> None:
+        """Tell the leader what a reader of a topic is done with, once a turn of the loop. Without a
+        leader it is told when the next one sends again what it does not know of."""
+        if subscription.place is not None and subscription.place.is_untold and not self._telling:
+            self._telling = True
+            self._engine.loop.call_soon(self._tell_places)
+
+    def _tell_places(self) -> None:
+        self._telling = False
+        link = self._engine.session.link
+        if link is None:
+            return
+        for reader in self._readers.values():
+            if reader.place is not None and reader.place.is_untold:
+                link.send(reader.place.take_told())
+
+    def _find(self, subscription: Subscription) -> None:
+        """Have it found by what comes: by its number if it reads a topic, else by its pattern."""
+        if subscription.place is not None:
+            self._readers[subscription.place.asked.number] = subscription
+        else:
+            self._trie.insert(subscription.pattern, subscription)
+            self._routes.clear()
+
+    def _lose(self, subscription: Subscription) -> None:
+        if subscription.place is not None:
+            self._readers.pop(subscription.place.asked.number, None)
+        else:
+            self._trie.remove(subscription.pattern, subscription)
+            self._routes.clear()
+
+    def stands(self, *, is_open: bool) -> None:
+        """A leader welcomed us, or was lost. An inbox belongs to one session: answers to what was
+        asked in it will not come."""
+        if is_open:
+            for opener in self._openers:
+                if not opener.done():
+                    opener.set_result(None)
+        else:
+            for reader in self._readers.values():
+                if reader.place is not None:
+                    self._engine.session.resume(reader.place.resumed())
+            self._lose_inbox(
+                StateError(
+                    ErrorCode.OUTCOME_UNKNOWN,
+                    "the session broke before the answer came",
+                    "repeat the request, if handling it twice does no harm",
+                )
+            )
+
+    def stop(self) -> None:
+        """The client stops."""
+        error = DialError(ErrorCode.DISCONNECTED, STOPPED)
+        self._lose_inbox(error)
+        for opener in self._openers:
+            if not opener.done():
+                opener.set_exception(error)
+        for subscription in list(self._by_id.values()):
+            subscription.fail(error)
+        self._by_id.clear()
+        self._readers.clear()
+        self._trie = Trie()
+        self._routes.clear()
+        self._turns.clear()
+
+    # --- what comes
+
+    def _hand(self, messages: Sequence[Deliver | Missed | wire.Error]) -> None:
+        routes = self._routes
+        for message in messages:
+            if type(message) is Deliver and message.number:
+                self._read(message)
+            elif type(message) is Deliver:
+                key = (message.subject, message.queue_group)
+                targets = routes.get(key)
+                if targets is None:
+                    if message.subject in self._replies:
+                        self._reply(message)
+                        continue
+                    targets = self._route(key)
+                if targets:
+                    given = self._given(message)
+                    for target in targets:
+                        target.deliver(given)
+            elif type(message) is Missed:
+                self._missed(message)
+            elif type(message) is wire.Error:
+                self._refused(message)
+
+    def _read(self, message: Deliver) -> None:
+        """A message of a topic came, for one subscription."""
+        reader = self._readers.get(message.number)
+        if reader is not None and reader.place is not None:
+            if reader.place.takes(message):
+                reader.deliver(self._given(message))
+            self.tell_consumed(reader)
+
+    def _missed(self, message: Missed) -> None:
+        if not message.number:
+            for subscription in self._by_id.values():
+                if subscription.place is None:
+                    subscription.missed += message.count
+        elif (reader := self._readers.get(message.number)) is not None and reader.place is not None:
+            reader.missed += reader.place.missed(message)
+
+    def _route(self, key: tuple[str, str]) -> list[Subscription]:
+        """The subscriptions that get a message: all without a group, or one of the group."""
+        subject, queue_group = key
+        found = [one for one in self._trie.match(subject) if one.queue_group == queue_group]
+        if len(found) > 1 and queue_group:
+            turn = self._turns.get(queue_group, 0)
+            self._turns[queue_group] = turn + 1
+            return [found[turn % len(found)]]
+        if len(self._routes) >= CLIENT_SUBJECTS_KEPT_MAX:
+            self._routes.clear()
+        self._routes[key] = found
+        return found
+
+    def _reply(self, message: Deliver) -> None:
+        replied = self._replies.pop(message.subject)
+        if not replied.done():
+            replied.set_result(self._given(message))
+
+    def _given(self, message: Deliver) -> Publication:
+        return Publication(
+            message.subject,
+            message.payload,
+            message.reply_to,
+            message.queue_group,
+            message.topic,
+            message.index,
+            message.stamp_ms,
+            self,
+        )
+
+    def _refused(self, error: wire.Error) -> None:
+        subscription = self._by_id.pop(error.request_id, None)
+        if subscription is not None:
+            self._lose(subscription)
+            subscription.fail(error_of(error))
+
+    # --- helpers
+
+    def _checked(self, subject: str, payload: bytes | str) -> bytes:
+        """What is refused silently at the leader is refused aloud here."""
+        if subject not in self._valid:
+            if not _parsed(parse_subject, subject):
+                raise LocalError(ErrorCode.BAD_SUBJECT, "the subject is empty", "as in prices.eur")
+            if len(self._valid) >= CLIENT_SUBJECTS_KEPT_MAX:
+                self._valid.clear()
+            self._valid[subject] = None
+        data = payload.encode() if isinstance(payload, str) else bytes(payload)
+        if len(data) > PUBLISH_BYTES_MAX:
+            raise LocalError(
+                ErrorCode.BAD_PAYLOAD,
+                f"a payload of {len(data)} bytes",
+                f"publish at most {PUBLISH_BYTES_MAX}; `upload` more, and publish the digest",
+            )
+        return data
+
+    async def _opened(self, timeout_s: float | None) -> Link:
+        """The connection to a leader, when there is one."""
+        wait_s = self._engine.timeout_s if timeout_s is None else timeout_s
+        loop = self._engine.loop
+        try:
+            async with asyncio.timeout(wait_s):
+                while (link := self._engine.session.link) is None:
+                    opener = loop.create_future()
+                    self._openers[opener] = None
+                    try:
+                        await opener
+                    finally:
+                        del self._openers[opener]
+        except TimeoutError:
+            raise self._engine.overdue("a publish", wait_s, submits=False) from None
+        return link
+
+    async def _breathe(self, link: Link) -> None:
+        """Let the network take what was published, and others have their turn."""
+        self._posted = self._posted_bytes = 0
+        link.flush()
+        if link.waiting_bytes > PUBLISH_AHEAD_BYTES_MAX:
+            if self._drained is None or self._drained[0] is not link or self._drained[1].done():
+                # Of a link that is lost nobody is told that it was drained.
+                self._drained = link, asyncio.get_running_loop().create_future()
+                link.notify_drained(self._on_drained)
+            drained = self._drained[1]
+            while not drained.done() and link.is_open:
+                await asyncio.wait((drained,), timeout=DRAIN_LOOK_S)
+        else:
+            await asyncio.sleep(0)
+
+    def _on_drained(self, link: Link) -> None:
+        if self._drained is not None and self._drained[0] is link and not self._drained[1].done():
+            self._drained[1].set_result(None)
+
+    async def _open_inbox(self) -> None:
+        """One inbox a session, asked for once."""
+        if self._inbox_ready is None:
+            self._inbox_ready = self._engine.loop.create_task(self._subscribe_inbox())
+        ready = self._inbox_ready
+        await asyncio.shield(ready)
+
+    async def _subscribe_inbox(self) -> None:
+        inbox = f"{INBOX}.{secrets.token_hex(16)}"
+        self._last_number += 1
+        asked = Subscribe(secrets.token_bytes(16), self._last_number, f"{inbox}.>")
+        try:
+            await self._engine.call(asked)
+            self._inbox, self._inbox_id = inbox, asked.request_id
+        except BaseException:
+            self._engine.session.unsubscribe(asked.request_id)
+            raise
+        finally:
+            self._inbox_ready = None
+
+    def _lose_inbox(self, error: RollqError) -> None:
+        if self._inbox:
+            self._inbox = ""
+            self._engine.session.unsubscribe(self._inbox_id)
+        replies, self._replies = self._replies, {}
+        for replied in replies.values():
+            if not replied.done():
+                replied.set_exception(error)
+
+
+def _parsed(parse: Callable[[str], Tokens], text: str) -> Tokens:
+    """What a member would refuse is our own fault here."""
+    check_typed(text)
+    try:
+        return parse(text)
+    except RemoteError as error:
+        raise LocalError(error.code, error.message, error.hint) from None
