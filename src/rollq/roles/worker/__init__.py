@@ -8,16 +8,19 @@ The machine decides and is pure; everything else does what it says. Read in this
    `attempts` (phases and slots), `acks` (reports), `credit` (free slots, prefetch, CPU cap): the
    parts, all pure;
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
-   `setup`: what it is told at its start; `cpu`: samples for the CPU cap; `worker_log`, `tracing`;
-   `counted`: its numbers;
+   `setup`: what it is told at its start; `cpu`: samples for the CPU cap; `capacity`: what the
+   computer has and what of it is in use; `worker_log`, `tracing`; `counted`: its numbers;
 5. `executor`: runs what it is told: `programs` (with `directories`, `inputs`, `outputs`, `capture`,
    `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,
-   `warm_main`, `app`), `fitting` of results, and the processes themselves (`child_processes`,
-   `spawn`, `exits`, `fd_poller`, `guard_main`), in the layers of the package `sandbox`;
+   `warm_main`, `app`, `call_files`, `bundles`), `fitting` of results, and the processes themselves
+   (`child_processes`, `spawn`, `exits`, `fd_poller`, `guard_main`), in the layers of the
+   package `sandbox`;
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
-   start), `output_uploads` (large outputs before a result), `pending_uploads` (until it is taken),
-   `caches`, `cache_index` and `cache_files` (caches in a directory of a legacy worker);
-7. `live_output`, `live_output_sender`: what a client that follows a job sees while it runs.
+   start), `parent_results` (what other jobs left, as inputs), `output_uploads` (large outputs
+   before a result), `pending_uploads` (until it is taken), `caches`, `cache_index` and
+   `cache_files` (caches in a directory of a legacy worker);
+7. `live_output`, `live_output_sender`, `progress`: what a client that follows a job sees while it
+   runs.
 
 | What fails | What happens |
 |---|---|

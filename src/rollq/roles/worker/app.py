@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import reprlib
 import sys
 import traceback
 from collections.abc import Iterable
@@ -15,16 +16,27 @@ from msgspec import UNSET
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
-from rollq.base.limits import INLINE_BYTES_MAX, STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
+from rollq.base.limits import (
+    INLINE_BYTES_MAX,
+    STREAM_BYTES_MAX,
+    STREAM_WHOLE_BYTES_MAX,
+    VALUE_BYTES_MAX,
+)
+from rollq.base.outcomes import ERROR_DATA, VALUE_DATA
 from rollq.roles.worker.outputs import Ending
 from rollq.tasks import TASKS, Task
+from rollq.values.codec import Buffer, CannotTravelError, pack, size_of
 
 BYTES_LIKE: Final = (bytes, bytearray, memoryview)
 PACKAGE: Final = os.path.join(Path(__file__).parents[2], "")  # where our own code is
+OF_IMPORTS: Final = (PACKAGE, importlib.__file__, "<frozen ")  # frames that say nothing of an app
+SHOWN: Final = reprlib.Repr()
+SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 200  # characters
+SHOWN.maxlist = SHOWN.maxtuple = SHOWN.maxdict = SHOWN.maxset = 20  # elements
 _encode_json = msgspec.json.Encoder().encode
 
 
-def load_apps(modules: Iterable[str]) -> dict[str, Task]:
+def load_apps(modules: Iterable[str]) -> dict[str, Task[..., Any]]:
     """Import modules that register functions; returns all that are registered.
 
     Raises:
@@ -37,13 +49,31 @@ def load_apps(modules: Iterable[str]) -> dict[str, Task]:
             importlib.import_module(name)
         except LocalError:
             raise
-        except Exception as error:
-            raise LocalError(
-                ErrorCode.BAD_SETUP,
-                f"the app {name[:128]!r} cannot be imported: {type(error).__name__}: {error}",
-                "name a module as in `import`, from the current directory or installed",
-            ) from error
+        except (Exception, SystemExit) as error:
+            raise _not_imported(name, error) from error
     return TASKS
+
+
+def _not_imported(name: str, error: BaseException) -> LocalError:
+    """Either it is not there, or what it says cannot be run: then where, and how to see more."""
+    hint = "name a module as in `import`, from the current directory or installed"
+    place = ""
+    if all(part.isidentifier() for part in name.split(".")) and not _lacks(name, error):
+        hint = f"correct it; the whole traceback: python -c 'import {name[:128]}'"
+        for frame in traceback.extract_tb(error.__traceback__):
+            if not frame.filename.startswith(OF_IMPORTS):
+                place = f" ({frame.filename}, line {frame.lineno})"
+    return LocalError(
+        ErrorCode.BAD_SETUP,
+        f"the app {name[:128]!r} cannot be imported: {type(error).__name__}: {error}{place}",
+        hint,
+    )
+
+
+def _lacks(name: str, error: BaseException) -> bool:
+    """Whether the module itself is not there, and not one that it imports."""
+    lacking = error.name if isinstance(error, ModuleNotFoundError) else None
+    return lacking is not None and f"{name}.".startswith(f"{lacking}.")
 
 
 def returned(value: Any) -> Ending:
@@ -64,14 +94,48 @@ def returned(value: Any) -> Ending:
     return Ending(stdout=text, is_value=True)
 
 
+def returned_value(value: Any) -> tuple[Ending, list[Buffer]]:
+    """The ending of a call with values that returned, and the parts of its data. A person reads a
+    short form of it as its output."""
+    try:
+        parts = pack(value)
+    except CannotTravelError as error:
+        return raised_value(TypeError(f"what was returned: {error}")), []
+    except Exception as error:  # of the class or the library of the value
+        return raised_value(error), []
+    size = size_of(parts)
+    if size > VALUE_BYTES_MAX:
+        return raised_value(ValueError(_too_large(size, VALUE_BYTES_MAX))), []
+    return Ending(stdout=_shown(value), data_kind=VALUE_DATA), parts
+
+
+def raised_value(error: BaseException, exit_code: int = 1) -> Ending:
+    """The ending of a call with values that raised: the exception itself goes with it."""
+    ending = raised(error, exit_code)
+    if isinstance(error, Exception):
+        ending.data = b"".join(pack(error))
+        ending.data_kind = ERROR_DATA
+    return ending
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = SHOWN.repr(value)
+    except Exception as error:  # of the class of the value, which is not our business here
+        text = f"<{type(value).__name__}: {type(error).__name__} in its repr>"
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def _check_size(size: int) -> None:
     if size > STREAM_WHOLE_BYTES_MAX:
-        raise ValueError(
-            f"a value of {size} bytes was returned, at most {STREAM_WHOLE_BYTES_MAX} are kept"
-        )
+        raise ValueError(_too_large(size, STREAM_WHOLE_BYTES_MAX))
 
 
-def raised(error: BaseException) -> Ending:
+def _too_large(size: int, size_max: int) -> str:
+    return f"a value of {size} bytes was returned, at most {size_max} are kept"
+
+
+def raised(error: BaseException, exit_code: int = 1) -> Ending:
     """The ending of a call that raised."""
     # The frames of rollq itself tell the author of the function nothing: those that called it, and
     # all of them if its arguments did not fit.
@@ -81,4 +145,4 @@ def raised(error: BaseException) -> Ending:
     text = "".join(traceback.format_exception(type(error), error, trace))[-STREAM_BYTES_MAX:]
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()  # what is no text is told in ASCII
-    return Ending(Status.FAILED, stderr=text, exit_code=1, data=UNSET)
+    return Ending(Status.FAILED, stderr=text, exit_code=exit_code, data=UNSET)

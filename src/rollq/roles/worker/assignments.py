@@ -107,7 +107,7 @@ class Assignments:
             self._supersede(older)
         if message.expect_ms:
             self._window.ran(message.expect_ms)  # as if it had been seen already
-        has_inputs = bool(message.blobs) or CACHED_FILE.search(message.body) is not None
+        has_inputs = bool(message.blobs or message.parents) or _names_cache(message)
         phase = PREPARING if has_inputs else WAITING
         held = Held(ref, phase, message.lease_ms, message, has_inputs, self._now_ms)
         is_full = len(attempts) >= self._held_max
@@ -231,7 +231,9 @@ class Assignments:
             held.phase = ENDING
             self._orders.give(FailJob(held.job, ref, str(error)))
         else:
-            held.not_started = error.code is ErrorCode.NO_PROGRAM
+            # It is this worker that lacks something, so the attempt does not count: a worker whose
+            # disk is full would use up every attempt of the jobs that it is given.
+            held.not_started = error.code in (ErrorCode.NO_PROGRAM, ErrorCode.DISK_FULL)
             self._refuse(held, str(error))
 
     def fill_slots(self) -> None:
@@ -382,6 +384,10 @@ class Assignments:
         self.attempts.forget(held)
         if held.phase is OFFERED:
             self._orders.forget(held.ref)
+
+
+def _names_cache(job: wire.AssignJob) -> bool:
+    return CACHED_FILE.search(job.body) is not None
 
 
 def may_run_again(job: wire.AssignJob) -> bool:

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import time
 import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from msgspec import UNSET
+
+from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import guid_texts
+from rollq.base.job_events import JobProgress
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
-from rollq.roles.worker.app import raised, returned
+from rollq.roles.worker.app import raised, raised_value, returned, returned_value
+from rollq.roles.worker.bundles import BundleRun
+from rollq.roles.worker.call_files import CallFiles, list_files
 from rollq.roles.worker.outputs import Ending, refusal, value_parts
 from rollq.roles.worker.signals import StoredResult
 from rollq.roles.worker.warm import WarmCall, WarmPool
 from rollq.roles.worker.warm_main import Call
-from rollq.tasks import Task
+from rollq.tasks import ATTEMPT, ENDS, Task
+from rollq.values.calls import Bundle, is_bundle, unpack_call
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JSON_OBJECT_STARTS, JobRequest, decode_if_marked
 
 TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
 
 
-Returned: TypeAlias = tuple[AssignJob, AttemptRef, int, Any]  # with its run time and value
+# With its run time and value, and whether it was a call with values.
+Returned: TypeAlias = tuple[AssignJob, AttemptRef, int, Any, bool]
 
 
 class LoopOwner(Protocol):
@@ -55,11 +65,17 @@ class LoopCalls:
         loop: Where they run.
         owner: Hears of their ends.
         tasks: The functions by their names.
+        path_of: Finds a blob that is here.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, owner: LoopOwner, tasks: Mapping[str, Task]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        owner: LoopOwner,
+        tasks: Mapping[str, Task[..., Any]],
+        path_of: Callable[[Digest], Path],
     ) -> None:
+        self._path_of = path_of
         self.loop = loop
         self._owner = owner
         self._tasks = tasks
@@ -111,20 +127,25 @@ class LoopCalls:
         values: list[Returned] = []
         # Looked up once for all calls.
         tasks, clock, copy_context = self._tasks, time.perf_counter, contextvars.copy_context
-        is_cancelled = task.cancelling
+        path_of = self._path_of
+        is_cancelled, set_attempt = task.cancelling, ATTEMPT.set
         begun_s = now_s = clock()
         count = 0  # that did not return
         waiting: LoopCall | None = None
         while line and now_s <= pause_s:
             job, ref = line.popleft()
             before_s = now_s
+            valued = False
             try:
-                coroutine = begun(tasks[job.exec_name], job)
+                coroutine, valued = begun(tasks[job.exec_name], job, path_of)
                 in_context = copy_context().run
+                in_context(set_attempt, ref)
+                if job.ends:
+                    in_context(ENDS.set, job.ends)
                 waits_for = in_context(coroutine.send, None)
             except StopIteration as stop:
                 now_s = clock()
-                values.append((job, ref, int((now_s - before_s) * 1000), stop.value))
+                values.append((job, ref, int((now_s - before_s) * 1000), stop.value, valued))
                 if is_cancelled():
                     break
                 continue
@@ -132,9 +153,9 @@ class LoopCalls:
                 ending = refusal(str(error))
             except BaseException as error:
                 # SystemExit too: a function may end itself, not the worker.
-                ending = raised(error)
+                ending = how_raised(tasks[job.exec_name], error, valued=valued)
             else:
-                steps = Steps(coroutine, in_context, waits_for)
+                steps = Steps(coroutine, in_context, waits_for, tasks[job.exec_name], valued)
                 waiting = LoopCall(self._owner, task, job, ref, steps=steps, begun_s=before_s)
                 break
             now_s = clock()
@@ -163,10 +184,13 @@ class LoopCalls:
 
     def _encode(self, values: list[Returned], results: list[StoredResult]) -> None:
         """Make results of what calls returned."""
-        texts = guid_texts(b"".join([job.job_id for job, _, _, _ in values]))
+        texts = guid_texts(b"".join([job.job_id for job, *_ in values]))
         ok, parts = Status.OK, None
         like: tuple[str, str, Any] = ("", "", self)  # what `parts` are of
-        for (job, ref, run_ms, value), ident in zip(values, texts, strict=True):
+        for (job, ref, run_ms, value, valued), ident in zip(values, texts, strict=True):
+            if valued:
+                self._end(job, ref, run_ms, how_returned(value, valued=True), results)
+                continue
             if value is not like[2] or job.exec_name is not like[1] or job.client_id is not like[0]:
                 like = job.client_id, job.exec_name, value
                 parts = value_parts(*like)
@@ -184,6 +208,8 @@ class Steps(NamedTuple):
     coroutine: Coroutine[Any, Any, Any]
     in_context: Callable[..., Any]  # calls a function in its context
     waits_for: Any
+    function: Task[..., Any]
+    valued: bool  # whether it was called with values
 
 
 class LoopCall:
@@ -235,7 +261,7 @@ class LoopCall:
 
     @types.coroutine
     def _step_through(self) -> Generator[Any, Any, Ending]:
-        coroutine, in_context, waits_for = self._steps
+        coroutine, in_context, waits_for, function, valued = self._steps
         try:
             while True:
                 try:
@@ -245,11 +271,11 @@ class LoopCall:
                 else:
                     waits_for = in_context(coroutine.send, sent)
         except StopIteration as stop:
-            return returned(stop.value)
-        except asyncio.CancelledError as error:
-            return Ending(Status.CANCELLED) if self._cancelled else raised(error)
+            return how_returned(stop.value, valued=valued)
         except BaseException as error:
-            return raised(error)
+            if self._cancelled and isinstance(error, asyncio.CancelledError):
+                return Ending(Status.CANCELLED)
+            return how_raised(function, error, valued=valued)
 
     def _set_limit(self) -> asyncio.TimerHandle | None:
         """Cancel it when the first of its limits is reached."""
@@ -277,13 +303,16 @@ class PooledCall:
         call: Call,
         options: JobOptions,
         on_end: Callable[[Ending], None],
+        on_progress: Callable[[JobProgress], None],
+        *,
+        blobs: Sequence[Path] = (),
     ) -> None:
         self._pool = pool
         self._options = options
         self._on_end = on_end
         self._timers: list[asyncio.TimerHandle] = []
         self._started_s = time.perf_counter()
-        self._call = WarmCall(call, self._begun, self._ended)
+        self._call = WarmCall(call, self._begun, self._ended, on_progress, blobs=blobs)
         pool.run(self._call)
 
     def kill(self) -> None:
@@ -322,7 +351,7 @@ def request_of(job: AssignJob) -> JobRequest | None:
         RemoteError: the job is not one for a function.
     """
     request = decode_if_marked(job.body, JobRequest, "JobId")
-    if request is not None and request.files:
+    if request is not None and request.files and request.call is UNSET:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
             f"{job.exec_name[:64]!a} is a function, which takes no files",
@@ -331,13 +360,28 @@ def request_of(job: AssignJob) -> JobRequest | None:
     return request
 
 
-def args_of(request: JobRequest | None) -> tuple[str, ...] | None:
-    """What a function is called with; None: the job is a bare payload."""
-    return None if request is None else request.args or ()
+def call_of(
+    job: AssignJob, request: JobRequest | None, ref: AttemptRef, env: dict[str, str]
+) -> Call:
+    """A job as a warm process is told of it.
+
+    Raises:
+        RemoteError: what its arguments refer to is refused.
+    """
+    name, given = job.exec_name, env or None
+    if request is None:
+        return Call(name, None, job.body, given, ref=ref, ends=job.ends)
+    if request.call is UNSET:
+        return Call(name, request.args or (), b"", given, ref=ref, ends=job.ends)
+    files = list_files(job, request)
+    return Call(name, None, b"", given, call=request.call, files=files, ref=ref, ends=job.ends)
 
 
-def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
-    """A call of a coroutine function, of which nothing has run yet.
+def begun(
+    function: Task[..., Any], job: AssignJob, path_of: Callable[[Digest], Path]
+) -> tuple[Coroutine[Any, Any, Any], bool]:
+    """A call of a coroutine function, of which nothing has run yet, and whether it is one with
+    values. `path_of` finds a blob.
 
     Raises:
         CannotCallError: the job is not one for such a function.
@@ -347,7 +391,7 @@ def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
         raise CannotCallError(str(no_env_in_loop(job)))
     if not job.body.startswith(JSON_OBJECT_STARTS):
         payload: Coroutine[Any, Any, Any] = function.function(*function.payload_args(job.body))
-        return payload
+        return payload, False
     try:
         request = request_of(job)
     except RemoteError as error:
@@ -356,10 +400,64 @@ def begun(function: Task, job: AssignJob) -> Coroutine[Any, Any, Any]:
         values = function.payload_args(job.body)
     elif request.env:  # coroutine functions share the worker's own process, and its environment
         raise CannotCallError(str(no_env_in_loop(job)))
+    elif request.call is not UNSET:
+        return _called_with_values(function, job, request, path_of), True
     else:
         values = function.call_args(request.args or ())
     coroutine: Coroutine[Any, Any, Any] = function.function(*values)
-    return coroutine
+    return coroutine, False
+
+
+async def _called_with_values(
+    function: Task[..., Any],
+    job: AssignJob,
+    request: JobRequest,
+    path_of: Callable[[Digest], Path],
+) -> Any:
+    try:
+        listed = list_files(job, request)
+    except RemoteError as error:
+        raise CannotCallError(str(error)) from None
+    files = CallFiles(
+        listed, lambda: [os.open(path_of(blob.digest), os.O_RDONLY) for blob in job.blobs]
+    )
+    try:
+        assert request.call is not UNSET, "it is one with values"
+        if is_bundle(request.call):
+            return await _called_all(function, BundleRun(function, Bundle(request.call, files)))
+        args, kwargs = function.checked_values(*unpack_call(request.call, files))
+        return await function.function(*args, **kwargs)
+    finally:
+        files.close()
+
+
+async def _called_all(function: Task[..., Any], run: BundleRun) -> BundleRun:
+    """One call of a bundle after the other."""
+    for row in run.bundle.rows:
+        try:
+            args, kwargs = function.checked_values(*run.bundle.values(row))
+            value = await function.function(*args, **kwargs)
+        except Exception as error:
+            run.raised(error)
+        else:
+            run.returned(value)
+    return run
+
+
+def how_returned(value: Any, *, valued: bool) -> Ending:
+    """The ending of a call in the loop that returned."""
+    if not valued:
+        return returned(value)
+    ending, parts = value.ending() if type(value) is BundleRun else returned_value(value)
+    if parts:
+        ending.data = b"".join(parts)
+    return ending
+
+
+def how_raised(function: Task[..., Any], error: BaseException, *, valued: bool) -> Ending:
+    """The ending of a call in the loop that raised."""
+    exit_code = function.exit_code_of(error)
+    return raised_value(error, exit_code) if valued else raised(error, exit_code)
 
 
 class CannotCallError(Exception):

@@ -67,13 +67,15 @@ class SpooledTail(Tail):
 
     Args:
         folder: Where the file is made; it has no name there.
+        whole_max: So many bytes are kept at most.
     """
 
-    __slots__ = ("_folder", "problem", "whole")
+    __slots__ = ("_folder", "_whole_max", "problem", "whole")
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, whole_max: int = STREAM_WHOLE_BYTES_MAX) -> None:
         super().__init__()
         self._folder = folder
+        self._whole_max = whole_max
         self.whole: IO[bytes] | None = None
         self.problem = ""  # why not all of it is there
 
@@ -107,9 +109,9 @@ class SpooledTail(Tail):
             if self.whole is None:
                 self.whole = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115
                 data = b"".join(self._chunks) + data  # so far, all of it was kept
-            view = memoryview(data)[: STREAM_WHOLE_BYTES_MAX - self.whole.tell()]
+            view = memoryview(data)[: self._whole_max - self.whole.tell()]
             if len(view) < len(data):
-                self.problem = f"only the first {STREAM_WHOLE_BYTES_MAX} bytes are kept"
+                self.problem = f"only the first {self._whole_max} bytes are kept"
             while view:
                 view = view[self.whole.write(view) :]
         except OSError as error:

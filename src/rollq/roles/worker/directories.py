@@ -21,7 +21,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.roles.worker.inputs import Stamps
 from rollq.roles.worker.outputs import TERMS, Ending, Left, Terms, collect_outputs
-from rollq.store.safe_dir import SafeDir
+from rollq.store.safe_dir import READ, SafeDir
 
 log = logging.getLogger("rollq.worker")
 
@@ -96,14 +96,45 @@ class Directory:
             with open(made, "wb") as file:
                 file.write(content)
         self._aside.append(name)
-        return f"{self._tmp_parent.path}/{self._tmp}/{name}"
+        return self.path_of_tmp(name)
 
     def clear_aside(self) -> None:
         """Remove the files that were put aside; what cannot be removed goes with all the rest."""
         names, self._aside = self._aside, []
+        if not names:
+            return
         with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
             for name in names:
                 os.unlink(name, dir_fd=tmp.fd)
+
+    def path_of_tmp(self, name: str) -> str:
+        """Where a file in the directory for temporary files is."""
+        return f"{self._tmp_parent.path}/{self._tmp}/{name}"
+
+    def read_tmp(self, name: str, bytes_max: int) -> bytes:
+        """The end of a plain file that the job has made in the directory for temporary files;
+        empty: there is none. May be called while a program runs in it."""
+        with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
+            fd = os.open(name, READ, dir_fd=tmp.fd)
+            try:
+                status = os.fstat(fd)
+                if stat.S_ISREG(status.st_mode):
+                    return os.pread(fd, bytes_max, max(0, status.st_size - bytes_max))
+            finally:
+                os.close(fd)
+        return b""
+
+    def remove_tmp(self, name: str) -> None:
+        """Remove a file from there, so that the directory can be used again."""
+        with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
+            os.unlink(name, dir_fd=tmp.fd)
+
+    def is_tmp_touched(self) -> bool:
+        """Whether a file was added to or removed from there, by one look."""
+        try:
+            return self._look_at_tmp() != self._tmp_untouched
+        except OSError:
+            return True
 
     @property
     def folders(self) -> tuple[str, str]:

@@ -178,6 +178,15 @@ def not_allowed(name: str) -> NoProgramError:
     )
 
 
+def no_function(name: str) -> NoProgramError:
+    """It is called with Python values, of which a program would see none."""
+    return NoProgramError(
+        ErrorCode.NO_PROGRAM,
+        f"{name!a} is a program of this worker, and the job calls a function of this name",
+        "start a worker with its module as --app, and give one of the two another name",
+    )
+
+
 def _missing(name: str, why: str) -> NoProgramError:
     return NoProgramError(
         ErrorCode.NO_PROGRAM,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
@@ -25,7 +25,7 @@ from rollq.roles.worker.calls import (
     LoopCall,
     LoopCalls,
     PooledCall,
-    args_of,
+    call_of,
     request_of,
 )
 from rollq.roles.worker.capture import Tail
@@ -36,11 +36,12 @@ from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import fit
-from rollq.roles.worker.given_secrets import find_secrets, no_file_for_function
+from rollq.roles.worker.given_secrets import end_masked, find_secrets, no_file_for_function
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import Ending, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
+from rollq.roles.worker.progress import ProgressBook
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
 from rollq.roles.worker.sandbox.layers import Layer
 from rollq.roles.worker.sandbox.sandbox import Sandbox
@@ -57,10 +58,8 @@ from rollq.roles.worker.signals import (
     StoredResult,
 )
 from rollq.roles.worker.warm import WarmPool
-from rollq.roles.worker.warm_main import Call
-from rollq.security.masking import Masker
 from rollq.security.vault import NoSecretError, open_vault
-from rollq.tasks import Task
+from rollq.tasks import Task, report_to
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
@@ -87,6 +86,7 @@ class JobExecutor:
         feed: Takes the machine's other events: inputs, free slots, starts that failed.
         waiting_count: How many attempts wait for a slot.
         blobs: Files that jobs refer to; opened and closed by the caller.
+        publish: Tells whoever listens what jobs say of their progress.
     """
 
     def __init__(
@@ -100,8 +100,10 @@ class JobExecutor:
         waiting_count: Callable[[], int],
         blobs: WorkerBlobs,
         traceparent_of: Callable[[AttemptRef], str],
+        publish: Callable[[str, bytes], None],
     ) -> None:
         self._setup = setup
+        self._progress = ProgressBook(publish)
         self._traceparent_of = traceparent_of
         self._preparing = Preparations(
             blobs,
@@ -109,6 +111,7 @@ class JobExecutor:
             on_ready=self._prepared,
             on_failed=self._not_prepared,
         )
+        self._blobs = blobs
         self._uploads = OutputUploads(blobs, self._uploaded, self._refuse)
         self._jobs_dir = jobs_dir
         self._on_end = on_end
@@ -128,7 +131,7 @@ class JobExecutor:
             name=os.path.basename(jobs_dir),
         )
         self._children = ChildProcesses(environ, self.sandbox)
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, Task[..., Any]] = {}
         self._running: dict[AttemptRef, Execution | None] = {}  # None: it is just being started
         self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
         self._ends: list[StoredResult] = []  # not told yet
@@ -151,6 +154,8 @@ class JobExecutor:
         """
         loop = asyncio.get_running_loop()
         self._tasks = load_apps(self._setup.apps)
+        self._progress.open()
+        report_to(self._progress.report)
         if self._setup.apps and not self._tasks and self._setup.exec_dir is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP,
@@ -162,7 +167,7 @@ class JobExecutor:
         jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir, mode)
         self._children.open()
         self._check_calls()
-        self._loop_calls = LoopCalls(loop, self, self._tasks)
+        self._loop_calls = LoopCalls(loop, self, self._tasks, self._blobs.path)
         self._poller = FdPoller(loop)
         execs = ExecDir(self._setup.exec_dir)
         self._sealed = self._setup.open_execs()
@@ -218,6 +223,7 @@ class JobExecutor:
         """End everything that runs and wait for it; nothing is emitted any more."""
         self._on_end = self._feed = _ignore
         self._on_calls = None
+        self._progress.close()
         self.stop_calls()
         await self._preparing.close()
         await self._uploads.close()
@@ -259,13 +265,14 @@ class JobExecutor:
         """Begin attempts now."""
         for job, ref in jobs:
             task = None if self._preparing.is_ready(ref) else self._tasks.get(job.exec_name)
-            self._begin(task, job, ref)
+            self._begin(task, self._preparing.resolved(job, ref), ref)
 
     def call(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
         """Call these functions in the loop, behind those that stand in line already."""
         assert self._loop_calls is not None, "started"
         calls = jobs
         if self._preparing.has_ready:  # a program may have come under the name of a function
+            jobs = [(self._preparing.resolved(job, ref), ref) for job, ref in jobs]
             programs = [place for place in jobs if self._preparing.is_ready(place[1])]
             calls = [place for place in jobs if not self._preparing.is_ready(place[1])]
             for job, ref in programs:
@@ -319,10 +326,11 @@ class JobExecutor:
     def _not_prepared(self, ref: AttemptRef, error: RollqError) -> None:
         self._feed(InputsFailed(ref, error))
 
-    def _begin(self, task: Task | None, job: AssignJob, ref: AttemptRef) -> None:
+    def _begin(self, task: Task[..., Any] | None, job: AssignJob, ref: AttemptRef) -> None:
         self._running[ref] = None
         self._begun_s[ref] = time.perf_counter()
         on_end = partial(self._ended, job, ref)
+        on_progress = partial(self._progress.note, ref)
         run: Execution
         try:
             if task is not None:
@@ -335,9 +343,11 @@ class JobExecutor:
                 found = find_secrets(job, self._vault, env, may_load=may_load)
                 if found:
                     env = env | found.variables(no_file_for_function)
-                    on_end = partial(_end_masked, found.masker(), on_end)
-                call = Call(task.name, args_of(request), job.body, env or None)
-                run = PooledCall(self._pool, call, options, on_end)
+                    on_end = partial(end_masked, found.masker(), on_end)
+                self._preparing.take(ref)
+                call = call_of(job, request, ref, env)
+                blobs = [self._blobs.path(blob.digest) for blob in job.blobs if call.files]
+                run = PooledCall(self._pool, call, options, on_end, on_progress, blobs=blobs)
             else:
                 assert self._programs is not None, "started"
                 prepared = self._preparing.take(ref)
@@ -350,6 +360,7 @@ class JobExecutor:
                     *(self._programs, job, request, on_end),
                     on_left=on_left,
                     prepared=prepared,
+                    on_progress=on_progress,
                     traceparent=self._traceparent_of(ref),
                 )
                 run.start()
@@ -369,6 +380,7 @@ class JobExecutor:
     def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
         """How a call in the loop ended. None: its result is uploaded first, and told as any
         other's."""
+        self._preparing.over(ref)
         result = self._result_of(job, ref, ending)
         if result is None:
             self._feed(SlotsFreed(((ref, ending.run_ms),)))
@@ -412,6 +424,7 @@ class JobExecutor:
 
     def _free_slot(self, ref: AttemptRef) -> Execution | None:
         """The next may begin while we write down how this one ended."""
+        self._progress.over(ref)
         run = self._running.pop(ref)
         run_ms = (time.perf_counter() - self._begun_s.pop(ref)) * 1000
         self._preparing.over(ref)
@@ -471,19 +484,6 @@ class JobExecutor:
 
     def _refuse(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
         self._feed(StartFailed(ref, detail, not_started))
-
-
-def _end_masked(masker: Masker, on_end: Callable[[Ending], None], ending: Ending) -> None:
-    """The end of a call that was given secrets: they are not in what is told of it."""
-    ending.stdout = masker.mask_text(ending.stdout)
-    ending.stderr = masker.mask_text(ending.stderr)
-    if isinstance(ending.data, bytes):
-        ending.data = masker.mask(ending.data)
-    ending.apart = tuple(
-        one._replace(content=masker.mask(one.content)) if isinstance(one.content, bytes) else one
-        for one in ending.apart
-    )
-    on_end(ending)
 
 
 def _ignore(event: object) -> None:

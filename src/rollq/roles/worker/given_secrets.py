@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from msgspec import UNSET
+
 from rollq.base.environ import check_loads_nothing
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.job_secrets import check_secrets
-from rollq.base.jobs import JobSecret
+from rollq.base.jobs import JobSecret, Status
+from rollq.roles.worker.outputs import Ending
 from rollq.security.masking import Masker
 from rollq.security.secret import Secret
 from rollq.security.vault import NoSecretError, Vault
@@ -85,7 +88,7 @@ def find_secrets(
     if not job.fence:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
-            "a job of a legacy leader is given no secrets: nobody checked who may use them",
+            "a job of a legacy leader gets no secrets: that leader does not check access to them",
             "submit it to a grid of rollq",
         )
     check_secrets(asked, env)
@@ -116,3 +119,23 @@ def _text_of(one: GivenSecret) -> str:
         f"a variable cannot hold the secret {one.asked.name!a}: it is not text",
         f"ask for it as a file: {one.asked.variable}=file:{one.asked.name}",
     )
+
+
+def end_masked(masker: Masker, on_end: Callable[[Ending], None], ending: Ending) -> None:
+    """The end of a call that was given secrets: they are not in what is told of it."""
+    ending.stdout = masker.mask_text(ending.stdout)
+    ending.stderr = masker.mask_text(ending.stderr)
+    if isinstance(ending.data, bytes):
+        masked = masker.mask(ending.data)
+        if ending.data_kind is UNSET:
+            ending.data = masked
+        elif masked != ending.data:  # a packed value without some of its bytes is none
+            ending.data = ending.data_kind = UNSET
+            if ending.status == Status.OK:
+                ending.status, ending.exit_code = Status.FAILED, 1
+                ending.notes.append("the returned value holds a secret of the job")
+    ending.apart = tuple(
+        one._replace(content=masker.mask(one.content)) if isinstance(one.content, bytes) else one
+        for one in ending.apart
+    )
+    on_end(ending)

@@ -28,6 +28,7 @@ from typing import Any
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import UNTAKEN_RESULTS_MAX
+from rollq.base.needs import WorkerLoad
 from rollq.base.stamp import Jitter
 from rollq.roles.worker.assignments import Assignments
 from rollq.roles.worker.attempts import ENDING, AttemptPhase
@@ -48,8 +49,10 @@ from rollq.roles.worker.signals import (
     InputsFailed,
     InputsReady,
     Instruction,
+    LoadMeasured,
     MessageReceived,
     ProgramsFound,
+    PublishRequested,
     ResultStored,
     SlotsFreed,
     Started,
@@ -75,6 +78,7 @@ class WorkerMachine:
         "_gets_none",
         "_has_acked",
         "_has_left",
+        "_load",
         "_orders",
         "_session",
         "_setup",
@@ -99,6 +103,7 @@ class WorkerMachine:
         self._has_acked = False  # since the last TurnOver
         self._was_busy = False  # above the CPU cap since the last heartbeat
         self._told_capped = False  # what that heartbeat said of it
+        self._load: WorkerLoad | None = None  # as it was measured last
         self._has_left = False  # drained or stopped: no event counts any more
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -178,6 +183,8 @@ class WorkerMachine:
         self._gets_none = False
         self._credit.reset(message.owed)
         self._assignments.report_all()
+        if self._load is not None:  # whoever chooses by it need not wait for the next heartbeat
+            self._renew()
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
         self._session.redirected(message)
@@ -217,6 +224,9 @@ class WorkerMachine:
 
     def _on_programs(self, event: ProgramsFound) -> None:
         self._session.found(event)
+
+    def _on_publish(self, event: PublishRequested) -> None:
+        self._session.publish(event.message)
 
     def _on_tick(self, event: Tick) -> None:
         self._session.tick(event.now_ms)
@@ -268,11 +278,14 @@ class WorkerMachine:
         if not self._told_capped and self._session.state is OPEN and not self._session.is_legacy:
             self._renew()
 
+    def _on_load(self, event: LoadMeasured) -> None:
+        self._load = event.load
+
     def _renew(self) -> None:
         """A load that swings around the cap is told as above it, until it was below it from one
         heartbeat to the next."""
         self._told_capped = self._was_busy
-        self._session.renew(self.holding, is_capped=self._told_capped)
+        self._session.renew(self.holding, is_capped=self._told_capped, load=self._load)
         self._was_busy = self._credit.cpu_busy
 
     def _on_turn_over(self, event: TurnOver) -> None:
@@ -335,8 +348,10 @@ HANDLERS: dict[type, Callable[[WorkerMachine, Any], None]] = {
     UploadFailed: WorkerMachine._on_upload_failed,
     CpuOk: WorkerMachine._on_cpu_ok,
     CpuBusy: WorkerMachine._on_cpu_busy,
+    LoadMeasured: WorkerMachine._on_load,
     Tick: WorkerMachine._on_tick,
     ProgramsFound: WorkerMachine._on_programs,
+    PublishRequested: WorkerMachine._on_publish,
     DrainRequested: WorkerMachine._on_drain,
     StopRequested: WorkerMachine._on_stop,
 }

@@ -97,7 +97,7 @@ class Neighbours:
                     f"other machines would reach {host} without TLS",
                     "members serve them instead; give --credentials, or say --unsafe-no-auth",
                 )
-            log.warning("anybody who reaches %s may read blobs: --unsafe-no-auth", host)
+            log.warning("no logins on %s (--unsafe-no-auth): every peer may read blobs", host)
 
     async def fetch(
         self,

@@ -1,8 +1,7 @@
 """The worker process: the pure machine with a socket, a disk, a clock and an executor around it.
 
-Everything runs on one loop. Events go through one queue, so that the machine is never entered
-twice. What one turn of the loop produces leaves together: acks and credit in one write, results
-to the table in one sync (on a thread; what ends meanwhile goes with the next).
+Everything runs on one loop. Events go through one queue: the machine is never entered twice. What a
+turn of the loop makes leaves together: acks and credit in one write, results in one sync.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from rollq.base.ids import guid_to_text
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import LOOK_MS
 from rollq.base.log_events import tell
+from rollq.base.needs import MEMORY
 from rollq.net.dialer import dial
 from rollq.net.link import Link
 from rollq.roles.refusals import is_refusal, refusal_of
@@ -30,6 +30,7 @@ from rollq.roles.service import SystemJitter
 from rollq.roles.worker import signals
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.caches import WorkerCaches
+from rollq.roles.worker.capacity import LOAD_MS, LoadSampler, capacity
 from rollq.roles.worker.counted import FAILED_STEPS, WorkerCounters, worker_families
 from rollq.roles.worker.cpu import SAMPLE_MS, CpuCap
 from rollq.roles.worker.executor import JobExecutor
@@ -46,6 +47,7 @@ from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.output_messages import TellOutput
 from rollq.wire.run_messages import AcksTaken, AssignRun
+from rollq.wire.subject_messages import Publish
 
 if TYPE_CHECKING:
     from rollq.roles.worker.tracing import JobTraces
@@ -91,6 +93,8 @@ class WorkerNode:
         self._machine: WorkerMachine | None = None  # until it is started
         self._executor: JobExecutor  # from then on
         self._cpu = CpuCap(setup.cpu_cap)
+        self._resources = capacity(dict(setup.resources))
+        self._load = LoadSampler(dict(self._resources)[MEMORY] // 1_000, setup.state_dir)
         self._events: deque[signals.Event] = deque()
         self._handling = False
         self._link: Link | None = None
@@ -150,6 +154,7 @@ class WorkerNode:
             waiting_count=lambda: self.machine.waiting_count,
             blobs=self._blobs,
             traceparent_of=self._traceparent_of,
+            publish=self.publish,
         )
         try:
             pending = self._uploads.load(stored)
@@ -164,13 +169,14 @@ class WorkerNode:
         self._executor = executor
         ident = worker_id, setup.addresses, setup.patterns, setup.name, incarnation
         more = setup.ahead, self._blobs.address, executor.calls, executor.sandbox.layers
-        who = WorkerSetup(*ident, setup.slots, FEATURES, *more)
+        who = WorkerSetup(*ident, setup.slots, FEATURES, *more, setup.labels, self._resources)
         self._machine = WorkerMachine(who, SystemJitter(), stored)
         self._live_output = LiveOutputSender(executor.tails, self._machine.is_open)
         self._feed(await executor.look_for_programs())
         self._log.started(setup, guid_to_text(worker_id), len(stored))
         self._tick()
         self._sample()
+        self._measure()
         self._feed(signals.Started())
         self._looking = self._loop.create_task(self._look_for_programs())
 
@@ -191,6 +197,11 @@ class WorkerNode:
             tell(log, lines.DRAINING, wait_s=wait_s, running=running)
             self._later("drain", self.setup.drain_ms, self._drain_overdue)
             self._feed(signals.DrainRequested())
+
+    def publish(self, subject: str, payload: bytes) -> None:
+        """Hand a message to whoever listens; without a leader it is lost."""
+        if self._machine is not None:
+            self._feed(signals.PublishRequested(Publish(subject, payload)))
 
     async def wait(self) -> None:
         """Return when it has stopped; raises what made it stop, if that was an error."""
@@ -415,6 +426,10 @@ class WorkerNode:
         if news is not None:
             self._counted.capped += self._cpu.busy
             self._feed(news)
+
+    def _measure(self) -> None:
+        self._later("load", LOAD_MS, self._measure)
+        self._feed(signals.LoadMeasured(self._load.sample(self._blobs.bytes_stored)))
 
     def _later(self, what: str, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
         """One timer of each kind at a time."""

@@ -76,6 +76,7 @@ class Ending(Struct, gc=False):
     stdout_size: int | UnsetType = UNSET  # of the whole stream, if `stdout` is only its end
     stderr_size: int | UnsetType = UNSET
     is_value: bool = False  # whether `stdout` is what a function returned
+    data_kind: str | UnsetType = UNSET  # what `data` is packed of
     apart: tuple[Apart, ...] = ()  # not uploaded yet
     blobs: tuple[BlobRef, ...] = ()  # all that it refers to
     fetched_bytes: int = 0  # of its inputs: brought for it
@@ -305,6 +306,7 @@ def _result(job: AssignJob, ending: Ending) -> JobResult:
         stdout_size=ending.stdout_size,
         stderr_size=ending.stderr_size,
         data_blob=ending.data_blob,
+        data_kind=ending.data_kind,
     )
 
 

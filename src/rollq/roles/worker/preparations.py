@@ -28,6 +28,7 @@ from rollq.roles.worker.inputs import (
     checked_inputs,
     place_all,
 )
+from rollq.roles.worker.parent_results import with_results
 from rollq.store.safe_dir import SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
@@ -41,12 +42,13 @@ class Prepared(NamedTuple):
 
     request: JobRequest
     blobs: tuple[BlobRef, ...]
-    directory: Directory
+    directory: Directory | None  # None: it is a call, whose arguments refer to the blobs
     stamps: Stamps
     links: list[Linked]
     program: bytes | None  # in the directory, if it came with the job
     fetched_bytes: int = 0  # of the blobs: brought for this job
     held_bytes: int = 0  # of the blobs: here already, or on their way for another
+    job: AssignJob | None = None  # with the results of its parents in it, if it uses some
 
 
 class Preparations:
@@ -80,13 +82,13 @@ class Preparations:
         self._directories = directories
 
     def begin(self, job: AssignJob, ref: AttemptRef, *, is_call: bool) -> bool:
-        """Bring the inputs of a job that refers to blobs. False: it is to be begun as it is, and
-        fails if it must. `is_call`: a function has its name."""
+        """Bring the inputs of a job that refers to blobs or to its parents. False: it is to be
+        begun as it is, and fails if it must. `is_call`: a function has its name."""
         try:
             request = decode_if_marked(job.body, JobRequest, "JobId")
         except RemoteError:
             return False
-        if request is None or (is_call and request.exec_digest is UNSET):
+        if request is None or (is_call and not _has_inputs(job, request)):
             return False
         self._blobs.pin(job.blobs)
         task = asyncio.get_running_loop().create_task(self._prepare(job, request, ref))
@@ -109,7 +111,13 @@ class Preparations:
 
     def is_ready(self, ref: AttemptRef) -> bool:
         """Whether there is a directory for it."""
-        return ref in self._ready
+        prepared = self._ready.get(ref)
+        return prepared is not None and prepared.directory is not None
+
+    def resolved(self, job: AssignJob, ref: AttemptRef) -> AssignJob:
+        """The job as it is to be run: with the results of its parents in it."""
+        prepared = self._ready.get(ref)
+        return job if prepared is None or prepared.job is None else prepared.job
 
     def take(self, ref: AttemptRef) -> Prepared | None:
         """The directory of a job that begins: its own from now on."""
@@ -123,7 +131,7 @@ class Preparations:
         prepared here."""
         prepared = self._ready.pop(ref, None)
         if prepared is not None:
-            self._directories.discard(prepared.directory)
+            self._discard(prepared)
         else:
             prepared = self._begun.pop(ref, None)
         if prepared is not None:
@@ -141,20 +149,38 @@ class Preparations:
 
     async def _prepare(self, job: AssignJob, request: JobRequest, ref: AttemptRef) -> None:
         try:
-            inputs, program = self._inputs(request, job.blobs)
+            used = None
+            if job.parents:
+                used, request = await with_results(job, request, self._blobs)
+                if ref in self._under_way:  # else its blobs are unpinned already
+                    self._blobs.pin(used.blobs)
+                    self._blobs.unpin(job.blobs)
+                    self._under_way[ref] = used, self._under_way[ref][1]
+                job = used
+            is_call = request.call is not UNSET
+            inputs, program = ([], None) if is_call else self._inputs(request, job.blobs)
             fetched_bytes = await self._blobs.bring(job.blobs)
-            prepared = await self._place(job, request, inputs, program)
+            if is_call:
+                prepared = Prepared(request, job.blobs, None, {}, [], None)
+            else:
+                prepared = await self._place(job, request, inputs, program)
         except Exception as error:  # whatever it is, the job must not stay here for ever
             if self._under_way.pop(ref, None) is not None:
                 self._blobs.unpin(job.blobs)
                 self._on_failed(ref, _explained(error))
             return
         if self._under_way.pop(ref, None) is None:  # cancelled just now
-            self._directories.discard(prepared.directory)
+            self._discard(prepared)
             return
         held_bytes = sum([blob.size for blob in job.blobs]) - fetched_bytes
-        self._ready[ref] = prepared._replace(fetched_bytes=fetched_bytes, held_bytes=held_bytes)
+        self._ready[ref] = prepared._replace(
+            fetched_bytes=fetched_bytes, held_bytes=held_bytes, job=used
+        )
         self._on_ready(ref)
+
+    def _discard(self, prepared: Prepared) -> None:
+        if prepared.directory is not None:
+            self._directories.discard(prepared.directory)
 
     def _inputs(
         self, request: JobRequest, blobs: tuple[BlobRef, ...]
@@ -194,6 +220,13 @@ class Preparations:
     def _place_all(self, files: SafeDir, inputs: list[Input], stamps: Stamps) -> list[Linked]:
         """On a thread."""
         return place_all(files, inputs, stamps, self._blobs.path, links=LINKS_ARE_SAFE)
+
+
+def _has_inputs(job: AssignJob, request: JobRequest) -> bool:
+    """Whether there is something to bring for a job under the name of a function: a program, or
+    what the arguments of a call refer to."""
+    has_blobs = bool(job.blobs or job.parents)
+    return request.exec_digest is not UNSET or (request.call is not UNSET and has_blobs)
 
 
 def _explained(error: Exception) -> RollqError:

@@ -26,14 +26,21 @@ from msgspec import UNSET
 from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.ids import guid_to_text
+from rollq.base.job_events import (
+    PROGRESS_BYTES_MAX,
+    PROGRESS_FILE_ENV,
+    JobProgress,
+    last_progress,
+)
 from rollq.base.jobs import DEFAULT_OPTIONS, Status
 from rollq.base.limits import JOB_ARGS_MAX
 from rollq.base.outcomes import SIGNAL_BASE
+from rollq.base.parents import PARENTS_FILE_ENV, parent_lines
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.directories import Directories
 from rollq.roles.worker.environment import env_of
-from rollq.roles.worker.execs import ExecDir, is_shipped, not_allowed, why_not_started
+from rollq.roles.worker.execs import ExecDir, is_shipped, no_function, not_allowed, why_not_started
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import STREAMS, set_stream
@@ -54,6 +61,9 @@ log = logging.getLogger("rollq.worker")
 
 PIPE_READ_BYTES: Final = 64 * 1024
 DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from an escaped process
+PROGRESS_FILE: Final = "rollq-progress"
+PARENTS_FILE: Final = "rollq-parents"
+PROGRESS_IGNORED: Final = 'ignored progress that is not as {"done": 3, "total": 10, "note": "…"}'
 RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
@@ -124,6 +134,7 @@ class ProgramRun:
         *,
         on_left: Callable[[Ending, LargeOutputs], None],
         prepared: Prepared | None = None,
+        on_progress: Callable[[JobProgress], None],
         traceparent: str = "",
     ) -> None:
         self._programs = programs
@@ -132,6 +143,8 @@ class ProgramRun:
         self._request = request
         self._on_end = on_end
         self._on_left = on_left
+        self._on_progress = on_progress
+        self._said = b""  # of its progress, as it was last seen
         self._traceparent = traceparent
         self._prepared = prepared  # its directory with the inputs, if it refers to blobs
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
@@ -203,10 +216,29 @@ class ProgramRun:
             for line in file:
                 if line.startswith("VmHWM:"):
                     self._seen_bytes = max(self._seen_bytes, int(line.split()[1]) * 1024)
+        if self._pid:
+            self._look_for_progress()
         limit_bytes = self._programs.sandbox.setup.disk_bytes
         if limit_bytes and self._pid and self._measure is None:
             self._measure = self._programs.measuring.submit(self._directory.used_bytes, limit_bytes)
             self._measure.add_done_callback(self._measured)
+
+    def _look_for_progress(self) -> None:
+        """What the program has said of it since the last look."""
+        if not self._directory.is_tmp_touched():
+            return
+        said = self._directory.read_tmp(PROGRESS_FILE, PROGRESS_BYTES_MAX)
+        if said and said != self._said:
+            self._said = said
+            progress = last_progress(self._masked(said))
+            if progress is not None:
+                self._on_progress(progress)
+
+    def _masked(self, said: bytes) -> bytes:
+        """Without the secrets that the job was given."""
+        if not self._maskers:
+            return said
+        return self._maskers[0].mask(said)
 
     # --- the way in
 
@@ -214,6 +246,8 @@ class ProgramRun:
         if self._prepared is not None and self._prepared.program is not None:
             return self._prepared.program
         name = self._job.exec_name
+        if self._request is not None and self._request.call is not UNSET:
+            raise no_function(name)
         try:
             return os.fsencode(self._programs.execs.find(name))
         except StateError as error:
@@ -275,8 +309,15 @@ class ProgramRun:
         place_input(self._directory.files, (name,), content, self._inputs, 0o755)
         return os.fsencode(f"./{name}")
 
+    def _task_number(self) -> int:
+        """Which task of an array it is, or is to be like; -1: of none."""
+        if self._job.task_number >= 0 or self._request is None or self._request.task is UNSET:
+            return self._job.task_number
+        return self._request.task
+
     def _spawn(self, argv: list[bytes], stdin: int, own: Mapping[str, str]) -> None:
         job = self._job
+        ends = self._directory.put_aside(PARENTS_FILE, parent_lines(job.ends)) if job.ends else ""
         out, out_end = os.pipe()
         self._pipes[0] = out
         err, err_end = os.pipe()
@@ -285,9 +326,12 @@ class ProgramRun:
             b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
             b"ROLLQ_ATTEMPT=%d" % job.attempt,
             self._directory.tmp_env,
+            os.fsencode(f"{PROGRESS_FILE_ENV}={self._directory.path_of_tmp(PROGRESS_FILE)}"),
         ]
-        if job.task_number >= 0:
-            env.append(b"ROLLQ_TASK=%d" % job.task_number)
+        if (task := self._task_number()) >= 0:
+            env.append(b"ROLLQ_TASK=%d" % task)
+        if ends:
+            env.append(os.fsencode(f"{PARENTS_FILE_ENV}={ends}"))
         directory_fd = self._directory.files.fd
         sealed, program, sandbox = self._programs.sealed, None, self._programs.sandbox
         self._started_s = time.perf_counter()
@@ -378,10 +422,14 @@ class ProgramRun:
             timer.cancel()
         self._is_over = True
         reaped = self._programs.children.reap(self._pid)
+        self._look_for_progress()
         self._drain_pipes()
-        if self._maskers:
-            self._directory.clear_aside()
+        self._directory.clear_aside()
         ending = self._ending(reaped.status, reaped.usage, run_ms)
+        if self._said:
+            self._directory.remove_tmp(PROGRESS_FILE)
+            if last_progress(self._said) is None:
+                ending.notes.append(PROGRESS_IGNORED)
         ending.notes.extend(reaped.causes)
         if reaped.box is not None and ending.status == Status.FAILED and not ending.notes:
             ending.notes.extend(reaped.box.why_failed(ending.stderr))

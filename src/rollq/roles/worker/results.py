@@ -130,6 +130,10 @@ class ResultTable:
 
     def close(self) -> None:
         """Give the directory free."""
+        if self._lock_fd >= 0:
+            # A process forked a moment ago has the descriptor too, until it executes another
+            # program: closing ours would not unlock.
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
         for fd in (*self._fds, self._lock_fd):
             if fd >= 0:
                 os.close(fd)

@@ -19,6 +19,7 @@ from rollq.base.limits import (
     PROGRAMS_MAX,
     SILENCE_MS_MAX,
 )
+from rollq.base.needs import Amounts, WorkerLoad
 from rollq.base.stamp import Jitter
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
@@ -37,11 +38,14 @@ from rollq.wire.features import (
     HOLDINGS,
     LEASE,
     OUTPUT,
+    PACKED,
     PATTERNS,
     PROGRAMS,
     RETURNS,
     RUNS,
+    SUBJECTS,
 )
+from rollq.wire.subject_messages import Publish
 
 IDLE_HEARTBEAT_MS: Final = 10_000
 # What a worker offers.
@@ -59,6 +63,8 @@ FEATURES: Final = (
     HOLDINGS,
     RUNS,
     DRAIN,
+    SUBJECTS,
+    *PACKED,
 )
 
 
@@ -79,6 +85,8 @@ class WorkerSetup:
     # stand in line for one slot.
     calls: frozenset[str] = frozenset()
     layers: tuple[str, ...] = ()  # of the sandbox that jobs run in
+    labels: tuple[str, ...] = ()
+    resources: Amounts = ()  # its capacity
 
 
 class LinkState(enum.IntEnum):
@@ -119,6 +127,7 @@ class LeaderSession:
         "_renewed_ms",
         "_setup",
         "_silence",
+        "_takes_publishes",
         "_was_heard",
         "_whole_hello_at",
         "is_legacy",
@@ -148,7 +157,7 @@ class LeaderSession:
         self.state = DOWN
         self.is_legacy = False
         self.returns_are_free = False
-        self.takes_runs = False
+        self.takes_runs = self._takes_publishes = False
 
     @property
     def is_patient(self) -> bool:
@@ -173,7 +182,7 @@ class LeaderSession:
         if self.is_legacy:  # it answers no hello, and reads the first pattern alone
             self.state = OPEN
             self.returns_are_free = False
-            self.takes_runs = False
+            self.takes_runs = self._takes_publishes = False
             hello = wire.HelloWorker(setup.worker_id, setup.patterns[:1], plain=True)
         else:
             self.state = LinkState.GREETING
@@ -191,6 +200,8 @@ class LeaderSession:
                 setup.blob_address,
                 plain=self._counted,  # a member that does not know the count hangs up
                 holding_count=len(holding) if self._counted else 0,
+                labels=setup.labels,
+                resources=setup.resources,
             )
         self._orders.send(hello)
         if self._counted:
@@ -204,11 +215,17 @@ class LeaderSession:
         self._knows_returns = RETURNS in message.features
         self.returns_are_free = PROGRAMS in message.features
         self.takes_runs = RUNS in message.features
+        self._takes_publishes = SUBJECTS in message.features
         self._announce(frozenset())
         self._redial.welcomed(message.members)
         self._offers.welcomed()
         self._refusals.over()
         self._renewed_ms = self._now_ms
+
+    def publish(self, message: Publish) -> None:
+        """Hand a message to whoever listens. Without a leader that takes it, it is lost."""
+        if self.state is OPEN and self._takes_publishes:
+            self._orders.send(message)
 
     def heard(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Messages came."""
@@ -284,9 +301,12 @@ class LeaderSession:
         shortest_ms = min(lease_ms, default=3 * IDLE_HEARTBEAT_MS)
         return self._now_ms - self._renewed_ms >= shortest_ms // 3
 
-    def renew(self, holding: tuple[AttemptRef, ...], *, is_capped: bool) -> None:
-        """Renew the leases of all that is held, and tell whether the CPU cap holds jobs back."""
-        self._orders.send(wire.Heartbeat(holding, is_capped))
+    def renew(
+        self, holding: tuple[AttemptRef, ...], *, is_capped: bool, load: WorkerLoad | None
+    ) -> None:
+        """Renew the leases of all that is held, and tell how busy the computer is, and whether the
+        CPU cap holds jobs back."""
+        self._orders.send(wire.Heartbeat(holding, is_capped, load))
         self._renewed_ms = self._now_ms
 
     # --- programs

@@ -18,6 +18,8 @@ from rollq.base.limits import (
     SLOTS_MAX,
     WORKER_NAME_BYTES_MAX,
 )
+from rollq.base.need_limits import OFFER_BYTES_MAX
+from rollq.base.needs import labels_of, resources_of
 from rollq.roles.worker.sandbox.layers import SandboxSetup
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.credentials import NONE, Credentials
@@ -57,6 +59,9 @@ class NodeSetup:
     cache_dir: Path | None = None
     credentials: Credentials = NONE
     unsafe_no_auth: bool = False  # serve blobs to workers of other machines although unprotected
+    labels: tuple[str, ...] = ()  # zone=a, gpu: what jobs may require
+    # (name, amount) that jobs may need; CPUs and memory are found if they are not named.
+    resources: tuple[tuple[str, str], ...] = ()
     sandbox: SandboxSetup = field(default_factory=SandboxSetup)  # what jobs cannot do
 
     def hidden(self) -> list[Path]:
@@ -104,7 +109,7 @@ class NodeSetup:
             ),
             (
                 self.blob_bytes_max < 0 or self.blob_age_ms < 0,
-                "less than nothing kept of files",
+                "a negative limit of cached files",
                 "use 0 or more",
             ),
             (
@@ -133,6 +138,7 @@ class NodeSetup:
             if is_bad:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
         self.sandbox.check(self.slots)
+        self._check_offer()
         for name in self.pass_env:
             if not is_pattern(name):
                 raise LocalError(
@@ -142,3 +148,16 @@ class NodeSetup:
                 )
         for pattern in self.patterns:
             check_typed(pattern)
+
+    def _check_offer(self) -> None:
+        """Labels and resources, which go into the hello as they are."""
+        labels = labels_of(self.labels)
+        named = resources_of(dict(self.resources))
+        offer_bytes = sum(len(label) + 3 for label in labels)
+        offer_bytes += sum(len(name) + len(str(amount)) + 6 for name, amount in named)
+        if offer_bytes > OFFER_BYTES_MAX:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                f"labels and resources of {offer_bytes} bytes",
+                f"use at most {OFFER_BYTES_MAX} bytes",
+            )

@@ -16,6 +16,7 @@ import msgspec
 
 from rollq.base.errors import RollqError
 from rollq.base.jobs import AttemptRef, BlobRef, Status
+from rollq.base.needs import WorkerLoad
 from rollq.roles.dialogue import (
     Connect,
     Connected,
@@ -26,6 +27,7 @@ from rollq.roles.dialogue import (
     Tick,
 )
 from rollq.wire.messages import AssignJob, MemberMessage, WorkerMessage
+from rollq.wire.subject_messages import Publish
 
 __all__ = [
     "CallWaits",
@@ -47,9 +49,11 @@ __all__ = [
     "InputsReady",
     "Instruction",
     "KillJob",
+    "LoadMeasured",
     "MessageReceived",
     "PrepareInputs",
     "ProgramsFound",
+    "PublishRequested",
     "ResultStored",
     "SendToMember",
     "SlotsFreed",
@@ -170,11 +174,23 @@ class CpuBusy(Record, frozen=True):
     """The CPU is at its cap: keep credit back."""
 
 
+class LoadMeasured(Record, frozen=True):
+    """How busy the computer is: for the next heartbeat."""
+
+    load: WorkerLoad
+
+
 class ProgramsFound(Record, frozen=True):
     """What can be run here, at the start and whenever it changes."""
 
     names: frozenset[str]
     ships: bool = False  # programs that come with their jobs, too
+
+
+class PublishRequested(Record, frozen=True):
+    """Publish this, if there is a leader to say it to: it is at most once."""
+
+    message: Publish
 
 
 class DrainRequested(Record, frozen=True):
@@ -202,8 +218,10 @@ Event: TypeAlias = (
     | UploadFailed
     | CpuOk
     | CpuBusy
+    | LoadMeasured
     | Tick
     | ProgramsFound
+    | PublishRequested
     | DrainRequested
     | StopRequested
 )

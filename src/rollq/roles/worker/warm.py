@@ -13,8 +13,9 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -23,8 +24,9 @@ from msgspec import UNSET
 from rollq.base.amounts import size_text
 from rollq.base.environ import fits
 from rollq.base.ids import NIL_ID
+from rollq.base.job_events import JobProgress
 from rollq.base.jobs import Status
-from rollq.base.limits import FRAME_BYTES_MAX
+from rollq.base.limits import FRAME_BYTES_MAX, STREAM_WHOLE_BYTES_MAX, VALUE_BYTES_MAX
 from rollq.base.outcomes import SIGNAL_BASE
 from rollq.roles.worker import warm_main
 from rollq.roles.worker.capture import SpooledTail
@@ -49,14 +51,25 @@ _decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
 class WarmCall:
     """One call, waiting or running. `on_begin` is called when a process takes it, `on_end` once."""
 
-    __slots__ = ("call", "cancelled", "notes", "on_begin", "on_end", "process")
+    __slots__ = (
+        *("blobs", "call", "cancelled", "notes"),
+        *("on_begin", "on_end", "on_progress", "process"),
+    )
 
     def __init__(
-        self, call: Call, on_begin: Callable[[], None], on_end: Callable[[Ending], None]
+        self,
+        call: Call,
+        on_begin: Callable[[], None],
+        on_end: Callable[[Ending], None],
+        on_progress: Callable[[JobProgress], None],
+        *,
+        blobs: Sequence[Path],
     ) -> None:
         self.call = call
+        self.blobs = blobs  # that its arguments may refer to
         self.on_begin = on_begin
         self.on_end = on_end
+        self.on_progress = on_progress
         self.process: WarmProcess | None = None
         self.notes: list[str] = []
         self.cancelled = False
@@ -192,6 +205,7 @@ class WarmPool:
                 ours.close()
                 raise
         self._processes[process] = None
+        process.socket = ours
         watch_exit(self.poller, process.pid, process.exited)
         ours.setblocking(False)
         await self.loop.create_unix_connection(lambda: process, sock=ours)
@@ -219,6 +233,7 @@ class WarmProcess(asyncio.Protocol):
         self.pid = 0
         self.user = 0  # of its own, until the sandbox has it
         self.directory: Directory | None = None  # of its own, in a sandbox
+        self.socket: socket.socket | None = None  # for what a transport cannot send
         self.was_ready = False
         self.call: WarmCall | None = None
         self._pool = pool
@@ -228,6 +243,7 @@ class WarmProcess(asyncio.Protocol):
         self._value: SpooledTail | None = None
         self._measure: Future[int] | None = None  # of its directory, under way
         self._causes: list[str] = []  # why we ended it
+        self._is_killed = False  # it may still have said how its call ended
 
     def run(self, call: WarmCall) -> None:
         """Hand it a call; it must be idle."""
@@ -242,6 +258,7 @@ class WarmProcess(asyncio.Protocol):
 
     def kill(self) -> None:
         """End it and all that it started."""
+        self._is_killed = True
         self._pool.children.kill(self.pid)
 
     def leave(self) -> None:
@@ -283,21 +300,49 @@ class WarmProcess(asyncio.Protocol):
         if self._value is not None:
             self._take_value(data)
             return
-        buffer = self._buffer
-        buffer += data
-        if len(buffer) < LENGTH_BYTES:
-            return
-        length = int.from_bytes(buffer[:LENGTH_BYTES], "little")
-        if length > FRAME_BYTES_MAX:
-            self.kill()
-        elif len(buffer) >= LENGTH_BYTES + length:
-            reply = _decode_reply(memoryview(buffer)[LENGTH_BYTES : LENGTH_BYTES + length])
+        self._buffer += data
+        while self._value is None and len(self._buffer) >= LENGTH_BYTES:
+            buffer = self._buffer
+            length = int.from_bytes(buffer[:LENGTH_BYTES], "little")
+            if length > FRAME_BYTES_MAX:
+                self.kill()
+                return
+            end = LENGTH_BYTES + length
+            if len(buffer) < end:
+                return
+            reply = _decode_reply(bytes(buffer[LENGTH_BYTES:end]))
+            if reply.progress is not None or reply.wants_blobs:
+                self._buffer = buffer[end:]
+                if self.call is not None and reply.progress is not None:
+                    self.call.on_progress(reply.progress)
+                if self.call is not None and reply.wants_blobs:
+                    self._send_blobs(self.call)
+                continue
             self._buffer = bytearray()
             if reply.large:
-                self._reply, self._value = reply, SpooledTail(self._pool.folder)
-                self._take_value(bytes(buffer[LENGTH_BYTES + length :]))
+                whole_max = VALUE_BYTES_MAX if reply.data_kind else STREAM_WHOLE_BYTES_MAX
+                self._reply, self._value = reply, SpooledTail(self._pool.folder, whole_max)
+                self._take_value(bytes(buffer[end:]))
             else:
                 self._replied(reply)
+
+    def _send_blobs(self, call: WarmCall) -> None:
+        """As open files: it may not see our store. It waits for them, so there is room."""
+        assert self.socket is not None, "started"
+        fds: list[int] = []
+        try:
+            for path in call.blobs:
+                fds.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            for first in range(0, len(fds), warm_main.FDS_AT_ONCE):
+                some = fds[first : first + warm_main.FDS_AT_ONCE]
+                is_last = first + len(some) == len(fds)
+                mark = warm_main.LAST if is_last else warm_main.MORE
+                socket.send_fds(self.socket, [mark], some)
+        except OSError as error:
+            call.end_hard(f"its arguments cannot be read: {error.strerror}")
+        finally:
+            for fd in fds:
+                os.close(fd)
 
     def _take_value(self, data: bytes) -> None:
         value, reply = self._value, self._reply
@@ -310,6 +355,8 @@ class WarmProcess(asyncio.Protocol):
             self._replied(reply, value)
 
     def _replied(self, reply: Reply, value: SpooledTail | None = None) -> None:
+        if not self.was_ready and reply.stderr:
+            log.error("function process cannot run all tasks: %s", reply.stderr)
         self.was_ready = True
         call, self.call = self.call, None
         box = self._pool.children.box_of(self.pid)
@@ -318,7 +365,7 @@ class WarmProcess(asyncio.Protocol):
             causes = box.why_call_failed(reply.stderr)
         if causes:
             self.kill()  # what the call has left would be in the way of the next
-        else:
+        elif not self._is_killed:
             self._pool.ready(self)
         if call is not None:
             ending = Ending(
@@ -330,6 +377,7 @@ class WarmProcess(asyncio.Protocol):
                 system_ms=reply.system_ms,
                 data=UNSET if reply.data is None else reply.data,
                 is_value=reply.is_value,
+                data_kind=reply.data_kind or UNSET,
             )
             ending.notes.extend((*call.notes, *causes))
             if value is not None:

@@ -2,8 +2,9 @@
 
 Talks to the worker over the socket it has as stdin: frames of a 4-byte little-endian length and
 msgpack. A `Call` comes in, a `Reply` goes out, and behind it the value as it is, if that is large;
-the first reply says that the imports are done. On
-SIGTERM the function that runs sees `TimeoutError`, and may clean up.
+the first reply says that imports and initializers are done, and which failed. While a call runs,
+replies with its progress may go out, and one that asks for the blobs of its arguments, which come
+as open files. On SIGTERM the function that runs sees `TimeoutError`, and may clean up.
 """
 
 from __future__ import annotations
@@ -13,26 +14,42 @@ import os
 import signal
 import socket
 import sys
+import threading
+import traceback
 from _signal import getsignal  # type: ignore[import-not-found]
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
+from rollq.base.ids import NIL_ID
+from rollq.base.job_events import JobProgress
+from rollq.base.jobs import AttemptRef, ParentEnd
 from rollq.base.limits import INLINE_BYTES_MAX
-from rollq.roles.worker.app import load_apps, raised, returned
+from rollq.roles.worker.app import load_apps, raised, raised_value, returned, returned_value
+from rollq.roles.worker.bundles import BundleRun
+from rollq.roles.worker.call_files import CallFiles, Listed
 from rollq.roles.worker.outputs import Ending
-from rollq.tasks import Task
+from rollq.tasks import ATTEMPT, ENDS, Task, report_to
+from rollq.values.calls import Bundle, is_bundle, unpack_call
+from rollq.values.codec import Buffer, size_of
+
+NO_ATTEMPT: Final = AttemptRef(NIL_ID, 0, 0)
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
-    """Run this function. `args` is None for a job that is a bare payload."""
+    """Run this function. `args` is None for a job that is a bare payload, or a call with values."""
 
     name: str
     args: tuple[str, ...] | None
     body: bytes
     env: dict[str, str] | None = None  # to be set around the call
+    call: bytes | None = None  # Python values
+    files: Listed = ()  # that they refer to
+    ref: AttemptRef = NO_ATTEMPT
+    ends: tuple[ParentEnd, ...] = ()  # how those ended that the job waited for
 
 
 class Reply(msgspec.Struct, array_like=True, gc=False):
@@ -48,9 +65,17 @@ class Reply(msgspec.Struct, array_like=True, gc=False):
     is_value: bool = False
     large: str = ""  # the field whose bytes follow the frame, if it is large
     large_bytes: int = 0  # how many
+    progress: JobProgress | None = None  # then it is none of that: the call goes on, and is so far
+    data_kind: str = ""
+    wants_blobs: bool = False  # the call goes on when it has them
 
 
 LENGTH_BYTES = 4
+LIMIT_REACHED: Final = "the job's time limit is reached"
+FDS_AT_ONCE: Final = 250  # that the kernel carries in one message are 253
+MORE: Final = b"+"  # beside open files: others follow
+LAST: Final = b"."
+_sending = threading.Lock()  # a thread of a function may say how far it is while it ends
 SIGTERM = int(signal.SIGTERM)
 encode = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(Call).decode
@@ -69,20 +94,53 @@ def main(modules: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tasks = load_apps(modules)
-    link.sendall(pack(Reply()))
+    causes = _initialize(tasks)
+    link.sendall(pack(Reply(stderr="\n".join(dict.fromkeys(causes.values())))))
+    report_to(lambda _, progress: _tell(link, progress))
     before = os.times()
     with link, link.makefile("rb") as incoming:
         while head := incoming.read(LENGTH_BYTES):
             call = _decode_call(incoming.read(int.from_bytes(head, "little")))
-            ending = _run(tasks, call, limit)
+            ATTEMPT.set(call.ref)
+            ENDS.set(call.ends)
+            limit.is_reached = False
+            parts: list[Buffer] = []
+            task = tasks.get(call.name)
+            if task is None:
+                ending = raised(LookupError(f"{' '.join(modules)}: no task {call.name!r}"))
+            elif call.name in causes:
+                error = RuntimeError(causes[call.name])
+                ending = raised(error) if call.call is None else raised_value(error)
+            elif call.call is None:
+                ending = _run(task, call, limit)
+            else:
+                ending, parts = _run_call(link, task, call, limit)
             after = os.times()
-            _send(
-                link,
-                ending,
-                int((after.user - before.user) * 1000),
-                int((after.system - before.system) * 1000),
-            )
+            user_ms = int((after.user - before.user) * 1000)
+            system_ms = int((after.system - before.system) * 1000)
+            _send(link, ending, parts, user_ms, system_ms)
             before = after  # waiting for the next call costs nothing
+
+
+def _initialize(tasks: Mapping[str, Task[..., Any]]) -> dict[str, str]:
+    """Call each initializer once. Returns why the jobs of a task cannot run here, by its name."""
+    done: dict[Callable[[], Any], str] = {}
+    for task in tasks.values():
+        run = task.initializer
+        if run is None or run in done:
+            continue
+        done[run] = ""
+        try:
+            run()
+        except BaseException as error:  # SystemExit too: the process would be started for ever
+            name = getattr(run, "__qualname__", repr(run))
+            traceback.print_exception(error)
+            done[run] = f"the initializer {name} raised {type(error).__name__}: {error}"
+    return {
+        name: done[task.initializer]
+        for name, task in tasks.items()
+        if task.initializer is not None and done[task.initializer]
+    }
 
 
 class Limit:
@@ -92,10 +150,11 @@ class Limit:
     have set one of its own, so it is looked at before each.
     """
 
-    __slots__ = ("_handler", "holds")
+    __slots__ = ("_handler", "holds", "is_reached")
 
     def __init__(self) -> None:
         self.holds = False
+        self.is_reached = False  # of the job that runs
         self._handler = self._reached
 
     def watch(self) -> None:
@@ -105,17 +164,22 @@ class Limit:
             signal.signal(signal.SIGTERM, self._handler)
         self.holds = True
 
+    def check(self) -> None:
+        """Before a further call of the same job: raise what the one saw that ran."""
+        if self.is_reached:
+            raise TimeoutError(LIMIT_REACHED)
+
     def _reached(self, number: int, frame: FrameType | None) -> None:
+        self.is_reached = True
         if self.holds:
             self.holds = False
-            raise TimeoutError("the job's time limit is reached")
+            raise TimeoutError(LIMIT_REACHED)
 
 
-def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
+def _run(task: Task[..., Any], call: Call, limit: Limit) -> Ending:
     try:
         try:
             limit.watch()
-            task = tasks[call.name]
             given = call.args
             args = task.payload_args(call.body) if given is None else task.call_args(given)
             if call.env is None:
@@ -125,7 +189,59 @@ def _run(tasks: dict[str, Task], call: Call, limit: Limit) -> Ending:
         finally:
             limit.holds = False
     except Exception as error:
-        return raised(error)
+        return raised(error, task.exit_code_of(error))
+
+
+def _run_call(
+    link: socket.socket, task: Task[..., Any], call: Call, limit: Limit
+) -> tuple[Ending, list[Buffer]]:
+    """A call with values, or a bundle of such calls, and the parts of what it returned."""
+    files = CallFiles(call.files, lambda: _receive_blobs(link))
+    packed = call.call or b""
+    try:
+        try:
+            with _environment(call.env or {}):
+                if is_bundle(packed):
+                    return _run_bundle(BundleRun(task, Bundle(packed, files)), task, limit)
+                limit.watch()
+                args, kwargs = task.checked_values(*unpack_call(packed, files))
+                return returned_value(task.function(*args, **kwargs))
+        finally:
+            limit.holds = False
+            files.close()
+    except Exception as error:
+        return raised_value(error, task.exit_code_of(error)), []
+
+
+def _run_bundle(run: BundleRun, task: Task[..., Any], limit: Limit) -> tuple[Ending, list[Buffer]]:
+    """One call after the other."""
+    values, checked, function = run.bundle.values, task.checked_values, task.function
+    for row in run.bundle.rows:
+        try:
+            try:
+                limit.watch()
+                limit.check()
+                args, kwargs = checked(*values(row))
+                value = function(*args, **kwargs)
+            finally:
+                limit.holds = False
+        except Exception as error:
+            run.raised(error)
+        else:
+            run.returned(value)
+    return run.ending()
+
+
+def _receive_blobs(link: socket.socket) -> list[int]:
+    """Open files, by the worker. Nothing else is on its way to us: we are in a call."""
+    with _sending:
+        link.sendall(pack(Reply(wants_blobs=True)))
+    fds: list[int] = []
+    while True:
+        more, received, _, _ = socket.recv_fds(link, 1, FDS_AT_ONCE)
+        fds += received
+        if more != MORE:
+            return fds
 
 
 @contextlib.contextmanager
@@ -143,21 +259,36 @@ def _environment(env: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _send(link: socket.socket, ending: Ending, user_ms: int, system_ms: int) -> None:
+def _send(
+    link: socket.socket, ending: Ending, parts: list[Buffer], user_ms: int, system_ms: int
+) -> None:
     data = None if ending.data is UNSET else ending.data
     text = ending.stdout
-    name, large = "", b""
-    if data is not None and len(data) > INLINE_BYTES_MAX:
-        name, large, data = "data", data, None
+    name, large = "", list[Buffer]()
+    if parts and size_of(parts) > INLINE_BYTES_MAX:
+        name, large = "data", parts
+    elif parts:
+        data = b"".join(parts)
+    elif data is not None and len(data) > INLINE_BYTES_MAX:
+        name, large, data = "data", [data], None
     elif len(text) > INLINE_BYTES_MAX:
-        name, large, text = "stdout", text.encode(), ""
+        name, large, text = "stdout", [text.encode()], ""
     reply = Reply(
         *(ending.status, text, ending.stderr, ending.exit_code, data),
-        *(user_ms, system_ms, ending.is_value, name, len(large)),
+        *(user_ms, system_ms, ending.is_value, name, size_of(large)),
+        data_kind="" if ending.data_kind is UNSET else ending.data_kind,
     )
-    link.sendall(pack(reply))
-    if large:
-        link.sendall(large)
+    with _sending:
+        link.sendall(pack(reply))
+        for part in large:
+            link.sendall(part)
+
+
+def _tell(link: socket.socket, progress: JobProgress) -> None:
+    """Send how far a call is, in one piece or not at all: a limit may be reached meanwhile, and a
+    worker that does not read just now gets the next one."""
+    with _sending, contextlib.suppress(BlockingIOError):
+        link.send(pack(Reply(progress=progress)), socket.MSG_DONTWAIT)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class SandboxSetup:
             (
                 not 0 < first <= last,
                 f"job users {first}-{last}",
-                "give a range of user ids that nobody else has: FIRST-LAST",
+                "give a range of otherwise unused user ids: FIRST-LAST",
             ),
             (
                 self.users is not None and last - first + 1 < slots,
