@@ -1,0 +1,255 @@
+"""One client of a router: its link, its machine, and its sessions with the groups.
+
+What comes in one read is handled at once, and everything for one receiver leaves in one piece. A
+client whose groups do not read is not read from, and a group whose client does not read neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from functools import partial
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import NIL_ID
+from rollq.base.limits import MULTI_GATHER_MS, PING_MS
+from rollq.base.log_events import GROUP_TOO_OLD, tell
+from rollq.base.router_limits import ROUTER_AHEAD_BYTES_MAX
+from rollq.net.link import Link
+from rollq.roles.client.relay_session import RelaySession
+from rollq.roles.router.groups import ROUTER, Groups
+from rollq.roles.router.machine import RouterMachine
+from rollq.security.credentials import Credentials
+from rollq.wire.compact import Message
+from rollq.wire.features import (
+    ACCEPTED,
+    ALIVE,
+    BATCH,
+    COMPACT,
+    OUTPUT,
+    OWN,
+    RUNS,
+    TASKS,
+    agree,
+)
+from rollq.wire.messages import Error, HelloClient, Welcome
+
+log = logging.getLogger("rollq.router")
+
+HANDED_ON = (COMPACT, ACCEPTED, BATCH, OUTPUT, OWN, ALIVE, TASKS, RUNS)
+NAMELESS = "nameless-"  # begins the name of a client that has none, as in members
+MEMBER_ID = 0  # in a Welcome: a router is no member
+
+
+class ClientLink:
+    """A client that said hello.
+
+    Args:
+        link: Its link.
+        hello: What it said.
+        groups: Where it may be sent on to.
+        machine: What it has under way.
+        credentials: What members are checked by, and the token that it showed.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        hello: HelloClient,
+        *,
+        groups: Groups,
+        machine: RouterMachine,
+        credentials: Credentials,
+    ) -> None:
+        self.link = link
+        self.machine = machine
+        self._hello = hello
+        self._groups = groups
+        self._credentials = credentials
+        self._agreed = agreed_with(hello)
+        self._sessions: dict[int, RelaySession] = {}
+        # One that has no name has one here, the same in every session: it is owed results by that.
+        # Where it has shown a token, the groups make it one of its account.
+        is_nameless = not hello.client_id and credentials.token is None
+        self._name = f"{NAMELESS}{secrets.token_hex(16)}" if is_nameless else hello.client_id
+        self._early: list[Message] | None = []  # what came before the groups were looked for
+        self._gather_until_s = link.loop.time() + MULTI_GATHER_MS / 1000
+        self._is_paused = False  # the client is not read
+        self._are_paused = False  # the groups are not read
+        self._is_over = False
+        self._ending: set[asyncio.Task[None]] = set()  # sessions with groups that were removed
+
+    def start(self) -> None:
+        """Look for the groups."""
+        for number in list(self._groups.found):
+            self._open(number)
+        self._maybe_begin()
+
+    def stop(self, why: Error | None = None) -> list[asyncio.Task[None]]:
+        """The client is gone, or is told why it may not be here; what is still to be waited for."""
+        self._is_over = True
+        if why is not None and self.link.is_open:
+            self.link.send(why)
+            self.link.close(why.message)
+        self.machine.close()
+        loop = self.link.loop
+        ending = [loop.create_task(session.stop()) for session in self._sessions.values()]
+        return [*ending, *self._ending]
+
+    def hear(self, messages: list[Message]) -> None:
+        """The client speaks."""
+        if self._early is not None:
+            self._early += messages
+            self.link.pause()
+            return
+        self.machine.hear_client(messages)
+        self._flush()
+
+    def add_group(self, number: int) -> None:
+        """A group has come."""
+        self.machine.group_added(number)
+        self._open(number)
+
+    def remove_group(self, number: int) -> None:
+        """A group has gone."""
+        self.machine.group_removed(number)
+        self._flush()
+
+    def tick(self, now_s: float) -> Error | None:
+        """Time passes; why the client may not be here any more."""
+        self._maybe_begin()
+        if self._early is None:
+            self.machine.tick(int(now_s * 1000))
+            self._flush()
+        self._maybe_resume()
+        return self._refusal()
+
+    def _refusal(self) -> Error | None:
+        """Why no group lets the client in; None: one does, or may when it is back."""
+        refusals = [
+            session.refusal
+            for number, session in self._sessions.items()
+            if session.is_open or session.refusal is not None or not self._groups.is_away(number)
+        ]
+        return refusals[0] if refusals and all(refusals) else None
+
+    # --- the groups
+
+    def _open(self, number: int) -> None:
+        session = RelaySession(
+            self._groups.found[number].addresses,
+            self._name,
+            desired_parallelism=self._hello.desired_parallelism,
+            features=tuple(dict.fromkeys((*self._agreed, ALIVE))),
+            credentials=self._credentials,
+            is_awaiting=lambda: self.machine.is_busy,
+            on_standing=partial(self._on_standing, number),
+            on_told=partial(self._on_told, number),
+        )
+        self._sessions[number] = session
+        session.start()
+
+    def _on_standing(self, number: int, is_open: bool) -> None:
+        if self._is_over:
+            return
+        if not is_open:
+            self.machine.group_down(number, int(self.link.loop.time() * 1000))
+        else:
+            lacking = set(self._agreed) - set(self._sessions[number].features)
+            if lacking:
+                name = self._groups.table.names.get(number, "")
+                tell(log, GROUP_TOO_OLD, group=name, features=",".join(sorted(lacking)))
+                return
+            self.machine.group_up(number)
+            if self._are_paused:
+                self._sessions[number].stop_reading()
+        self._maybe_begin()
+        self._flush()
+
+    def _on_told(self, number: int, messages: list[Message]) -> None:
+        if not self._is_over:
+            self.machine.hear_group(number, messages)
+            self._flush()
+
+    def _maybe_begin(self) -> None:
+        """Once every group is reached, or known to be away, or was waited for long enough: welcome
+        the client, and hear what it said meanwhile. Whoever answered first would get everything."""
+        if self._early is None or self._is_over:
+            return
+        is_late = self.link.loop.time() >= self._gather_until_s
+        if not is_late and not all(map(self._is_settled, self._sessions)):
+            return
+        if self._refusal() is not None:
+            return  # `tick` says so
+        early, self._early = self._early, None
+        if self._agreed:
+            ping_ms = PING_MS if ALIVE in self._agreed else 0
+            self.link.send(Welcome(ROUTER, MEMBER_ID, self._agreed, ping_ms=ping_ms))
+        self.link.resume()
+        if early:
+            self.link.hand_over(early)
+        self._flush()
+
+    def _is_settled(self, number: int) -> bool:
+        session = self._sessions[number]
+        return session.is_open or session.refusal is not None or self._groups.is_away(number)
+
+    # --- what leaves
+
+    def _flush(self) -> None:
+        machine = self.machine
+        is_early = self._early is not None  # results that are owed wait for the welcome
+        while machine.to_groups or machine.left or (machine.to_client and not is_early):
+            to_groups, machine.to_groups = machine.to_groups, {}
+            to_client: list[Message] = []
+            if not is_early:
+                to_client, machine.to_client = machine.to_client, []
+            for number, messages in to_groups.items():
+                session = self._sessions.get(number)
+                if session is not None:
+                    session.relay(messages)
+                    if session.waiting_bytes > ROUTER_AHEAD_BYTES_MAX:
+                        self._pause()
+            if to_client:
+                self.link.post_all(to_client)
+                self.link.flush()
+            left, machine.left = machine.left, []
+            for number in left:
+                session = self._sessions.pop(number, None)
+                if session is not None:
+                    task = self.link.loop.create_task(session.stop())
+                    self._ending.add(task)
+                    task.add_done_callback(self._ending.discard)
+        if machine.unanswered_bytes > ROUTER_AHEAD_BYTES_MAX:
+            self._pause()
+        if self.link.waiting_bytes > ROUTER_AHEAD_BYTES_MAX and not self._are_paused:
+            self._are_paused = True
+            for session in self._sessions.values():
+                session.stop_reading()
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            self.link.pause()
+
+    def _maybe_resume(self) -> None:
+        half = ROUTER_AHEAD_BYTES_MAX // 2
+        if self._are_paused and self.link.waiting_bytes <= half:
+            self._are_paused = False
+            for session in self._sessions.values():
+                session.read_on()
+        waiting = [session.waiting_bytes for session in self._sessions.values()]
+        if self._is_paused and max((self.machine.unanswered_bytes, *waiting)) <= half:
+            self._is_paused = False
+            self.link.resume()
+
+
+def agreed_with(hello: HelloClient) -> tuple[str, ...]:
+    """What a client and its router speak; nothing with one of the legacy protocol."""
+    return tuple(one for one in agree(hello.features) if one in HANDED_ON)
+
+
+def refused(message: str, hint: str, code: ErrorCode = ErrorCode.LOGIN_FAILED) -> Error:
+    """What somebody is told who may not be here."""
+    return Error(NIL_ID, int(code), message, hint)

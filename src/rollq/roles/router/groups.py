@@ -1,0 +1,99 @@
+"""The groups of a router: where they are, and whether anybody is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from rollq.base.log_events import GROUP_GONE, GROUP_REACHED, tell
+from rollq.base.router_limits import ROUTER_PROBE_MS
+from rollq.net.dialer import is_served, takes_connections
+from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.session import as_addresses
+
+log = logging.getLogger("rollq.router")
+
+ROUTER = "router"  # in place of the name of a group: all of them
+
+
+@dataclass(slots=True)
+class RoutedGroup:
+    """One group.
+
+    Attributes:
+        name: As routes name it.
+        addresses: Of its members, `host:port,host:port…`.
+        is_up: Whether one of its members takes connections; None: not looked yet.
+    """
+
+    name: str
+    addresses: str
+    is_up: bool | None = None
+
+
+class Groups:
+    """All of them. They are looked at every ROUTER_PROBE_MS.
+
+    Args:
+        table: What jobs are shared out by.
+    """
+
+    def __init__(self, table: GroupTable) -> None:
+        self.table = table
+        self.found: dict[int, RoutedGroup] = {}
+        self._probing: asyncio.Task[None] | None = None
+
+    def add(self, name: str, addresses: str, weight: int = 1) -> int:
+        """A group has come; its number. Raises LocalError: BAD_OPTIONS or BAD_ADDRESS."""
+        as_addresses(addresses)
+        number = self.table.add(name, weight)
+        self.found[number] = RoutedGroup(name, addresses)
+        return number
+
+    def remove(self, number: int) -> None:
+        """A group has gone."""
+        self.table.remove(number)
+        del self.found[number]
+
+    async def start(self) -> None:
+        """Look once, and then again and again."""
+        await self._probe()
+        self._probing = asyncio.get_running_loop().create_task(self._probe_on())
+
+    async def stop(self) -> None:
+        """Look no longer."""
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
+
+    def is_away(self, number: int) -> bool:
+        """Whether nobody is there, as far as is known."""
+        group = self.found.get(number)
+        return group is None or group.is_up is False
+
+    @property
+    def spread(self) -> dict[str, int]:
+        """How many results came from each group."""
+        return {name: self.table.ended[number] for number, name in self.table.names.items()}
+
+    async def _probe_on(self) -> None:
+        while True:
+            await asyncio.sleep(ROUTER_PROBE_MS / 1000)
+            await self._probe()
+
+    async def _probe(self) -> None:
+        await asyncio.gather(*(self._look_at(one) for one in list(self.found.values())))
+
+    async def _look_at(self, group: RoutedGroup) -> None:
+        served = await asyncio.gather(*map(_is_there, as_addresses(group.addresses)))
+        was_up, group.is_up = group.is_up, any(served)
+        if group.is_up and not was_up:
+            tell(log, GROUP_REACHED, group=group.name, members=group.addresses)
+        elif was_up is not False and not group.is_up:
+            tell(log, GROUP_GONE, group=group.name, members=group.addresses)
+
+
+async def _is_there(address: str) -> bool:
+    """Whether a process takes connections, and looks after them."""
+    return await takes_connections(address) and await is_served(address)

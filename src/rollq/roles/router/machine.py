@@ -1,0 +1,497 @@
+"""One client of a router, as a pure machine: what it asks for goes to groups, and what they say
+goes back. No IO, no clock.
+
+Laws kept here:
+- which group has which job is decided by `MultiMachine`, the same as in a client of several groups;
+- nothing is accepted here: an answer to a submit is what a group said, or is put together from what
+  several said of its parts;
+- jobs keep their ids, bodies are not looked into, and runs go on as runs;
+- what a group had not answered when its session broke is sent to it again, when it is back in time;
+  a job of which it has sent the result meanwhile is not;
+- a result is confirmed when the client confirms it, to the group that gave it. Of a job that was
+  moved to another group the first result counts; others are confirmed here;
+- bodies of accepted jobs are kept to move them, as far as there is room. Jobs that are not kept,
+  and those with files, wait for their group.
+
+A client of the legacy protocol is answered by nothing but results, and confirms none. All of its
+jobs that have not ended are sent again to a group that is back, which knows them by their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from rollq.base.errors import ErrorCode
+from rollq.base.ids import JobId, MessageId
+from rollq.base.limits import CONFIRM_JOBS_MAX
+from rollq.base.staged import ids_of
+from rollq.roles.client import multi_signals as signals
+from rollq.roles.client.multi_machine import MultiMachine
+from rollq.roles.client.routes import GroupTable
+from rollq.roles.router.owners import GivenResults, JobOwners, KeptBytes
+from rollq.roles.router.questions import Questions
+from rollq.roles.router.requests import (
+    Part,
+    Request,
+    Submit,
+    answer_of,
+    has_files,
+    note_refused,
+    part_of_results,
+    part_of_run,
+    request_of,
+    under_way,
+)
+from rollq.roles.router.work import Work
+from rollq.wire import messages as wire
+from rollq.wire.compact import Message
+from rollq.wire.output_messages import OutputChunk
+from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
+
+CANCELLED: Final = "cancelled"
+NUMBER_BYTES: Final = 6
+AGAIN: Final = (int(ErrorCode.GRID_FULL), int(ErrorCode.OVERLOADED))  # the group has no room now
+
+
+class RouterMachine:
+    """What one client has under way.
+
+    Args:
+        table: The groups and routes of the router.
+        owners: Which group has which job, of all clients.
+        kept: How much is kept, of all clients.
+        drawn: An id that nobody else has; those that are made here begin like it.
+        is_plain: The client speaks the legacy protocol.
+
+    Attributes:
+        to_client: To be sent to the client; taken by the shell after every call.
+        to_groups: The same to groups.
+        left: Groups whose sessions are to be ended.
+        unanswered_bytes: Of submits that no group has answered.
+        work: The jobs that have not ended.
+    """
+
+    def __init__(
+        self,
+        table: GroupTable,
+        owners: JobOwners,
+        kept: KeptBytes,
+        *,
+        drawn: MessageId,
+        is_plain: bool = False,
+    ) -> None:
+        self.multi = MultiMachine(table)
+        self.to_client: list[Message] = []
+        self.to_groups: dict[int, list[Message]] = {}
+        self.left: list[int] = []
+        self.unanswered_bytes = 0
+        self.questions: Questions = Questions(self, table, owners)
+        self._table = table
+        self._owners = owners
+        self._kept = kept
+        self._is_plain = is_plain
+        self._prefix = drawn[:-NUMBER_BYTES]
+        self._number = 0
+        self.work = Work()
+        self._parts: dict[MessageId, Part] = {}  # sent and not answered, by the id they went under
+        self._again: dict[JobId, int] = {}  # moved jobs that their new group has no room for now
+        self._given = GivenResults()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is to come from a group, so that silence matters."""
+        return bool(self.work or self.questions.is_asking)
+
+    # --- the client speaks
+
+    def hear_client(self, messages: Iterable[Message]) -> None:
+        """Messages of the client, in their order."""
+        for message in messages:
+            handler = ON_CLIENT.get(type(message))
+            if handler is None:
+                self.questions.ask(message)
+            else:
+                handler(self, message)
+
+    def _submit(self, message: Submit) -> None:
+        request = request_of(message)
+        unit = request.unit
+        units: Sequence[JobId] = request.job_ids
+        if unit is None:
+            known = self.work.add_jobs(request)
+            if known:
+                units = self._fresh(request, known)
+        elif self.work.has_whole(unit):
+            if unit not in self.work.waiting:
+                self.to_client.append(wire.Accepted(unit, len(units), known=True))
+            return
+        else:
+            self.work.add_whole(request, unit)
+            units = (unit,)
+        self.unanswered_bytes += request.size_bytes
+        if not units:
+            self._maybe_tell(request)
+            return
+        self.work.waiting.update(dict.fromkeys(units))
+        self._feed(signals.Submitted(units, message.subject))
+
+    def _fresh(self, request: Request, known: Sequence[int]) -> Sequence[JobId]:
+        """The jobs of a request that are not under way already; those that are have their answer,
+        or will have it."""
+        request.left -= len(known)
+        request.unanswered -= len(known)
+        for position in known:
+            job_id = request.job_ids[position]
+            if job_id not in self.work.waiting:
+                request.count += 1
+                request.known.append(position)
+            elif type(request.message) is SubmitRun:
+                note_refused(request, (position,), under_way(job_id))
+            else:  # the first one's answer is this one's too
+                request.was_told, request.size_bytes = True, 0
+        passed = frozenset(known)
+        return [one for at, one in enumerate(request.job_ids) if at not in passed]
+
+    def _confirm(self, message: wire.Confirm) -> None:
+        by_group, unknown = self._given.confirmed(message.job_ids)
+        for group, job_ids in by_group.items():
+            self.send(group, wire.Confirm(tuple(job_ids)))
+        for number, state in self.multi.groups.items() if unknown else ():
+            if state.is_up:
+                self.send(number, wire.Confirm(tuple(unknown)))
+
+    def withdraw(self, job_id: JobId) -> bool:
+        """The client cancels a job whose group cannot be asked: it is over, and its copy is
+        cancelled when the group is back. False: the group must be asked."""
+        request = self.work.find(job_id)
+        if request is None or request.unit is not None:
+            return False
+        if self.work.waiting.pop(job_id, False) is None:
+            request.unanswered -= 1
+            request.count += 1
+            self._maybe_tell(request)
+        self._feed(signals.Withdrawn(job_id))
+        self._end_job(job_id, request)
+        self.to_client.append(wire.Result(job_id, CANCELLED))
+        return True
+
+    # --- groups come and go
+
+    def group_up(self, group: int) -> None:
+        """A leader of the group has welcomed the client."""
+        state = self.multi.groups.get(group)
+        if state is None:
+            return
+        again = state.inflight if self._is_plain else state.unanswered
+        if again:
+            self._send_units(tuple(again), group)
+        self._feed(signals.Up(group))
+        self.questions.group_up(group)
+
+    def group_down(self, group: int, now_ms: int) -> None:
+        """The session with the group is lost."""
+        self._forget_parts(group)
+        self._feed(signals.Down(group, now_ms))
+        self.questions.group_down(group)
+
+    def group_added(self, group: int) -> None:
+        """A group has come."""
+        self._feed(signals.GroupAdded(group))
+
+    def group_removed(self, group: int) -> None:
+        """A group has gone, and is not in the table any more."""
+        self._forget_parts(group)
+        self._feed(signals.GroupRemoved(group))
+        self.questions.group_down(group)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        again, self._again = self._again, {}
+        for job_id, group in again.items():
+            state = self.multi.groups.get(group)
+            if state is not None and state.is_up and self.multi.owner_of(job_id) == group:
+                self._send_units((job_id,), group)
+        self._feed(signals.MultiTick(now_ms))
+
+    def close(self) -> None:
+        """The client is gone: what it asked for goes on in the groups."""
+        self.multi.discard()
+        for request in self.work.requests():
+            self._release(request)
+        self.work = Work()
+
+    # --- groups speak
+
+    def hear_group(self, group: int, messages: Iterable[Message]) -> None:
+        """Messages of a group, in their order."""
+        if group in self.multi.groups:
+            for message in messages:
+                handler = ON_GROUP.get(type(message))
+                if handler is not None:
+                    handler(self, group, message)
+
+    def _part(self, group: int, request_id: MessageId) -> Part | None:
+        part = self._parts.get(request_id)
+        return self._parts.pop(request_id) if part is not None and part.group == group else None
+
+    def _on_accepted(self, group: int, message: wire.Accepted) -> None:
+        part = self._part(group, message.request_id)
+        if part is None:
+            self.questions.answered(group, message)
+            return
+        request = part.request
+        unit = request.unit or request.job_ids[0]
+        was_waiting = self.work.waiting.pop(unit, False) is None
+        self._note_owner(request, request.job_ids, group)
+        self._feed(signals.GroupAccepted(group, (unit,)))
+        if was_waiting:
+            request.unanswered = 0
+            self._tell(request, message)
+
+    def _on_run_accepted(self, group: int, message: RunAccepted) -> None:
+        part = self._part(group, message.request_id)
+        if part is None:
+            return
+        request = part.request
+        refused = {one.position: one for one in message.refused}
+        known, ended = frozenset(message.known), frozenset(message.ended)
+        taken: list[JobId] = []
+        for at, position in enumerate(part.positions):
+            job_id = request.job_ids[position]
+            if at in refused:
+                one = refused[at]
+                error = wire.Error(job_id, one.code, one.message, one.hint, one.retryable)
+                self._refuse(group, request, position, error)
+                continue
+            taken.append(job_id)
+            if self.work.waiting.pop(job_id, False) is None:
+                request.unanswered -= 1
+                request.count += 1
+                if at in known:
+                    request.known.append(position)
+                    if at in ended:
+                        request.ended.append(position)
+        self._note_owner(request, taken, group)
+        self._feed(signals.GroupAccepted(group, taken))
+        self._maybe_tell(request)
+
+    def _on_error(self, group: int, message: wire.Error) -> None:
+        part = self._part(group, message.request_id)
+        if part is None:
+            self.questions.answered(group, message)
+            return
+        request = part.request
+        if type(request.message) is SubmitRun:
+            for position in part.positions:
+                self._refuse(group, request, position, message)
+            self._maybe_tell(request)
+            return
+        unit = request.unit or request.job_ids[0]
+        if unit in self.work.waiting:
+            self._refuse(group, request, 0, message)
+            if not request.was_told:
+                self._tell(request, message)
+        else:
+            self._refuse(group, request, 0, message)
+
+    def _refuse(self, group: int, request: Request, position: int, error: wire.Error) -> None:
+        """A group will not take a job, or a whole."""
+        unit = request.unit or request.job_ids[position]
+        if self.multi.owner_of(unit) != group:
+            return
+        was_waiting = self.work.waiting.pop(unit, False) is None
+        if not was_waiting and error.code in AGAIN:
+            self._again[unit] = group
+            return
+        if was_waiting:
+            request.unanswered -= 1
+            note_refused(request, (position,), error)
+        self._feed(signals.GroupRefused(group, unit))
+        for job_id in (unit,) if request.unit is None else request.job_ids:
+            self._end_job(job_id, request)
+            if not was_waiting:  # accepted by a group that is gone, refused by the next
+                self.to_client.append(wire.Result(job_id, "dead", detail=error.message))
+
+    def _on_result(self, group: int, message: wire.Result) -> None:
+        is_cancelled = message.outcome == CANCELLED
+        if self._take(group, message.job_id, is_cancelled, message.count):
+            self.to_client.append(message)
+            self._given.add((message.job_id,), group)
+
+    def _on_result_run(self, group: int, message: ResultRun) -> None:
+        is_cancelled = message.outcome == CANCELLED
+        job_ids = list(ids_of(message.job_ids))
+        taken = [
+            at for at, job_id in enumerate(job_ids) if self._take(group, job_id, is_cancelled, 1)
+        ]
+        if not taken:
+            return
+        if len(taken) < len(job_ids):
+            message = part_of_results(message, taken)
+            job_ids = [job_ids[at] for at in taken]
+        self.to_client.append(message)
+        self._given.add(job_ids, group)
+
+    # --- results
+
+    def _take(self, group: int, job_id: JobId, is_cancelled: bool, count: int) -> bool:
+        """Whether the result of a job counts. One that does not is confirmed."""
+        request = self.work.find(job_id)
+        if request is None:
+            if self.work.is_over(job_id):
+                self._confirm_here(group, job_id)
+                return False
+            return True  # it was owed, or another session of this client asked for it
+        unit = request.unit or job_id
+        if is_cancelled and self.multi.owner_of(unit) != group:
+            self._confirm_here(group, job_id)  # the echo of our own cancelling of a copy
+            return False
+        if self.work.waiting.pop(unit, False) is None:
+            self._believe(request, group, unit)
+        if request.unit is None:
+            self._feed(signals.Ended(group, job_id, is_cancelled))
+            self._end_job(job_id, request)
+            return True
+        self._end_job(job_id, request, count)
+        if request.left <= 0:
+            self._feed(signals.Ended(group, unit))
+        return True
+
+    def _believe(self, request: Request, group: int, unit: JobId) -> None:
+        """What has a result was accepted, though the session broke before its answer."""
+        position = self.work.unit(unit)[1]
+        request.unanswered -= 1
+        request.count += 1
+        request.known.append(position)
+        self._feed(signals.GroupAccepted(group, (unit,)))
+        self._maybe_tell(request)
+
+    def _end_job(self, job_id: JobId, request: Request, count: int = 1) -> None:
+        if self.work.end(job_id, request, count):
+            self._release(request)
+
+    def _confirm_here(self, group: int, job_id: JobId) -> None:
+        if not self._is_plain:
+            self.send(group, wire.Confirm((job_id,)))
+
+    # --- answers
+
+    def _maybe_tell(self, request: Request) -> None:
+        if request.unanswered <= 0 and not request.was_told:
+            self._tell(request, answer_of(request))
+
+    def _tell(self, request: Request, answer: Message) -> None:
+        """All of a request is answered: tell the client, and keep what may have to move."""
+        request.was_told = True
+        self.unanswered_bytes -= request.size_bytes
+        if not self._is_plain:
+            self.to_client.append(answer)
+        if request.left <= 0 or self._is_plain:
+            return
+        if not has_files(request.message) and self._kept.take(request.size_bytes):
+            request.is_kept = True
+            return
+        request.message = None
+        units = request.job_ids if request.unit is None else (request.unit,)
+        self._feed(signals.Stay(units))
+
+    def _release(self, request: Request) -> None:
+        if request.is_kept:
+            request.is_kept = False
+            self._kept.give_back(request.size_bytes)
+
+    def _note_owner(self, request: Request, job_ids: Iterable[JobId], group: int) -> None:
+        if isinstance(request.message, wire.SubmitArray):
+            self._owners.add_array(request.job_ids[0], group)
+        else:
+            self._owners.add(job_ids, group)
+
+    # --- what the machine of groups says
+
+    def _feed(self, event: signals.Event) -> None:
+        for instruction in self.multi.handle(event):
+            do = DO.get(type(instruction))
+            if do is not None:
+                do(self, instruction)
+
+    def _do_place(self, instruction: signals.GroupPlace) -> None:
+        self._send_units(instruction.job_ids, instruction.group)
+
+    def _do_take_back(self, instruction: signals.TakeBack) -> None:
+        self.work.taken_back(instruction.job_ids)
+
+    def _do_cancel(self, instruction: signals.CancelCopies) -> None:
+        job_ids = self.work.copies_of(instruction.job_ids)
+        for first in range(0, len(job_ids), CONFIRM_JOBS_MAX):
+            ids = tuple(job_ids[first : first + CONFIRM_JOBS_MAX])
+            self.send(instruction.group, wire.Cancel(self.draw(), ids))
+
+    def _do_leave(self, instruction: signals.Leave) -> None:
+        self.left.append(instruction.group)
+        self.questions.group_left(instruction.group)
+
+    def _send_units(self, units: Sequence[JobId], group: int) -> None:
+        """Submit jobs and wholes to a group."""
+        parts: dict[int, tuple[Request, list[int]]] = {}
+        for unit in units:
+            request, position = self.work.unit(unit)
+            parts.setdefault(id(request), (request, []))[1].append(position)
+        for request, positions in parts.values():
+            message = request.message
+            assert message is not None, "what cannot be sent again stays where it is"
+            request_id = request.request_id
+            if type(message) is SubmitRun:
+                request_id = self.draw()
+                message = part_of_run(message, request_id, positions)
+            self._parts[request_id] = Part(request, positions, group)
+            self.send(group, message)
+        if self._is_plain:  # nobody answers
+            for request, _ in parts.values():
+                self._parts.pop(request.request_id, None)
+                self.work.waiting.pop(request.job_ids[0], None)
+                request.unanswered = 0
+                self._note_owner(request, request.job_ids, group)
+                self._maybe_tell(request)
+            self._feed(signals.GroupAccepted(group, units))
+
+    def _forget_parts(self, group: int) -> None:
+        for request_id in [one for one, part in self._parts.items() if part.group == group]:
+            del self._parts[request_id]
+
+    def send(self, group: int, message: Message) -> None:
+        """Send something to a group."""
+        self.to_groups.setdefault(group, []).append(message)
+
+    def draw(self) -> MessageId:
+        """An id of our own."""
+        self._number += 1
+        return self._prefix + self._number.to_bytes(NUMBER_BYTES, "big")
+
+
+ON_CLIENT: Final[dict[type, Callable[[RouterMachine, Any], None]]] = {
+    wire.SubmitJob: RouterMachine._submit,
+    SubmitRun: RouterMachine._submit,
+    wire.SubmitBulk: RouterMachine._submit,
+    wire.SubmitArray: RouterMachine._submit,
+    wire.Confirm: RouterMachine._confirm,
+    wire.Ping: lambda machine, _: machine.to_client.append(wire.Pong()),
+}
+
+ON_GROUP: Final[dict[type, Callable[[RouterMachine, int, Any], None]]] = {
+    wire.Accepted: RouterMachine._on_accepted,
+    RunAccepted: RouterMachine._on_run_accepted,
+    wire.Error: RouterMachine._on_error,
+    wire.Result: RouterMachine._on_result,
+    ResultRun: RouterMachine._on_result_run,
+    wire.Answer: lambda machine, group, answer: machine.questions.answered(group, answer),
+    OutputChunk: lambda machine, group, chunk: machine.questions.shown(group, chunk),
+    wire.CacheAck: lambda machine, _, ack: machine.to_client.append(ack),
+}
+
+DO: Final[dict[type, Callable[[RouterMachine, Any], None]]] = {
+    signals.GroupPlace: RouterMachine._do_place,
+    signals.TakeBack: RouterMachine._do_take_back,
+    signals.CancelCopies: RouterMachine._do_cancel,
+    signals.Leave: RouterMachine._do_leave,
+}
