@@ -1,24 +1,38 @@
-"""Python functions as jobs: `@task` registers one under an exec name.
+"""Python functions as jobs: `@task` registers one under an exec name. And `progress`, by which any
+job says how far it is.
 
 A worker that is started with the module (`--app module`) runs the function for every job of that
 exec name: a plain function in a warm process, a coroutine function in the worker's own loop. What
-a function is called with comes from the job alone, as text or JSON; nothing is unpickled.
+a function is called with comes from the job alone: Python values (`rollq.values`), text or JSON.
+Nothing is unpickled. An application imports this, so the client comes in only when it is used.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+import numbers
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path, PurePath
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from rollq.base.celery_names import options_of
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.ids import guid_to_text
+from rollq.base.job_events import PROGRESS_FILE_ENV, JobProgress, encode_progress
+from rollq.base.jobs import ParentEnd
 from rollq.base.names import is_exec_name
+from rollq.base.parents import PARENTS_FILE_ENV, Parent, parents_in
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Argument(NamedTuple):
@@ -29,15 +43,125 @@ class Argument(NamedTuple):
     takes_rest: bool  # *args
 
 
-@dataclass(slots=True, frozen=True)
-class Task:
-    """One registered function."""
+class Task(Generic[P, R]):
+    """A function that is registered: called as it is, it runs here; `delay` runs it in the grid.
 
-    name: str
-    function: Callable[..., Any]
-    in_loop: bool  # a coroutine function
-    payload_type: Any  # what the payload of a job without arguments is decoded to
-    arguments: tuple[Argument, ...] = ()  # by their place; none if all are taken as text
+    Attributes:
+        name: The exec name.
+        function: Itself.
+        options: What its jobs ask for, by the names of `rollq.Options`.
+        autoretry_for: Exceptions after which another attempt is made.
+        initializer: Called once in each process that runs it, before the first call.
+        in_loop: Whether it is a coroutine function, and runs in the worker's loop.
+        payload_type: What the payload of a job without arguments is decoded to.
+        arguments: By their place; none if all are taken as text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        options: Mapping[str, Any] | None = None,
+        autoretry_for: tuple[type[BaseException], ...] = (),
+        initializer: Callable[[], Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.name = name
+        self.function = function
+        self.options = dict(options or {})
+        self.autoretry_for = autoretry_for
+        self.initializer = initializer
+        self.in_loop = inspect.iscoroutinefunction(function)
+        parameters = _parameters(function)
+        self.payload_type = _payload_type(parameters)
+        self.arguments = _arguments(parameters)
+        self._parameters = {one.name: one for one in parameters}
+        self._signature = inspect.Signature(parameters) if parameters else _signature(function)
+        self._placed = _placed_kinds(parameters)
+        self._required = sum(one.default is one.empty for one in parameters)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Submit a call of it to the grid of `rollq.connect`; returns when it is accepted.
+        `delay(…).get()` waits for what it returns.
+
+        Raises:
+            TypeError: it cannot be called so, or an argument cannot be serialized.
+            RollqError: it was refused, or not accepted in time.
+        """
+        return self.apply_async(args, kwargs)
+
+    async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The same without blocking an event loop: `await (await f.adelay(…)).aget()`."""
+        return await _current().asubmit_call(self, args, kwargs, {})
+
+    def apply_async(
+        self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
+        """The same as `delay`, with options for this job: `countdown=10`, `queue="slow"`."""
+        return _current().submit_call(self, tuple(args), kwargs or {}, options_of(options))
+
+    def s(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of it as a step of a chain, a group or a chord: `add.s(1, 2) | add.s(3)`."""
+        return _chains().Signature(self, args, kwargs)
+
+    def si(self, *args: Any, **kwargs: Any) -> Any:
+        """The same, which only waits for the step before, and is not given what that returns."""
+        return _chains().Signature(self, args, kwargs, immutable=True)
+
+    def check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Whether it can be called so.
+
+        Raises:
+            TypeError: naming the argument.
+        """
+        if self._signature is not None:
+            try:
+                self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}(): {error}") from None
+
+    def argument_name(self, place: int) -> str:
+        """What the parameter at a place is called."""
+        names = [name for name, one in self._parameters.items() if one.kind in PLACED]
+        return names[place] if place < len(names) else str(place + 1)
+
+    def checked_values(
+        self, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What it is called with, each value as its parameter is annotated.
+
+        Raises:
+            TypeError: naming the argument that is not what it must be.
+        """
+        if self._signature is None or not self._parameters:
+            return tuple(args), kwargs
+        if not kwargs and self._required <= len(args) <= len(self._placed):
+            # As nearly always, and ten times as fast as to bind them.
+            for place, (name, kind) in enumerate(self._placed[: len(args)]):
+                if kind is not None and type(args[place]) is not kind:
+                    args[place] = checked_value(name, args[place], kind)
+            return tuple(args), kwargs
+        bound = self._signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            parameter = self._parameters[name]
+            kind = parameter.annotation
+            if _is_unknown(kind) or kind in AS_ANYTHING:
+                continue
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                made: Any = tuple(checked_value(name, one, kind) for one in value)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                made = {key: checked_value(key, one, kind) for key, one in value.items()}
+            else:
+                made = checked_value(name, value, kind)
+            bound.arguments[name] = made
+        return bound.args, bound.kwargs
+
+    def exit_code_of(self, error: BaseException) -> int:
+        """The exit code of a call that raised: one that its job's rule names is tried again."""
+        return RETRY_EXIT_CODE if isinstance(error, self.autoretry_for) else 1
 
     def call_args(self, args: tuple[str, ...]) -> tuple[Any, ...]:
         """The arguments of a call, each as its parameter is annotated.
@@ -65,50 +189,197 @@ class Task:
             return (body,)
         return (msgspec.json.decode(body, type=self.payload_type),)
 
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
 
 @overload
-def task(name: Function) -> Function: ...
+def task(name: Callable[P, R]) -> Task[P, R]: ...
 @overload
-def task(name: str | None = None) -> Callable[[Function], Function]: ...
-def task(name: Any = None) -> Any:
+def task(
+    name: str | None = None,
+    *,
+    autoretry_for: Sequence[type[BaseException]] = (),
+    initializer: Callable[[], Any] | None = None,
+    **options: Any,
+) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+def task(
+    name: Any = None,
+    *,
+    autoretry_for: Sequence[type[BaseException]] = (),
+    initializer: Callable[[], Any] | None = None,
+    **options: Any,
+) -> Any:
     """Register a function under an exec name: `@task`, `@task("name")` or `@task(name="name")`;
     without a name under its own.
 
-    The function is called with the job's arguments, which are text. Those whose parameter has an
+    It can be called as before, and `delay` calls it in the grid with Python values. From the
+    command line it is called with the job's arguments, which are text. Those whose parameter has an
     annotation are converted: numbers, bool (true, false, 1, 0), bytes (UTF-8), Path, dates, enums,
     and anything else from JSON. A job that was submitted as a bare payload calls it with one value:
     the payload as bytes if the parameter is annotated `bytes`, else decoded from JSON to the
-    annotated type. It may return text, bytes, None or anything that JSON can hold; an exception
-    makes the job FAILED.
+    annotated type. It may return text, bytes, None or anything that JSON can hold then; an
+    exception makes the job FAILED.
+
+    Args:
+        name: The exec name.
+        autoretry_for: Exceptions after which another attempt is made.
+        initializer: Called without arguments in each warm process of a worker when it starts: to
+            load a model once. Several tasks may name the same. If it raises, the worker says so in
+            its log, and the jobs of these tasks fail with the cause. Not for coroutine functions.
+        options: For the jobs of `delay`: `max_retries`, `retry_backoff`, `time_limit`,
+            `soft_time_limit`, `expires`, and those of `rollq.Options`.
 
     Raises:
-        LocalError: BAD_SETUP, if the name cannot be an exec name or is taken.
+        LocalError: BAD_SETUP, if the name cannot be an exec name or is taken; BAD_OPTIONS, for
+            exceptions, an initializer or an option of Celery's that cannot be meant so. Others are
+            checked when a job is submitted.
     """
-    if callable(name):
-        return _register(name, name.__name__)
-    return lambda function: _register(function, function.__name__ if name is None else name)
+    retried = _exceptions(autoretry_for)
+    _check_initializer(initializer)
+    asked = options_of(options)
+    if retried:
+        asked.setdefault("retry_exit_codes", (RETRY_EXIT_CODE,))
+        asked.setdefault("max_attempts", RETRIES + 1)
+
+    def register(function: Callable[P, R]) -> Task[P, R]:
+        own = function.__name__ if name is None or callable(name) else name
+        return _register(Task(own, function, asked, retried, initializer))
+
+    return register(name) if callable(name) else register
 
 
-def _register(function: Function, exec_name: str) -> Function:
+def _exceptions(given: Any) -> tuple[type[BaseException], ...]:
+    """Those of `autoretry_for`: what is none of them would hide what a function raises."""
+    found = tuple(given) if isinstance(given, Sequence) else (None,)
+    if not all(isinstance(one, type) and issubclass(one, BaseException) for one in found):
+        hint = "give a tuple of exceptions: autoretry_for=(ConnectionError,)"
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"autoretry_for={given!r}", hint)
+    return found
+
+
+def _check_initializer(given: Any) -> None:
+    if given is not None and not callable(given):
+        hint = "give a function without arguments"
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"initializer={given!r}", hint)
+
+
+def progress(done: float = 0, total: float = 0, note: str = "") -> None:
+    """Say how far this job is, in any unit; those who watch it are told. Outside of a job nothing
+    happens. May be called often: only the latest counts, a few times a second.
+
+    Args:
+        done: So much is done.
+        total: Of so much; 0: that is not known.
+        note: A few words for people, up to 256 bytes.
+    """
+    now_s = time.monotonic()
+    if now_s - _last.told_s < PROGRESS_S_MIN and not done >= total > 0:
+        return
+    _last.told_s = now_s
+    said = JobProgress(done, total, note)
+    if _last.reporter is not None:
+        _last.reporter(ATTEMPT.get(), said)
+    elif path := os.environ.get(PROGRESS_FILE_ENV):
+        with contextlib.suppress(OSError):  # it is a remark: the job goes on without
+            with open(f"{path}.new", "wb") as file:
+                file.write(encode_progress(said) + b"\n")
+            os.replace(f"{path}.new", path)
+
+
+def context() -> Context:
+    """The job that this code runs for: in a function of `--app`, or in a program.
+
+    Raises:
+        LocalError: BAD_SETUP, outside of a job.
+    """
+    ref = ATTEMPT.get()
+    if ref is not None:
+        return Context(guid_to_text(ref.job_id), ref.attempt, tuple(map(Parent.of, ENDS.get())))
+    if job_id := os.environ.get("ROLLQ_JOB_ID"):
+        path = os.environ.get(PARENTS_FILE_ENV)
+        parents = parents_in(Path(path).read_bytes()) if path else ()
+        return Context(job_id, int(os.environ.get("ROLLQ_ATTEMPT", "1")), parents)
+    raise LocalError(
+        ErrorCode.BAD_SETUP,
+        "this code does not run in a job",
+        "call it in a function that the grid runs",
+    )
+
+
+class Context(NamedTuple):
+    """The job that code runs for."""
+
+    job_id: str
+    attempt: int  # 1 at first; it counts assignments, also those that came to nothing
+    # Those that it waited for, if one of its conditions is `ended` or `failed`.
+    parents: tuple[Parent, ...] = ()
+
+    def progress(self, done: float, total: float = 1.0, note: str = "") -> None:
+        """Say how far it is: 0.4 of 1, or 3 of 10; see `rollq.progress`."""
+        progress(done, total, note)
+
+
+def report_to(reporter: Callable[[Any, JobProgress], None]) -> None:
+    """In processes that run functions: `progress` is told to this, with what ATTEMPT is then."""
+    _last.reporter = reporter
+
+
+class _Last:
+    """What `progress` did last, and where it goes."""
+
+    told_s = 0.0
+    reporter: Callable[[Any, JobProgress], None] | None = None
+
+
+PROGRESS_S_MIN: Final = 0.05  # between two that are told
+ATTEMPT: Final[ContextVar[Any]] = ContextVar("rollq_attempt", default=None)
+ENDS: Final[ContextVar[tuple[ParentEnd, ...]]] = ContextVar("rollq_ends", default=())
+_last: Final = _Last()
+
+
+def _register(made: Task[P, R]) -> Task[P, R]:
+    exec_name = made.name
     if not is_exec_name(exec_name):
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"{exec_name[:64]!r} cannot name a task",
-            "use up to 64 letters, digits and _ . -",
+            "use up to 64 of a-z, A-Z, 0-9 and _ . -",
         )
     if exec_name in TASKS:
         raise LocalError(
-            ErrorCode.BAD_SETUP, f"two tasks have the name {exec_name!r}", "rename one"
+            ErrorCode.BAD_SETUP,
+            f"two tasks have the name {exec_name!r}: of {TASKS[exec_name].__module__} and of "
+            f"{made.__module__}",
+            "rename one",
         )
-    parameters = _parameters(function)
-    TASKS[exec_name] = Task(
-        exec_name,
-        function,
-        inspect.iscoroutinefunction(function),
-        _payload_type(parameters),
-        _arguments(parameters),
-    )
-    return function
+    if made.in_loop and made.initializer is not None:
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"{exec_name!r} is a coroutine function, which has no process of its own to initialize",
+            "make it a plain function, or load what it needs when its module is imported",
+        )
+    TASKS[exec_name] = made
+    return made
+
+
+def _current() -> Any:
+    """The client of `rollq.connect`. What an application imports must be light: the client comes
+    with the first call."""
+    return import_module("rollq.roles.client.current")
+
+
+def _chains() -> Any:
+    """Likewise."""
+    return import_module("rollq.roles.client.chains")
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """How it may be called; None if it does not say."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -141,8 +412,39 @@ def _arguments(parameters: list[inspect.Parameter]) -> tuple[Argument, ...]:
     return () if all(one.type in AS_TEXT for one in placed) else tuple(placed)
 
 
+def _placed_kinds(parameters: list[inspect.Parameter]) -> tuple[tuple[str, Any], ...]:
+    """Names and annotations by place, None for one that takes anything; nothing if some parameters
+    are not given by their place."""
+    if not all(one.kind in PLACED for one in parameters):
+        return ()
+    return tuple(
+        (one.name, None)
+        if _is_unknown(one.annotation) or one.annotation in AS_ANYTHING
+        else (one.name, one.annotation)
+        for one in parameters
+    )
+
+
 def _is_unknown(annotation: Any) -> bool:
     return annotation is inspect.Parameter.empty or isinstance(annotation, str)
+
+
+def checked_value(name: str, value: Any, kind: Any) -> Any:
+    """A value that is what its annotation says, or is converted to it without a loss.
+
+    Raises:
+        TypeError: naming the argument.
+    """
+    if isinstance(kind, type) and isinstance(value, NUMBERS.get(kind, kind)):
+        return value
+    try:
+        return msgspec.convert(value, kind, from_attributes=True)
+    except msgspec.ValidationError as error:
+        wanted = kind.__name__ if type(kind) is type else str(kind)
+        said = f"must be {wanted}, and {repr(value)[:64]} is not: {error}"
+        raise TypeError(f"argument {name!r} {said}") from None
+    except TypeError:  # a kind of annotation that only type checkers understand
+        return value
 
 
 def _converted(argument: Argument, text: str) -> Any:
@@ -167,4 +469,8 @@ def _converted(argument: Argument, text: str) -> Any:
 
 PLACED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 AS_TEXT: Final = (str, Any, object)
-TASKS: Final[dict[str, Task]] = {}
+AS_ANYTHING: Final = (Any, object)
+NUMBERS: Final[dict[Any, Any]] = {int: numbers.Integral, complex: numbers.Complex}  # numpy's too
+RETRY_EXIT_CODE: Final = 75  # EX_TEMPFAIL: of a call that raised what `autoretry_for` names
+RETRIES: Final = 3  # if `autoretry_for` is given and `max_retries` is not, as in Celery
+TASKS: Final[dict[str, Task[..., Any]]] = {}
