@@ -4,10 +4,11 @@ needs only pip packages.
 Importing this needs no Spark: what does imports it when it is called.
 
 - `session`, `java`: a Spark session, and the Java that it runs on;
-- `source`: the data source; `schemas`, `arrow`, `state_rows`: its columns and rows;
+- `source`: the data source; `schemas`, `arrow`, `state_rows`: its columns and rows; `progress`: how
+  far a stream is behind;
 - `grid`: `grid_map` and `start_workers`;
-- `pipeline`: the history as tables; `asking`: questions to these tables; `report`: answers as a
-  page.
+- `pipeline`: the history as tables; `asking`: questions to these tables; `serving`: a Spark that
+  stays to be asked; `report`: answers as a page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rollq.spark.progress import offsets_behind
 from rollq.spark.session import session
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from rollq.spark.grid.mapping import grid_map
     from rollq.spark.grid.workers import WorkersHandle, start_workers
 
-__all__ = ["WorkersHandle", "grid_map", "session", "start_workers", "views"]
+__all__ = ["WorkersHandle", "grid_map", "offsets_behind", "session", "start_workers", "views"]
 
 _HOMES = {
     "WorkersHandle": "rollq.spark.grid.workers",

@@ -22,6 +22,7 @@ class Session(NamedTuple):
     slots: int
     up_ms: int
     down_ms: int
+    group: str = ""
 
 
 class Busy(PeriodQueries):
@@ -100,7 +101,8 @@ class Busy(PeriodQueries):
         rows = self.rows(f"""
             SELECT worker_id, coalesce(nullif(name, ''), left(worker_id, 8)),
                    greatest(coalesce(slots, 1), 1),
-                   unix_millis(up_at), coalesce(unix_millis(down_at), {last})
+                   unix_millis(up_at), coalesce(unix_millis(down_at), {last}),
+                   coalesce(`group`, '')
             FROM workers
             WHERE up_at <= timestamp_millis({last})
               AND coalesce(unix_millis(down_at), {last}) >= {first}

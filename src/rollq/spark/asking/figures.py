@@ -13,23 +13,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.grid.events import (
-    ARRAY_ENQUEUED,
     JOB_ACKED,
     JOB_CANCELLED,
     JOB_DEAD,
-    JOB_DELAYED,
-    JOB_ENQUEUED,
     JOB_EXPIRED,
     JOB_REDRIVEN,
 )
 from rollq.spark.asking.busy import Busy
+from rollq.spark.asking.incidents import Incidents
 from rollq.spark.asking.periods import Period, PeriodQueries
+from rollq.spark.asking.shares import BEGINS, COUNTS, NUMBER, Shares
 from rollq.spark.asking.tales import stories
 from rollq.spark.pipeline import crowds
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.silver import CAUSES, MARKS, OUTCOMES, REQUEUES, after_of, quoted
 from rollq.spark.report.model import (
     CauseRow,
+    CheckRow,
     Depth,
     ExecRow,
     Percentiles,
@@ -51,14 +51,17 @@ _ASIDE: Final = (
     *("worker_up", "worker_down", "client_open", "confirm", "forget", "settings"),
     *("queue_pause", "queue_resume", "cache_put", "cache_remove", "adopt", "purge"),
 )
-# What an event is of several tasks of an array, or of one job.
-_NUMBER: Final = "if(job_id IS NULL, `count`, 1)"
-_BEGINS: Final = (JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED)
 _ENDS: Final = (JOB_ACKED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED)
 
 
 def gather(
-    spark: SparkSession, *, source: str, made_ms: int, last_ms: int = 0, job_id: str = ""
+    spark: SparkSession,
+    *,
+    source: str,
+    made_ms: int,
+    last_ms: int = 0,
+    job_id: str = "",
+    compares: bool = False,
 ) -> Report:
     """Everything for the page. The views of `queries.add_views` must be there.
 
@@ -68,6 +71,7 @@ def gather(
         made_ms: now.
         last_ms: only so much before the last fact; 0 means all.
         job_id: the job whose life is told; else some that stand out are chosen.
+        compares: whether the time before the period, as long as that, is told beside it.
 
     Raises:
         StateError: UNKNOWN_JOB if the tables do not know the job.
@@ -75,17 +79,19 @@ def gather(
     spans, period = _spans(spark, last_ms)
     if period is None:
         return Report(made_ms=made_ms, source=source, spans=spans)
-    asked = _Figures(spark, period)
+    asked, shares = _Figures(spark, period), Shares(spark, period)
     busy = Busy(spark, period)
-    names = busy.worker_names()
     # Most of a question is planning, for which Spark uses one core: several at a time.
     with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
-        told = pool.submit(stories, spark, (period.first_ms, period.last_ms), job_id, names)
+        told = pool.submit(stories, spark, period.bounds_ms, job_id, busy.worker_names())
         depth, execs = pool.submit(asked.depth), pool.submit(asked.execs)
-        times, moved = pool.submit(asked.percentiles), pool.submit(asked.bytes_moved)
+        times, moved = pool.submit(shares.times, "''"), pool.submit(asked.bytes_moved)
+        queues, clients = pool.submit(shares.by, "queue"), pool.submit(shares.by, "client")
+        incidents = pool.submit(Incidents(spark, period, busy.sessions).found)
+        before = pool.submit(Shares(spark, period.before).earlier) if compares else None
         retries, dead = pool.submit(asked.retries), pool.submit(asked.dead)
         slots, heat = pool.submit(asked.slots), pool.submit(busy.heat)
-        carried = pool.submit(asked.carried)
+        carried, checks = pool.submit(asked.carried), pool.submit(asked.checks)
     return Report(
         made_ms=made_ms,
         source=source,
@@ -94,8 +100,8 @@ def gather(
         last_ms=period.last_ms,
         slot_ms=period.slot_ms,
         slots=slots.result(),
-        wait=times.result()[0],
-        run=times.result()[1],
+        wait=times.result().get(("", "wait")),
+        run=times.result().get(("", "run")),
         depth_ms=depth.result()[0],
         depth=depth.result()[1],
         heat=heat.result(),
@@ -109,6 +115,14 @@ def gather(
         cache_miss_bytes=moved.result()[2],
         open_before=carried.result()[0],
         redriven=carried.result()[1],
+        checks=checks.result(),
+        incidents=incidents.result()[0],
+        incidents_left_out=incidents.result()[1],
+        queues=queues.result()[0],
+        queues_left_out=queues.result()[1],
+        clients=clients.result()[0],
+        clients_left_out=clients.result()[1],
+        earlier=before.result() if before else None,
     )
 
 
@@ -150,16 +164,8 @@ class _Figures(PeriodQueries):
         return {row[0]: _slot(row[:7], _three(row[7:10]), _three(row[10:13])) for row in rows}
 
     def _fine_counts(self) -> dict[int, Slot]:
-        dead = quoted((JOB_DEAD, JOB_EXPIRED))
         facts = self.rows(f"""
-            SELECT {self.slot("_ts")},
-                   sum(if(type IN ({quoted(_BEGINS)}), {_NUMBER}, 0)),
-                   count_if(type = '{JOB_ACKED}' AND status = 0),
-                   count_if(type = '{JOB_ACKED}' AND status <> 0),
-                   sum(if(type IN ({dead}), {_NUMBER}, 0)),
-                   sum(if(type = '{JOB_CANCELLED}', {_NUMBER}, 0)),
-                   count_if(type IN ({quoted(REQUEUES)}))
-            FROM events WHERE {self.within("_ts")} GROUP BY 1
+            SELECT {self.slot("_ts")}, {COUNTS} FROM events WHERE {self.within("_ts")} GROUP BY 1
         """)
         waits, runs = self._times("assigned_at", "wait_ms"), self._times("ended_at", "run_ms")
         return {row[0]: _slot(row, waits.get(row[0]), runs.get(row[0])) for row in facts}
@@ -175,34 +181,14 @@ class _Figures(PeriodQueries):
         """)
         return {row[0]: _three(row[1:]) for row in rows}
 
-    def percentiles(self) -> tuple[Percentiles | None, Percentiles | None]:
-        """Of the whole period: time in the queue, and time of running, exact as gold's. All
-        attempts that ran to an end that their workers told count."""
-        three = ", ".join(
-            f"min(if(upto * 100 >= total * {percent}, value, NULL))" for percent in (50, 95, 99)
-        )
-        rows = self.rows(f"""
-            SELECT metric, {three}
-            FROM (SELECT metric, value, sum(n) OVER (PARTITION BY metric ORDER BY value) AS upto,
-                         sum(n) OVER (PARTITION BY metric) AS total
-                  FROM (SELECT 'wait' AS metric, wait_ms AS value, count(*) AS n FROM attempts
-                        WHERE {self.within("assigned_at")} AND wait_ms IS NOT NULL GROUP BY 2
-                        UNION ALL
-                        SELECT 'run', run_ms, count(*) FROM attempts
-                        WHERE {self.within("ended_at")} AND run_ms IS NOT NULL GROUP BY 2))
-            GROUP BY metric
-        """)
-        known = {row[0]: _three(row[1:]) for row in rows}
-        return known.get("wait"), known.get("run")
-
     def carried(self) -> tuple[int, int]:
         """How many jobs were open when the period began, and how many were redriven in it. With
         those that were submitted they are as many as ended or are open at its end."""
-        begins, ends = quoted((*_BEGINS, JOB_REDRIVEN)), quoted(_ENDS)
+        begins, ends = quoted((*BEGINS, JOB_REDRIVEN)), quoted(_ENDS)
         first = f"timestamp_millis({self.period.first_ms})"
         ((before, redriven),) = self.rows(f"""
-            SELECT sum(if(_ts < {first}, if(type IN ({begins}), 1, -1) * {_NUMBER}, 0)),
-                   sum(if(type = '{JOB_REDRIVEN}' AND {self.within("_ts")}, {_NUMBER}, 0))
+            SELECT sum(if(_ts < {first}, if(type IN ({begins}), 1, -1) * {NUMBER}, 0)),
+                   sum(if(type = '{JOB_REDRIVEN}' AND {self.within("_ts")}, {NUMBER}, 0))
             FROM events WHERE type IN ({begins}, {ends})
         """)
         return int(before or 0), int(redriven or 0)
@@ -314,7 +300,7 @@ class _Figures(PeriodQueries):
                 """)
             )
         rows = self.rows(f"""
-            SELECT cause, exec, sum({_NUMBER}) FROM events
+            SELECT cause, exec, sum({NUMBER}) FROM events
             WHERE type IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) AND {self.within("_ts")} GROUP BY 1, 2
         """)
         return _causes((CAUSES.get(cause, "other"), name, number) for cause, name, number in rows)
@@ -331,6 +317,16 @@ class _Figures(PeriodQueries):
             for row in rows
         ]
         return found, rows[0][11] if rows else 0
+
+    def checks(self) -> list[CheckRow]:
+        """How the checks of all batches went."""
+        rows = self.rows("""
+            SELECT name, `group`, count(*), count_if(outcome = 'failed'),
+                   count_if(outcome = 'unknown'),
+                   coalesce(max(batch) FILTER (WHERE outcome = 'failed'), 0)
+            FROM checks GROUP BY 1, 2 ORDER BY 2, 1
+        """)
+        return [CheckRow(*row) for row in rows]
 
     def bytes_moved(self) -> tuple[int, int, int]:
         """Of files: moved, taken from caches, fetched."""

@@ -19,6 +19,11 @@ class Period:
     last_ms: int
 
     @property
+    def bounds_ms(self) -> tuple[int, int]:
+        """Its first and its last moment."""
+        return self.first_ms, self.last_ms
+
+    @property
     def slot_ms(self) -> int:
         """How long a slot is."""
         return slot_ms_for(self.last_ms - self.first_ms)
@@ -34,6 +39,11 @@ class Period:
         figures are of the same time."""
         asked = cls(first_ms, last_ms)
         return asked if asked.is_fine else cls(first_ms // HOUR * HOUR, last_ms)
+
+    @property
+    def before(self) -> Period:
+        """As long, and up to the moment before this one begins."""
+        return Period(2 * self.first_ms - self.last_ms - 1, self.first_ms - 1)
 
     def starts(self, step_ms: int) -> range:
         """Where the slots begin."""

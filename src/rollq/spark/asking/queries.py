@@ -28,7 +28,9 @@ TABLES: Final = {
     "gold_depth": "depth",
     "gold_utilisation": "utilisation",
     "gold_execs": "execs",
+    "gold_checks": "checks",
 }
+DATABASE: Final = "rollq"  # in which a server shows the tables to all of its sessions
 _READING: Final = (
     "select",
     "with",
@@ -47,6 +49,7 @@ _QUOTED: Final = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
 )
 _SPARKS_PLACE: Final = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+_TRACE: Final = re.compile(r"\n\s+at [\w.$]+\(.*|\s*(?:JVM|Driver) stacktrace:.*", re.DOTALL)
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
 Load = Callable[[str], "DataFrame"]
@@ -62,31 +65,56 @@ class QueryAnswer:
 
 
 def add_views(spark: SparkSession, load: Load, text: str = "") -> None:
-    """Make the tables known under both of their names: those that a query names, else all of them,
-    since opening one takes a moment."""
+    """Make the tables known under both of their names: those that a query names, since opening one
+    takes a moment; all of them if it asks which there are, or there is no query."""
     words = set(re.findall(r"\w+", text.lower()))
-    named = [table for table, name in TABLES.items() if {table, name} & words]
-    for table in named or TABLES:
-        frame = load(table)
-        for name in (table, TABLES[table]):
+    is_for_all = not words or "show" in words
+    for table, name in TABLES.items():
+        if is_for_all or {table, name} & words:
+            frame = load(table)
+            frame.createOrReplaceTempView(table)
             frame.createOrReplaceTempView(name)
 
 
-def views(spark: SparkSession, tables: str | Path) -> None:
+def views(spark: SparkSession, tables: str | Path, form: str = "") -> None:
     """Make the tables of a pipeline known to SQL in this session: `jobs`, `attempts`, `hourly` and
     so on, as they are now.
+
+    Args:
+        spark: the session.
+        tables: the folder of the pipeline, or its database.
+        form: the format of the tables, `parquet`, `iceberg` or `delta`, if it cannot be seen: those
+            of a folder of this machine can.
 
     Raises:
         LocalError: BAD_OPTIONS if there are no tables of a pipeline.
     """
-    add_views(spark, loader(spark, tables))
+    add_views(spark, loader(spark, tables, form))
 
 
-def loader(spark: SparkSession, tables: str | Path) -> Load:
-    """The function that opens a table of a pipeline."""
-    from rollq.spark.pipeline.tables import load
+def loader(spark: SparkSession, tables: str | Path, form: str = "") -> Load:
+    """The function that opens a table of a pipeline; all of them are of one batch.
 
-    return lambda name: load(spark, tables, name)
+    Raises:
+        LocalError: BAD_OPTIONS if there are no tables of a pipeline.
+    """
+    from rollq.spark.pipeline.catalog import table_of
+    from rollq.spark.pipeline.formats import storage_of
+    from rollq.spark.pipeline.tables import described
+
+    storage = storage_of(spark, tables, form)
+    manifest = storage.expect()
+
+    def load(name: str) -> DataFrame:
+        table = table_of(name)
+        return described(storage.read(manifest, table), table)
+
+    return load
+
+
+def served(spark: SparkSession) -> Load:
+    """The function that opens a table as the server of a session shows it."""
+    return lambda name: spark.table(f"{DATABASE}.{name}")
 
 
 def ask(spark: SparkSession, text: str, limit: int) -> QueryAnswer:
@@ -133,7 +161,7 @@ def refused(error: Any) -> LocalError:
         return LocalError(ErrorCode.BAD_OPTIONS, f"there is no table {name}", f"tables: {names()}")
     told = str(error).strip()
     place = re.search(r"\bline (\d+),? pos(?:ition)? (\d+)", told)
-    told = _SPARKS_PLACE.sub("", told).removeprefix(f"[{condition}]").strip()
+    told = _SPARKS_PLACE.sub("", _TRACE.sub("", told)).removeprefix(f"[{condition}]").strip()
     where = f" (line {place[1]}, column {int(place[2]) + 1})" if place else ""
     hint = f"tables: {names()}; DESCRIBE jobs lists columns"
     return LocalError(ErrorCode.BAD_OPTIONS, f"{' '.join(told.split())}{where}", hint)

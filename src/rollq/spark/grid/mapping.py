@@ -117,7 +117,7 @@ def _mapped(prepared: DataFrame, df: DataFrame, plan: Plan) -> DataFrame:
 
 def _check(plan: Plan, df: DataFrame) -> None:
     if not is_exec_name(plan.exec_name):
-        raise _bad(f"exec={plan.exec_name!r}", "use up to 64 letters, digits and _ . -")
+        raise _bad(f"exec={plan.exec_name!r}", "use up to 64 of a-z, A-Z, 0-9 and _ . -")
     as_addresses(plan.servers)
     job_options(plan.options)
     numbers = {"window": plan.window, "timeout": plan.timeout_s, "stream_limit": plan.stream_limit}

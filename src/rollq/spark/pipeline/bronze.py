@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -53,6 +54,8 @@ class Reading:
     slices: list[Slice]
     indexes: int  # how many
     size_bytes: int = 0  # as JSON lines, if that is known
+    starts: Mapping[str, int] = field(default_factory=dict)  # by group the first index
+    missing: Mapping[str, int] = field(default_factory=dict)  # by group how many are gone
 
     def rows_about(self, rows_per_index: float) -> float:
         """How many rows are to be expected."""
@@ -70,6 +73,9 @@ class Hour(msgspec.Struct, frozen=True):
     has_arrays: bool
     has_workers: bool
     has_acts: bool  # that somebody asked for
+    events: int = 0
+    astray: int = 0  # that do not follow the one before: twice, too early, or after a gap
+    back: int = 0  # whose time is before that of the one before
 
 
 class Written(msgspec.Struct):
@@ -113,6 +119,25 @@ def write(
         sorted((file for one in each for file in one.files), key=lambda file: file.path),
         [hour for one in each for hour in one.hours],
     )
+
+
+def events(spark: SparkSession, reading: Reading, known: Mapping[str, int]) -> DataFrame:
+    """Events as rows, for those who write them by Spark; as `write`, those that are known are left
+    out."""
+    count = len(reading.slices)
+    task = partial(read_by_task, reading, dict(known))
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, BRONZE.ddl)
+
+
+def read_by_task(
+    reading: Reading, known: Mapping[str, int], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a task does that tells rows: slices by their numbers."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            wanted = reading.slices[number]
+            for table in _tables(reading.options, wanted, known.get(wanted.group, -1)):
+                yield from table.select(list(BRONZE.names)).to_batches()
 
 
 def written_by_task(
@@ -172,6 +197,7 @@ class _Writer:
     _open: dict[str, _Open] = field(default_factory=dict)
     _done: list[Path] = field(default_factory=list)
     _hours: list[Hour] = field(default_factory=list)
+    _last: tuple[int, int, int] | None = None  # index, ordinal and time of the last row
 
     def take(self, table: pa.Table) -> None:
         ms = pc.divide(table["_ts"].cast(pa.int64()), _US)
@@ -183,12 +209,27 @@ class _Writer:
         # History goes on in time: of the others there is hardly more, and if so in another file.
         for day in self._open.keys() - {day_of(day * DAY_MS) for day in there}:
             self._close(day)
-        self._hours += _hours(table, ms, self.group)
+        self._hours += self._told(table, ms)
 
     def end(self) -> Written:
         for day in list(self._open):
             self._close(day)
         return Written([describe(path, self.out, BRONZE) for path in self._done], self._hours)
+
+    def _told(self, table: pa.Table, ms: Any) -> list[Hour]:
+        index, ordinal = (table[name].to_numpy() for name in ("_index", "_ordinal"))
+        at = ms.to_numpy()
+        astray, back = np.zeros(len(at), bool), np.zeros(len(at), bool)
+        follows = (index[1:] == index[:-1]) & (ordinal[1:] == ordinal[:-1] + 1)
+        begins = (index[1:] > index[:-1]) & (ordinal[1:] == 0)
+        astray[1:], back[1:] = ~(follows | begins), at[1:] < at[:-1]
+        if self._last:
+            last_index, last_ordinal, last_at = self._last
+            expected = last_ordinal + 1 if index[0] == last_index else 0
+            astray[0] = index[0] < last_index or ordinal[0] != expected
+            back[0] = at[0] < last_at
+        self._last = int(index[-1]), int(ordinal[-1]), int(at[-1])
+        return _hours(table, ms, self.group, {"astray": astray, "back": back})
 
     def _write(self, day: str, table: pa.Table) -> None:
         if day not in self._open:
@@ -234,7 +275,7 @@ def hours_of(events: DataFrame) -> list[Hour]:
                 expr,
                 (
                     *("max(_index)", "min(ms)", "max(ms)"),
-                    *("bool_or(of_array)", "bool_or(of_worker)", "bool_or(is_act)"),
+                    *("bool_or(of_array)", "bool_or(of_worker)", "bool_or(is_act)", "count(*)"),
                 ),
             )
         )
@@ -242,7 +283,7 @@ def hours_of(events: DataFrame) -> list[Hour]:
     return [Hour(*row) for row in rows.collect()]
 
 
-def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
+def _hours(table: pa.Table, ms: Any, group: str, more: dict[str, Any]) -> list[Hour]:
     hour_ms = pc.multiply(pc.divide(ms, HOUR_MS), HOUR_MS)
     of_workers = pc.is_in(table["type"], pa.array([WORKER_OPENED, WORKER_CLOSED]))
     columns = {
@@ -252,6 +293,7 @@ def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
         "array": pc.is_valid(table["array_id"]),
         "worker": of_workers,
         "act": pc.is_valid(table["asked_by"]),
+        **more,
     }
     found = (
         pa.table(columns)
@@ -260,6 +302,7 @@ def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
             [
                 *(("index", "max"), ("ms", "min"), ("ms", "max")),
                 *(("array", "any"), ("worker", "any"), ("act", "any")),
+                *(("ms", "count"), ("astray", "sum"), ("back", "sum")),
             ]
         )
     )
@@ -271,6 +314,7 @@ def _hours(table: pa.Table, ms: Any, group: str) -> list[Hour]:
                 for name in (
                     *("hour", "index_max", "ms_min", "ms_max"),
                     *("array_any", "worker_any", "act_any"),
+                    *("ms_count", "astray_sum", "back_sum"),
                 )
             ),
             strict=True,

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 
 
 class TableColumn(NamedTuple):
@@ -26,14 +26,15 @@ class TableColumn(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Table:
     """One table. `by` is the moment after which its files are split by day; without it they are
-    not. With `since`, a row lasts from that moment to the other. Internal tables carry state from
-    batch to batch and are not shown to users."""
+    not. With `since`, a row lasts from that moment to the other. With `has_open`, some rows may
+    still change. Internal tables carry state from batch to batch and are not shown to users."""
 
     name: str
     columns: tuple[TableColumn, ...]
     by: str = ""
     since: str = ""
     is_internal: bool = False
+    has_open: bool = False
 
     @property
     def ddl(self) -> str:
@@ -60,6 +61,9 @@ ASKED: Final = tuple(
     for name in ("asked_by", "account", "action", "resource", "address")
 )
 
+# What a new job waits for, as JSON.
+PARENTS: Final = TableColumn("parents", "string", since=5)
+
 BRONZE: Final = Table(
     "bronze_events",
     _columns(
@@ -71,6 +75,7 @@ BRONZE: Final = Table(
         "_group string, _index bigint, _ordinal int, _ts timestamp",
         REQUEST,
         *ASKED,
+        PARENTS,
     ),
     by="_ts",
 )
@@ -86,6 +91,7 @@ JOBS: Final = Table(
         REQUEST,
     ),
     by="ended_at",
+    has_open=True,
 )
 ATTEMPTS: Final = Table(
     "silver_attempts",
@@ -98,6 +104,7 @@ ATTEMPTS: Final = Table(
     ),
     by="ended_at",
     since="assigned_at",
+    has_open=True,
 )
 ARRAYS: Final = Table(
     "silver_arrays",
@@ -108,6 +115,7 @@ ARRAYS: Final = Table(
         "last_ordinal int",
         REQUEST,
     ),
+    has_open=True,
 )
 WORKERS: Final = Table(
     "silver_workers",
@@ -115,6 +123,7 @@ WORKERS: Final = Table(
         "group string, worker_id string, name string, slots bigint, up_at timestamp,"
         "down_at timestamp, last_index bigint, last_ordinal int"
     ),
+    has_open=True,
 )
 AUDIT: Final = Table(
     "silver_audit",
@@ -164,6 +173,15 @@ EXECS: Final = Table(
         "failed bigint, dead bigint, retried bigint, runs bigint"
     ),
 )
+# What the checks of each batch found.
+CHECKS: Final = Table(
+    "gold_checks",
+    _columns(
+        "group string, batch bigint, at timestamp, name string, outcome string, expected bigint,"
+        "found bigint"
+    ),
+    by="at",
+)
 # What came and went in each minute, so that a day can be added up again.
 STEPS: Final = Table(
     "state_steps",
@@ -194,7 +212,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         *(BRONZE, JOBS, ATTEMPTS, ARRAYS, WORKERS, AUDIT, HOURLY, DEAD, DEPTH, UTILISATION, EXECS),
-        *(STEPS, LEVELS, COUNTS, BUSY),
+        *(CHECKS, STEPS, LEVELS, COUNTS, BUSY),
     )
 }
 

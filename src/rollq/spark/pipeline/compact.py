@@ -5,74 +5,45 @@ By table and day, when there are many. What is a sum of batches is added up on t
 
 from __future__ import annotations
 
-import secrets
-import time
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from rollq.spark.pipeline.catalog import BUSY, COUNTS, TABLES, Table
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.gold import added_busy
 from rollq.spark.pipeline.levels import added_counts
-from rollq.spark.pipeline.manifest import Book, File, Manifest
-from rollq.spark.pipeline.settings import SMALL_ROWS, small_work, suited
+from rollq.spark.pipeline.manifest import File
+from rollq.spark.pipeline.settings import SMALL_ROWS, small_work
 from rollq.spark.pipeline.tables import FILE_ROWS_MAX, TableStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 MANY: Final = 24  # files of a day that hold less than they could: time to do something
 FEW: Final = 2  # the same, if it is asked for
 FULL_ROWS: Final = FILE_ROWS_MAX // 2
 # Tables whose rows are added up: under which name, by which query.
-_ADDED_UP: Final = {COUNTS: ("counts", added_counts(SPARK)), BUSY: ("busy", added_busy(SPARK))}
+ADDED_UP: Final = {COUNTS: ("counts", added_counts(SPARK)), BUSY: ("busy", added_busy(SPARK))}
 
 
-def compact(spark: SparkSession, out: str | Path) -> tuple[Manifest, Manifest]:
-    """Compact the tables of a folder, and remove files that no manifest needs any more.
-
-    Returns:
-        The manifest before and the one after, which may be the same.
-
-    Raises:
-        LocalError: there are no tables here.
-        DiskError: a pipeline is running.
-    """
-    book = Book(Path(out))
-    before = book.expect()
-    with book.writing():
-        before = book.expect()
-        stamp = f"{before.number + 1:010d}-{secrets.token_hex(4)}"
-        with suited(spark):
-            after = compacted(TableStore(spark, book.out), before, stamp, many=FEW)
-        if after is not before:
-            now_ms = int(time.time() * 1000)
-            after = msgspec.structs.replace(after, number=before.number + 1, made_ms=now_ms)
-            book.commit(after)
-        book.sweep()
-    return before, after
-
-
-def compacted(store: TableStore, manifest: Manifest, stamp: str, many: int = MANY) -> Manifest:
+def compacted(
+    store: TableStore, tables: Mapping[str, list[File]], stamp: str, many: int = MANY
+) -> dict[str, list[File]]:
     """The same tables in fewer files, if some day of a table has at least `many` that are not
     full. Files that hold open rows are none of its business: every batch writes them anew.
 
     Returns:
-        The manifest with the new files, not yet committed; the same if there was nothing to do.
+        The files with the new ones, which nobody sees yet; the same if there was nothing to do.
     """
-    tables = dict(manifest.tables)
+    made = dict(tables)
     for table in TABLES.values():
-        small = small_files(manifest.files(table.name), many)
+        files = tables.get(table.name, [])
+        small = small_files(files, many)
         if small:
             with small_work(store.spark, sum(file.rows for file in small) <= SMALL_ROWS):
                 new = _rewritten(store, table, small, stamp)
-            kept = [file for file in manifest.files(table.name) if file not in small]
-            tables[table.name] = [*kept, *new]
-    if tables == manifest.tables:
-        return manifest
-    return msgspec.structs.replace(manifest, tables=tables)
+            made[table.name] = [*(file for file in files if file not in small), *new]
+    return made
 
 
 def small_files(files: list[File], many: int) -> list[File]:
@@ -86,8 +57,8 @@ def small_files(files: list[File], many: int) -> list[File]:
 
 def _rewritten(store: TableStore, table: Table, files: list[File], stamp: str) -> list[File]:
     rows: DataFrame = store.read(table, files)
-    if table in _ADDED_UP:
-        name, query = _ADDED_UP[table]
+    if table in ADDED_UP:
+        name, query = ADDED_UP[table]
         rows.createOrReplaceTempView(name)
         rows = rows.sparkSession.sql(query)
     count = -(-sum(file.rows for file in files) // FILE_ROWS_MAX)

@@ -18,6 +18,7 @@ from rollq.grid.events import (
     JOB_EXPIRED,
     JOB_REDRIVEN,
     JOB_RELEASED,
+    JOB_UNBLOCKED,
     WORKER_CLOSED,
     WORKER_OPENED,
 )
@@ -149,7 +150,7 @@ def job_steps(events: str, moment: str) -> str:
         SELECT _group AS grp, queue, {moment.format("_ts")} AS at,
             CASE WHEN type IN ({in_queue}) THEN 1
                 WHEN type = '{JOB_ASSIGNED}' THEN -1
-                WHEN type IN ({quoted(REQUEUES)}) AND delay_ms = 0 THEN 1
+                WHEN type IN ({quoted((JOB_UNBLOCKED, *REQUEUES))}) AND delay_ms = 0 THEN 1
                 ELSE 0 END AS waits,
             CASE WHEN type = '{JOB_ASSIGNED}' THEN 1
                 WHEN type IN ({quoted((JOB_ACKED, JOB_DEAD, *REQUEUES))}) THEN -1

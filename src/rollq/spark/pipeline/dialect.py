@@ -15,6 +15,12 @@ class SqlDialect:
     group = "`group`"
     count = "`count`"
 
+    def text(self, word: str) -> str:
+        """Text as SQL has it. Names of groups are checked by the grid, yet a folder may be given
+        any."""
+        escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+
     def ms(self, moment: str) -> str:
         """A moment as milliseconds."""
         return f"unix_millis({moment})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.catalog import TABLES, table_of
@@ -17,6 +17,8 @@ from rollq.spark.pipeline.tables import TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+CSV: Final = "csv"
 
 
 def export(
@@ -46,6 +48,8 @@ def export(
     for table in chosen:
         frame = store.read(table, manifest.files(table.name))
         writer = frame.write.format(form).mode("overwrite")
+        if form == CSV:  # nothing else of the file names its columns
+            writer = writer.option("header", "true")
         try:
             if "/" in to:
                 writer.save(f"{to.rstrip('/')}/{table.name}")

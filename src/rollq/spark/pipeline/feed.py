@@ -81,7 +81,9 @@ class Feed:
         count = sum(end - starts[group] for group, end in ends.items())
         slices = slices_of(options)
         pieces = [piece for each in slices for piece in each.part or ()]
-        return Reading(options, slices, count, sum(piece.end - piece.start for piece in pieces))
+        size_bytes = sum(piece.end - piece.start for piece in pieces)
+        missing = {} if self.fail_on_data_loss else self._missing(starts, ends)
+        return Reading(options, slices, count, size_bytes, starts, missing)
 
     def hold(self, starts: Mapping[str, int]) -> None:
         """Members keep what comes after this for us; what was read may go."""
@@ -91,9 +93,20 @@ class Feed:
                 if group in starts:
                     place.hold(self.reader, starts[group])
 
+    def _missing(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> dict[str, int]:
+        """By group how many indexes are gone that should be read."""
+        missing = {}
+        for place in self._places():
+            extent = place.extent()
+            first, end = starts[extent.group], ends[extent.group]
+            begins = min(max(first, extent.first), end)
+            gaps = place.gaps(begins, end - 1)
+            missing[extent.group] = begins - first + sum(b - a + 1 for a, b in gaps)
+        return missing
+
     def _places(self) -> list[Place]:
         options = read_options(self._options(), is_stream=False)
-        return [place_of(options, n) for n in range(len(options.origins))]
+        return [place_of(options, origin) for origin in options.origins]
 
     def _options(self) -> dict[str, str]:
         if bool(self.servers) == bool(self.path):

@@ -11,6 +11,7 @@ from typing import Final
 
 from rollq.grid.events import (
     ARRAY_ENQUEUED,
+    JOB_BLOCKED,
     JOB_CANCELLED,
     JOB_DEAD,
     JOB_DELAYED,
@@ -30,7 +31,8 @@ _COUNTS: Final = ("submitted", "started", "succeeded", "failed", "dead", "cancel
 _SUMS: Final = ("run_ms_sum", "busy_ms", "bytes_moved", "cache_hit_bytes", "cache_miss_bytes")
 _PERCENTS: Final = (50, 95, 99)
 _FACTS: Final = (
-    *(JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED),
+    *(JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED),
+    *(JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED),
     *REQUEUES,
 )
 _HOUR_MS: Final = 3_600_000
@@ -88,7 +90,7 @@ def _facts(d: SqlDialect) -> str:
     """One row for each thing that counts, with zeros for what it is not."""
     columns = ", ".join(_DIMENSIONS.values())
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
-    submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED))
+    submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
     dead = quoted((JOB_DEAD, JOB_EXPIRED))
     return f"""
         SELECT a.{d.group} AS grp, t.hour, {columns}, 0 AS submitted, 0 AS started,

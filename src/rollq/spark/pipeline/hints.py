@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.hints import ExecHint
@@ -13,20 +14,30 @@ from rollq.spark.pipeline.tables import paths
 RUNS_MIN: Final = 20  # fewer runs say little about the next
 
 
-def hints_of(out: str | Path, group: str = "", runs_min: int = RUNS_MIN) -> list[ExecHint]:
-    """What the tables say about execs that ran often enough. Needs no Spark: the table is small.
+def exec_rows(out: str | Path) -> list[dict[str, Any]]:
+    """The rows of the table that hints are made of, from Parquet files without Spark: it is small.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there are no tables.
+    """
+    import pyarrow.parquet as pq
+
+    return [row for path in paths(out, EXECS.name) for row in pq.read_table(path).to_pylist()]
+
+
+def hints_of(
+    rows: Sequence[Mapping[str, Any]], group: str = "", runs_min: int = RUNS_MIN
+) -> list[ExecHint]:
+    """What the table of execs says about those that ran often enough.
 
     Args:
-        out: the folder of the pipeline.
+        rows: the table.
         group: whose execs; may be left out if the tables are of one group.
         runs_min: how often an exec must have run.
 
     Raises:
-        LocalError: BAD_OPTIONS if there are no tables, or several groups and none is named.
+        LocalError: BAD_OPTIONS if there are several groups and none is named.
     """
-    import pyarrow.parquet as pq
-
-    rows = [row for path in paths(out, EXECS.name) for row in pq.read_table(path).to_pylist()]
     groups = sorted({row["group"] for row in rows})
     if len(groups) > 1 and not group:
         raise LocalError(

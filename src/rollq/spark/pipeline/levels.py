@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from rollq.grid.events import (
     ARRAY_ENQUEUED,
+    JOB_BLOCKED,
     JOB_DEAD,
     JOB_DELAYED,
     JOB_ENQUEUED,
@@ -51,7 +52,7 @@ def counts(d: SqlDialect) -> str:
     `news`. A run is an attempt that ran to an end that its worker told, whatever came of its job:
     one that was retried or the last of a dead job took its time as well."""
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
-    submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, ARRAY_ENQUEUED))
+    submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
     return f"""
         SELECT {d.group}, exec, metric, value, CAST(sum(n) AS bigint) AS n
         FROM (

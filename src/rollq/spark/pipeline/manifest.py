@@ -46,6 +46,7 @@ class Mark(msgspec.Struct, frozen=True):
     index: int  # everything up to here is in the tables
     first_ms: int  # the oldest and the newest moment of an event
     last_ms: int
+    is_whole: bool = False  # nothing is missing, from its first index on
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -59,10 +60,16 @@ class Manifest(msgspec.Struct, frozen=True):
     marks: dict[str, Mark]
     tables: dict[str, list[File]]
     format: str = _FORMAT
+    # Of tables in a format that has versions; the files are its own business then.
+    versions: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     def files(self, table: str) -> list[File]:
         """The files of a table."""
         return self.tables.get(table, [])
+
+    def version(self, table: str) -> str:
+        """The version of a table in a format that has some; "" if it was never written."""
+        return self.versions.get(table, "") if self.versions else ""
 
 
 class Book:
@@ -197,13 +204,21 @@ def _manifests(names: Iterable[str]) -> Iterator[str]:
 
 
 def _read(path: Path) -> Manifest:
-    data = path.read_bytes()
+    return decoded(path.read_bytes(), str(path))
+
+
+def decoded(data: bytes, place: str) -> Manifest:
+    """A manifest that was read somewhere.
+
+    Raises:
+        DiskError: DISK_VERSION if a newer rollq wrote it, DISK_CORRUPT if it cannot be read.
+    """
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.MsgspecError as error:
         raise DiskError(
             ErrorCode.DISK_CORRUPT,
-            f"{path} is damaged: {error}",
+            f"{place} is damaged: {error}",
             "remove it: the manifest before it counts then",
         ) from error
     if manifest.format != _FORMAT or manifest.schema_version > SCHEMA_VERSION:

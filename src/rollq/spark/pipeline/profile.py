@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rollq.spark.pipeline.bronze import Hour
-from rollq.spark.pipeline.manifest import File, Mark
+from rollq.spark.pipeline.dialect import SPARK
+from rollq.spark.pipeline.manifest import Mark
 from rollq.spark.pipeline.tables import DAY_MS, HOUR_MS
 
 
@@ -36,14 +37,14 @@ class Profile:
             group: (min(first, _hour(ms)), last) for group, (first, last) in self.ran.items()
         }
 
-    def is_within(self, files: Iterable[File]) -> bool:
-        """Whether all rows of files that are by hour are of hours of events."""
+    def is_within(self, spans: Iterable[tuple[int, int]]) -> bool:
+        """Whether all hours of some spans of time are hours of events."""
         hours = {ms for _, ms in self.hours}
         return (
             all(
                 ms in hours
-                for file in files
-                for ms in range(_hour(file.first_ms), file.last_ms + 1, HOUR_MS)
+                for first_ms, last_ms in spans
+                for ms in range(_hour(first_ms), last_ms + 1, HOUR_MS)
             )
             and len({group for group, _ in self.hours}) == 1
         )
@@ -61,7 +62,7 @@ class Profile:
         """By group the hours in which workers may have done something else than was known before,
         and the last moment that is known."""
         rows = ", ".join(
-            f"({_text(group)}, {first}L, {last}L, {self.marks[group].last_ms}L)"
+            f"({SPARK.text(group)}, {first}L, {last}L, {self.marks[group].last_ms}L)"
             for group, (first, last) in self.ran.items()
         )
         return f"SELECT * FROM VALUES {rows} AS t(grp, first_ms, last_ms, until_ms)"
@@ -122,7 +123,7 @@ def _hour(ms: int) -> int:
 
 
 def _rows(pairs: list[tuple[str, int]]) -> str:
-    values = ", ".join(f"({_text(group)}, timestamp_millis({ms}))" for group, ms in pairs)
+    values = ", ".join(f"({SPARK.text(group)}, timestamp_millis({ms}))" for group, ms in pairs)
     return f"SELECT * FROM VALUES {values} AS t(grp, hour)"
 
 
@@ -135,13 +136,7 @@ def _within(spans: Iterable[tuple[str, int, int]]) -> str:
         else:
             merged.append((group, first, last))
     return " OR ".join(
-        f"(`group` = {_text(group)} AND hour BETWEEN timestamp_millis({first})"
+        f"(`group` = {SPARK.text(group)} AND hour BETWEEN timestamp_millis({first})"
         f" AND timestamp_millis({last}))"
         for group, first, last in merged
     )
-
-
-def _text(word: str) -> str:
-    """As SQL text. Names of groups are checked by the grid, yet a folder may be given any."""
-    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -6,7 +6,6 @@ moment at which they could disagree.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,13 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
-from rollq.spark.pipeline.compact import compacted
+from rollq.spark.pipeline.checks import FAILED, CheckResult
 from rollq.spark.pipeline.failures import is_passing, told_by_spark
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.formats import storage_of
+from rollq.spark.pipeline.manifest import Manifest
 from rollq.spark.pipeline.settings import suited
-from rollq.spark.pipeline.tables import TableStore
+from rollq.spark.pipeline.upkeep import stamp_of
 from rollq.spark.source.holding import Holding
 from rollq.spark.source.offsets import share
 from rollq.spark.source.places import Extent
@@ -45,6 +45,7 @@ class Step:
     manifest: Manifest  # the last that was committed
     ends: Mapping[str, int]  # by group where its history ended when the run began
     batch_s: float = 0.0  # how long the batch took
+    checked: Sequence[CheckResult] = ()  # of a batch that is done
 
 
 Told = Callable[[Step], None]
@@ -59,6 +60,7 @@ class Pipeline:
         feed: Feed,
         out: str | Path,
         *,
+        form: str = "",
         most: int = BATCH_INDEXES,
         told: Told = lambda step: None,
         has_moved: bool = False,
@@ -68,14 +70,17 @@ class Pipeline:
         Args:
             spark: a session, embedded or on a cluster that sees the folder too.
             feed: where events come from.
-            out: the folder of the tables.
+            out: the folder of the tables, or their database; see `storage_of`.
+            form: their format: `parquet`, `iceberg` or `delta`; that which they have, if none is
+                named.
             most: log indexes a batch.
             told: called as the run gets on.
             has_moved: the source is the same as before, though it looks like another.
         """
         self._spark = spark
         self._feed = feed
-        self._book = Book(Path(out))
+        self._out = out
+        self._storage = storage_of(spark, out, form)
         self._most = most
         self._told = told
         self._has_moved = has_moved
@@ -84,6 +89,7 @@ class Pipeline:
         self._starts: dict[str, int] = {}  # by group the index that is read next
         self._holding = Holding()
         self._stop = Event()
+        self.failed: list[CheckResult] = []  # checks of the batches that this made
 
     def run(self, every_s: float = 0.0) -> Manifest:
         """Take in everything that there is now; with `every_s`, go on with what comes until
@@ -95,11 +101,11 @@ class Pipeline:
                 them.
         """
         extents = self._feed.extents()
-        with self._book.writing(), suited(self._spark):
-            self._newest = self._book.newest() or self._newest
+        with self._storage.writing(), suited(self._spark):
+            self._newest = self._storage.newest() or self._newest
             self._check_source()
-            self._book.sweep()
-            if self._newest.tables and self._newest.schema_version < SCHEMA_VERSION:
+            self._storage.sweep()
+            if self._newest.number and self._newest.schema_version < SCHEMA_VERSION:
                 self._again(lambda: self._commit(lambda batch: batch.remake()))
             self._starts = {group: mark.index + 1 for group, mark in self._newest.marks.items()}
             first = self._newest.number
@@ -120,7 +126,7 @@ class Pipeline:
         if not (self._has_moved or self._feed.is_same(source)):
             raise LocalError(
                 ErrorCode.BAD_SETUP,
-                f"the tables in {self._book.out} were made from {source}, not {self._feed.name}",
+                f"the tables in {self._out} were made from {source}, not {self._feed.name}",
                 "choose another folder with --tables; if it is the same grid at another place, "
                 "say --moved",
             )
@@ -173,20 +179,20 @@ class Pipeline:
 
     def _commit(self, making: Callable[[PipelineBatch], Manifest | None]) -> None:
         started = time.monotonic()
-        stamp = f"{self._newest.number + 1:010d}-{secrets.token_hex(4)}"
-        store = TableStore(self._spark, self._book.out)
+        tables = self._storage.batch(self._newest, stamp_of(self._newest))
         try:
-            manifest = making(PipelineBatch(self._spark, store, self._newest, stamp, self._tell))
+            batch = PipelineBatch(self._spark, tables, self._newest, self._tell)
+            manifest = making(batch)
             if manifest is None:
                 return
-            manifest = compacted(store, manifest, f"{stamp}-c")
-            self._book.commit(manifest)
-            self._newest = manifest
+            manifest = self._newest = tables.commit(manifest)
         finally:
-            store.unstage()
+            tables.end()
         if manifest.number % SWEEP_BATCHES == 0:
-            self._book.sweep()
-        self._told(Step("", manifest, self._ends, time.monotonic() - started))
+            self._storage.sweep()
+        self.failed += [one for one in batch.checked if one.outcome == FAILED]
+        batch_s = time.monotonic() - started
+        self._told(Step("", manifest, self._ends, batch_s, batch.checked))
 
     def _tell(self, stage: str) -> None:
         self._told(Step(stage, self._newest, self._ends))

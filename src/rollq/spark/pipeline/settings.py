@@ -40,7 +40,7 @@ _IS_WARM: Final = "rollq.pipeline.warm"
 @contextmanager
 def suited(spark: SparkSession) -> Iterator[None]:
     """Spark as the pipeline needs it; afterwards as it was."""
-    with _changed(spark, SETTINGS):
+    with changed(spark, SETTINGS):
         yield
 
 
@@ -48,7 +48,7 @@ def suited(spark: SparkSession) -> Iterator[None]:
 def small_work(spark: SparkSession, is_small: bool) -> Iterator[None]:
     """Spark as it does best with few rows, if they are few."""
     small = SMALL_SETTINGS if spark.conf.get(_IS_WARM, "") else SMALL_SETTINGS | COLD_SETTINGS
-    with _changed(spark, small if is_small else {}):
+    with changed(spark, small if is_small else {}):
         yield
 
 
@@ -59,7 +59,8 @@ def note_work(spark: SparkSession, rows: int) -> None:
 
 
 @contextmanager
-def _changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Spark with these settings; afterwards as it was."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -20,6 +20,7 @@ from typing import Final
 from rollq.grid.events import (
     JOB_ACKED,
     JOB_ASSIGNED,
+    JOB_BLOCKED,
     JOB_CANCELLED,
     JOB_DEAD,
     JOB_DELAYED,
@@ -31,19 +32,23 @@ from rollq.grid.events import (
     JOB_RELEASED,
     JOB_RETRIED,
     JOB_TIMED_OUT,
+    JOB_UNBLOCKED,
     JOB_WORKER_LOST,
 )
 from rollq.spark.pipeline.dialect import SqlDialect
 
 REQUEUES: Final = (JOB_TIMED_OUT, JOB_WORKER_LOST, JOB_NACKED, JOB_RETRIED)
+ACCEPTED: Final = (JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED)
 MARKS: Final = (
-    *(JOB_ENQUEUED, JOB_DELAYED, JOB_RELEASED, JOB_ASSIGNED, JOB_ACKED, *REQUEUES),
+    *(JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, JOB_RELEASED, JOB_UNBLOCKED),
+    *(JOB_ASSIGNED, JOB_ACKED, *REQUEUES),
     *(JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, JOB_REDRIVEN, JOB_PURGED),
 )
 CARRY: Final = "carry"
 # As people are told them, here and everywhere.
 WAITING: Final = "waiting"
 DELAYED: Final = "delayed"
+BLOCKED: Final = "blocked"
 RUNNING: Final = "running"
 FINAL_STATES: Final = ("ok", "failed", "cancelled", "purged")  # a dead job may be redriven
 # Ids first: Spark sorts by the first bytes of the first column, and those of groups are the same.
@@ -64,6 +69,7 @@ CAUSES: Final = {  # of the numbers in the history
     5: "expired",
     6: "worker_restarted",
     7: "id_taken",
+    8: "parent",
 }
 # An attempt after which its job was dead came to an end like any other; `dead` is one that ran, and
 # had an exit code for which its job would have been tried again.
@@ -140,7 +146,7 @@ def _event_marks(d: SqlDialect, has_arrays: bool) -> str:
     of_none = ("CAST(NULL AS timestamp)", "0", "0", "CAST(NULL AS string)")
     of_array = lives if has_arrays else of_none
     ready_at = "l.ready_at" if has_arrays else "CAST(NULL AS timestamp)"
-    accepted = f"e.type IN ('{JOB_ENQUEUED}', '{JOB_DELAYED}')"
+    accepted = f"e.type IN ({quoted(ACCEPTED)})"
     return f"""
         SELECT e._group AS grp, e.job_id, e._index AS i, e._ordinal AS o, e._ts AS ts, e.type,
             {after_of("e.type", "e.delay_ms", "e.status")} AS after,
@@ -177,7 +183,8 @@ def after_of(kind: str, delay_ms: str, status: str) -> str:
         WHEN {kind} = '{JOB_ASSIGNED}' THEN '{RUNNING}'
         WHEN {kind} = '{JOB_ACKED}' THEN CASE WHEN {status} = 0 THEN 'ok' ELSE 'failed' END
         WHEN {kind} = '{JOB_DELAYED}' THEN '{DELAYED}'
-        WHEN {kind} IN ({quoted(REQUEUES)}) THEN
+        WHEN {kind} = '{JOB_BLOCKED}' THEN '{BLOCKED}'
+        WHEN {kind} IN ({quoted((JOB_UNBLOCKED, *REQUEUES))}) THEN
             CASE WHEN {delay_ms} > 0 THEN '{DELAYED}' ELSE '{WAITING}' END
         WHEN {kind} IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) THEN 'dead'
         WHEN {kind} = '{JOB_CANCELLED}' THEN 'cancelled'

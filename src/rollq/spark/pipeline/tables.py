@@ -1,7 +1,7 @@
-"""Reading and writing tables as Parquet files that a manifest names.
+"""Reading and writing Parquet files that a manifest names.
 
 Readers of a table go through the manifest; the folders also hold what batches left that never
-came to their end. This is the seam for another format: no other module touches the files of tables.
+came to their end. Which files a batch reads and replaces is decided in `parquet`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.spark.pipeline.catalog import Table, TableColumn, table_of
+from rollq.spark.pipeline.dictionary import words_of
 from rollq.spark.pipeline.manifest import DATA, Book, File
 
 if TYPE_CHECKING:
@@ -41,20 +42,14 @@ _MS: Final = 1000
 _ALWAYS: Final = (0, 1 << 62)
 
 
-def load(spark: SparkSession, out: str | Path, name: str) -> DataFrame:
-    """A table of a pipeline, as the newest manifest has it.
+def described(frame: DataFrame, table: Table) -> DataFrame:
+    """The same rows; `DESCRIBE` of a view of them says what the columns mean."""
+    from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-    Args:
-        spark: the session.
-        out: the folder of the pipeline.
-        name: as `gold_hourly`; the names are in `catalog`.
-
-    Raises:
-        LocalError: BAD_OPTIONS if there is no such table, or nothing was ever made in `out`.
-    """
-    table = table_of(name)
-    book = Book(Path(out))
-    return TableStore(spark, book.out).read(table, book.expect().files(name))
+    words = {name: words_of(table.name, name) for name in table.names}
+    return frame.select(
+        *(F.col(name).alias(name, metadata={"comment": words[name]}) for name in table.names)
+    )
 
 
 def paths(out: str | Path, name: str) -> list[Path]:
@@ -67,6 +62,11 @@ def paths(out: str | Path, name: str) -> list[Path]:
 def day_of(ms: int) -> str:
     """The day of a moment, as files are named by it."""
     return datetime.fromtimestamp(ms / _MS, UTC).strftime("%Y-%m-%d")
+
+
+def days_of(spans: Iterable[tuple[int, int]]) -> set[str]:
+    """The days of spans of time."""
+    return {day_of(ms) for first, last in spans for ms in (*range(first, last + 1, DAY_MS), last)}
 
 
 class TableStore:

@@ -16,9 +16,20 @@ from rollq.spark.report.scales import Axis
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0
+LABEL_GAP_PERCENT: Final = 4.0
 
 Point = tuple[float, float]
 Words = tuple[tuple[str, str], ...]  # name and value, a line each
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMark:
+    """A moment, or some time, that is marked on every axis."""
+
+    label: str
+    style: str
+    at_ms: int
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,7 @@ class ChartFrame:
 
     first_ms: int
     last_ms: int
+    marks: tuple[ChartMark, ...] = ()
 
     def x(self, at_ms: float) -> float:
         """Where a moment stands, in the units of the drawing."""
@@ -152,6 +164,39 @@ def length_axis(frame: ChartFrame) -> Markup:
     return _axis(frame, [(frame.first_ms + after, words) for after, words in ticks])
 
 
+def mark_shapes(frame: ChartFrame, height: float) -> list[Markup]:
+    """Lines where something happened, and bands where it lasted."""
+    shapes = []
+    for mark in frame.marks:
+        end = mark.at_ms if mark.until_ms is None else mark.until_ms
+        if end < frame.first_ms or mark.at_ms > frame.last_ms:
+            continue
+        left = frame.x(mark.at_ms)
+        if end > mark.at_ms:
+            band = _box(left, 0, max(frame.x(end) - left, 1.0), height)
+            shapes.append(tag("path", class_=f"fill band {mark.style}", d=band))
+        shapes.append(tag("path", class_=f"line mark {mark.style}", d=f"M{left:.1f} 0V{height:g}"))
+    return shapes
+
+
+def _mark_labels(frame: ChartFrame) -> Markup | str:
+    """The numbers of the marks; those that would lie on each other become one."""
+    places: list[tuple[float, str, str]] = []
+    for mark in frame.marks:
+        if frame.first_ms <= mark.at_ms <= frame.last_ms:
+            place = frame.x(mark.at_ms) / WIDTH * 100
+            if places and place - places[-1][0] < LABEL_GAP_PERCENT:
+                first = places[-1][1].partition("–")[0]
+                places[-1] = (places[-1][0], f"{first}–{mark.label}", places[-1][2])
+            else:
+                places.append((place, mark.label, mark.style))
+    labels = (
+        tag("span", label, class_=style, style=f"left:{place:.2f}%")
+        for place, label, style in places
+    )
+    return tag("div", *labels, class_="marks", aria_hidden="true") if places else ""
+
+
 def _axis(frame: ChartFrame, ticks: Iterable[tuple[int, str]]) -> Markup:
     labels = [
         tag(
@@ -174,6 +219,7 @@ def _plot(
         "svg",
         tag("path", class_="grid", d=lines),
         *shapes,
+        *mark_shapes(frame, HEIGHT),
         viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}",
         preserveAspectRatio="none",
         aria_hidden="true",
@@ -187,7 +233,7 @@ def _plot(
         class_="ys",
         aria_hidden="true",
     )
-    return join(labels, drawing, time_axis(frame))
+    return join(labels, _mark_labels(frame), drawing, time_axis(frame))
 
 
 def _runs(

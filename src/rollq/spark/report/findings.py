@@ -9,6 +9,7 @@ from typing import Final
 from rollq.spark.report import scales
 from rollq.spark.report.marks import short
 from rollq.spark.report.model import Report
+from rollq.spark.report.words import known, say
 
 NAME_LETTERS: Final = 60
 JOBS_MIN: Final = 20  # fewer jobs than this make no rate
@@ -16,25 +17,43 @@ BAD_SHARE: Final = 0.05
 SLOW_RATIO: Final = 5.0
 IDLE_SHARE: Final = 0.5
 NAMED_MAX: Final = 3
+PEAK_SLOTS_MIN: Final = 8
+PEAK_RATIO: Final = 10.0
 
 
 def findings(report: Report) -> list[str]:
     """Sentences, the gravest first."""
     return [
+        *_failed_checks(report),
         *_dead(report),
         *_failing(report),
         *_lost_attempts(report),
         *_backlog(report),
         *_slower(report),
+        *_incidents(report),
+        *_peaks(report),
+        *_worse_than_before(report),
     ]
+
+
+def _failed_checks(report: Report) -> Iterator[str]:
+    failed = [one for one in report.checks if one.failed]
+    if failed:
+        names = ", ".join(dict.fromkeys(one.name for one in failed))
+        yield say(
+            "These figures do not agree with each other: the checks {names} failed.", names=names
+        )
 
 
 def _dead(report: Report) -> Iterator[str]:
     dead = report.total("dead")
     if dead:
-        top = f", most by {short(report.dead[0].cause, NAME_LETTERS)}" if report.dead else ""
-        jobs = "job" if dead == 1 else "jobs"
-        yield f"{scales.count(dead)} {jobs} died{top}: rollq dlq list shows those still there."
+        cause = short(report.dead[0].cause, NAME_LETTERS) if report.dead else ""
+        yield (
+            say("{n} job died" if dead == 1 else "{n} jobs died", n=scales.count(dead))
+            + (say(", most by {cause}", cause=known(cause)) if cause else "")
+            + say(": rollq dlq list shows those still there.")
+        )
 
 
 def _failing(report: Report) -> Iterator[str]:
@@ -44,18 +63,22 @@ def _failing(report: Report) -> Iterator[str]:
         if one.jobs >= JOBS_MIN and one.failed / one.jobs >= BAD_SHARE
     ]
     for rate, one in sorted(rates, key=lambda pair: -pair[0])[:NAMED_MAX]:
-        yield (
-            f"{short(one.exec_name, NAME_LETTERS)} failed in {scales.share(rate, 1)} "
-            f"of its {scales.count(one.jobs)} jobs."
+        yield say(
+            "{name} failed in {share} of its {n} jobs.",
+            name=short(one.exec_name, NAME_LETTERS),
+            share=scales.share(rate, 1),
+            n=scales.count(one.jobs),
         )
 
 
 def _lost_attempts(report: Report) -> Iterator[str]:
     lost = sum(one.count for one in report.retries if one.cause in ("lease_lost", "worker_down"))
     if lost:
-        yield (
-            f"{scales.count(lost)} attempt{'' if lost == 1 else 's'} ended with a lost worker or "
-            "lease and ran again."
+        yield say(
+            "{n} attempt ended with a lost worker or lease and ran again."
+            if lost == 1
+            else "{n} attempts ended with a lost worker or lease and ran again.",
+            n=scales.count(lost),
         )
 
 
@@ -69,10 +92,12 @@ def _backlog(report: Report) -> Iterator[str]:
         return
     known = [row.cells[-1] for row in report.heat.rows if row.cells and row.cells[-1] is not None]
     busy = sum(one for one in known if one is not None) / len(known) if known else None
-    text = f"{scales.count(last)} jobs wait at the end, more than twice the most of the first half"
+    end = say(".")
     if busy is not None and busy < IDLE_SHARE:
-        text += f", while workers are only {scales.share(busy, 1)} busy: see rollq explain"
-    yield f"{text}."
+        share = scales.share(busy, 1)
+        end = say(", while workers are only {share} busy: see rollq explain.", share=share)
+    text = "{n} jobs wait at the end, more than twice the most of the first half"
+    yield say(text, n=scales.count(last)) + end
 
 
 def _slower(report: Report) -> Iterator[str]:
@@ -86,7 +111,59 @@ def _slower(report: Report) -> Iterator[str]:
         after = sorted(max(one.p95, 1) for one in known[half:])[(len(known) - half) // 2]
         if after >= SLOW_RATIO * before and after >= scales.SECOND:
             what = "Waiting" if name == "wait" else "Running"
-            yield (
-                f"{what} became slower: p95 {scales.duration(before)} in the first half, "
-                f"{scales.duration(after)} in the second."
+            yield say(
+                what + " became slower: p95 {old} in the first half, {new} in the second.",
+                old=scales.duration(before),
+                new=scales.duration(after),
             )
+
+
+def _incidents(report: Report) -> Iterator[str]:
+    """What happened to the grid, added up."""
+    leaders = sum(one.kind == "leader" for one in report.incidents)
+    if leaders:
+        yield say(
+            "The leader changed once; see the marks on the charts."
+            if leaders == 1
+            else "The leader changed {n} times; see the marks on the charts.",
+            n=scales.count(leaders),
+        )
+    for one in report.incidents:
+        if one.kind == "paused" and one.until_ms is None:
+            yield say(
+                "Queue {what} is paused: rollq queue resume ends it.",
+                what=short(one.what, NAME_LETTERS),
+            )
+
+
+def _peaks(report: Report) -> Iterator[str]:
+    """A piece of the period that was far worse than most."""
+    for name, what in (("wait", "Waiting"), ("run", "Running")):
+        known = [(slot, one) for slot in report.slots if (one := getattr(slot, name)) is not None]
+        if len(known) < PEAK_SLOTS_MIN:
+            continue
+        usual = sorted(max(one.p95, 1) for _, one in known)[len(known) // 2]
+        slot, worst = max(known, key=lambda pair: pair[1].p95)
+        if worst.p95 >= PEAK_RATIO * usual and worst.p95 >= scales.SECOND:
+            yield say(
+                what + " peaked at {when}: p95 {worst}, {ratio} times what is usual.",
+                when=scales.slot_words(slot.start_ms, report.slot_ms),
+                worst=scales.duration(worst.p95),
+                ratio=f"{worst.p95 / usual:.3g}",
+            )
+
+
+def _worse_than_before(report: Report) -> Iterator[str]:
+    """Ends that nobody wants, against the time before."""
+    before = report.earlier
+    if before is None:
+        return
+    for name, what in (
+        ("failed", "jobs failed"),
+        ("dead", "jobs died"),
+        ("retried", "attempts were repeated"),
+    ):
+        old, new = getattr(before, name), report.total(name)
+        if new >= JOBS_MIN and new >= 2 * old:
+            text = "{n} " + what + ", after {old} in the time before."
+            yield say(text, n=scales.count(new), old=scales.count(old))

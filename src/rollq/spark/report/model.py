@@ -98,6 +98,61 @@ class ExecRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckRow:
+    """How a check of the data went, over all batches of a group."""
+
+    name: str
+    group: str
+    batches: int
+    failed: int = 0
+    unknown: int = 0
+    last_failed: int = 0  # the batch
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """What became of the jobs of one queue, or one client."""
+
+    name: str
+    submitted: int
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    retried: int
+    wait: Percentiles | None = None
+    run: Percentiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierFigures:
+    """The time before the period, as long as that."""
+
+    first_ms: int
+    last_ms: int
+    submitted: int
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    retried: int
+    wait: Percentiles | None = None
+    run: Percentiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that happened to the grid and not to a job."""
+
+    at_ms: int
+    kind: str  # leader, again (workers connected again), lost (workers), paused (a queue)
+    what: str = ""  # names of the workers, or the queue
+    more: int = 0  # workers beyond those that are named
+    count: int = 0  # workers that connected again; jobs that were lost
+    until_ms: int | None = None  # when a pause ended; None: it has not
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try of a job. `ready_ms` is when it began to wait for a worker."""
 
@@ -164,6 +219,14 @@ class Report:
     cache_miss_bytes: int = 0
     open_before: int = 0  # jobs that were open when the period began
     redriven: int = 0  # dead jobs that were sent back to their queues
+    checks: Sequence[CheckRow] = ()
+    incidents: Sequence[Incident] = ()  # in order of time
+    incidents_left_out: int = 0
+    queues: Sequence[ShareRow] = ()
+    queues_left_out: int = 0
+    clients: Sequence[ShareRow] = ()
+    clients_left_out: int = 0
+    earlier: EarlierFigures | None = None  # to be compared with
 
     @property
     def open_after(self) -> int:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from rollq.spark.report.words import say
+
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
@@ -104,8 +106,12 @@ def length_ticks(length_ms: int, most: int = 5) -> list[tuple[int, str]]:
 def _tick_words(at_ms: int, step_ms: int) -> str:
     at = moment(at_ms)
     if step_ms >= DAY or at_ms % DAY == 0:
-        return f"{at:%b} {at.day}"
+        return _day(at)
     return f"{at:%H:%M:%S}" if step_ms < MINUTE else f"{at:%H:%M}"
+
+
+def _day(at: datetime) -> str:
+    return say("{month} {day}", month=f"{at:%b}", number=at.month, day=at.day)
 
 
 def moment(at_ms: int) -> datetime:
@@ -123,17 +129,18 @@ def slot_words(start_ms: int, step_ms: int) -> str:
     """A piece of the period in words."""
     start, end = moment(start_ms), moment(start_ms + step_ms)
     if step_ms >= DAY:
-        return f"{start:%b} {start.day}"
+        return _day(start)
     if step_ms < SECOND:
-        return f"{start:%b} {start.day}, {start:%H:%M:%S}.{start.microsecond // 100_000}"
+        return f"{_day(start)}, {start:%H:%M:%S}.{start.microsecond // 100_000}"
     clock = "%H:%M" if step_ms % MINUTE == 0 else "%H:%M:%S"
-    return f"{start:%b} {start.day}, {start.strftime(clock)}–{end.strftime(clock)}"
+    return f"{_day(start)}, {start.strftime(clock)}–{end.strftime(clock)}"
 
 
 def every(step_ms: int) -> str:
     """How often: every hour, every 5 s."""
     names = {SECOND: "second", MINUTE: "minute", HOUR: "hour", DAY: "day", 7 * DAY: "week"}
-    return f"every {names.get(step_ms) or duration(step_ms)}"
+    name = names.get(step_ms)
+    return say(f"every {name}") if name else say("every {length}", length=duration(step_ms))
 
 
 def count(value: float) -> str:

@@ -5,24 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import WIDTH, ChartFrame, length_axis
+from rollq.spark.report.charts import WIDTH, ChartFrame, ChartMark, length_axis, mark_shapes
 from rollq.spark.report.marks import Markup, join, short, tag
 from rollq.spark.report.model import Attempt, Story
+from rollq.spark.report.words import known, say
 
 ATTEMPTS_MAX: Final = 24
 FACTS_MAX: Final = 200
 _STYLES: Final = {"ok": "succeeded", "failed": "failed", "cancelled": "cancelled", "running": "run"}
 
 
-def story_of(story: Story, now_ms: int) -> Markup:
+def story_of(story: Story, now_ms: int, marks: tuple[ChartMark, ...] = ()) -> Markup:
     """One job: what it is, its attempts, and the rows of its history."""
-    frame = _frame(story, now_ms)
+    frame = _frame(story, now_ms, marks)
     shown = list(story.attempts)[-ATTEMPTS_MAX:]
     rows = [_attempt(frame, one) for one in shown]
     if not rows and story.submitted_ms is not None:
         rows = [_only_waited(frame, story)]
     axis = tag("tr", tag("td"), tag("td", length_axis(frame), class_="wide"), tag("td"))
-    titles = (tag("th", name, scope="col") for name in ("attempt", "", "took"))
+    titles = (
+        tag("th", say(name), scope="col") if name else tag("td") for name in ("attempt", "", "took")
+    )
     table = tag(
         "table",
         tag("thead", tag("tr", *titles)),
@@ -32,16 +35,18 @@ def story_of(story: Story, now_ms: int) -> Markup:
     left_out = len(story.attempts) - len(shown)
     return tag(
         "article",
-        tag("h3", tag("code", story.job_id), " ", tag("small", story.why)),
+        tag("h3", tag("code", story.job_id), " ", tag("small", say(story.why))),
         tag("p", _words(story), class_="soft"),
         tag("p", short(story.detail, 300), class_="detail") if story.detail else "",
         table,
-        tag("p", f"{left_out} earlier attempts are left out", class_="soft") if left_out else "",
+        tag("p", say("{n} earlier attempts are left out", n=left_out), class_="soft")
+        if left_out
+        else "",
         _facts(story),
     )
 
 
-def _frame(story: Story, now_ms: int) -> ChartFrame:
+def _frame(story: Story, now_ms: int, marks: tuple[ChartMark, ...]) -> ChartFrame:
     """From its submission to its end, or until now."""
     moments = [one for one in (story.submitted_ms, story.ended_ms) if one is not None]
     for attempt in story.attempts:
@@ -49,18 +54,19 @@ def _frame(story: Story, now_ms: int) -> ChartFrame:
         moments.append(now_ms if attempt.ended_ms is None else attempt.ended_ms)
     if story.ended_ms is None:
         moments.append(now_ms)
-    return ChartFrame(min(moments), max(*moments, min(moments) + 1))
+    return ChartFrame(min(moments), max(*moments, min(moments) + 1), marks)
 
 
 def _words(story: Story) -> str:
-    parts = [f"{story.exec_name or 'a program'}: {story.state}"]
+    parts = [f"{story.exec_name or say('a program')}: {known(story.state)}"]
     for name, value in (("queue", story.queue), ("client", story.client), ("key", story.key)):
         if value:
-            parts.append(f"{name} {short(value, 60)}")
+            parts.append(f"{say(name)} {short(value, 60)}")
     if story.submitted_ms is not None:
-        parts.append(f"submitted {scales.when(story.submitted_ms, exact=True)}")
+        parts.append(say("submitted {at}", at=scales.when(story.submitted_ms, exact=True)))
         if story.ended_ms is not None:
-            parts.append(f"took {scales.duration(story.ended_ms - story.submitted_ms)} in all")
+            length = scales.duration(story.ended_ms - story.submitted_ms)
+            parts.append(say("took {length} in all", length=length))
     return " · ".join(parts)
 
 
@@ -69,8 +75,15 @@ def _attempt(frame: ChartFrame, one: Attempt) -> Markup:
     end = frame.last_ms if one.ended_ms is None else one.ended_ms
     took = scales.duration(end - one.assigned_ms) + ("…" if one.ended_ms is None else "")
     waited = scales.duration(one.assigned_ms - one.ready_ms)
-    words = f"waited {waited}, then {took} on {one.worker or 'a worker'}: {one.outcome}"
+    words = say(
+        "waited {wait}, then {took} on {worker}: {outcome}",
+        wait=waited,
+        took=took,
+        worker=one.worker or say("a worker"),
+        outcome=known(one.outcome),
+    )
     drawing = _lane(
+        frame,
         tag("title", words),
         _piece(frame, one.ready_ms, one.assigned_ms, "wait soft"),
         _piece(frame, one.assigned_ms, end, style),
@@ -84,7 +97,9 @@ def _attempt(frame: ChartFrame, one: Attempt) -> Markup:
             took,
             tag(
                 "small",
-                join(tag("b", short(one.outcome.replace("_", " "), 24), class_=f"ink {style}")),
+                join(
+                    tag("b", known(short(one.outcome.replace("_", " "), 24)), class_=f"ink {style}")
+                ),
             ),
             class_="n",
         ),
@@ -95,16 +110,17 @@ def _attempt(frame: ChartFrame, one: Attempt) -> Markup:
 def _only_waited(frame: ChartFrame, story: Story) -> Markup:
     end = frame.last_ms if story.ended_ms is None else story.ended_ms
     start = frame.first_ms if story.submitted_ms is None else story.submitted_ms
-    drawing = _lane(_piece(frame, start, end, "wait soft"))
+    drawing = _lane(frame, _piece(frame, start, end, "wait soft"))
     return tag(
         "tr",
-        tag("th", "none", tag("small", "only waited"), scope="row"),
+        tag("th", say("none"), tag("small", say("only waited")), scope="row"),
         tag("td", drawing, class_="wide"),
         tag("td", scales.duration(end - start), class_="n"),
     )
 
 
-def _lane(*shapes: Markup) -> Markup:
+def _lane(frame: ChartFrame, *shapes: Markup) -> Markup:
+    shapes = (*shapes, *mark_shapes(frame, 20))
     return tag("svg", *shapes, viewBox=f"0 0 {WIDTH:g} 20", preserveAspectRatio="none")
 
 
@@ -129,9 +145,11 @@ def _facts(story: Story) -> Markup | str:
         for fact in list(story.facts)[:FACTS_MAX]
     ]
     head = tag(
-        "tr", *(tag("th", name, scope="col") for name in ("time (UTC)", "index", "type", "what"))
+        "tr",
+        *(tag("th", say(name), scope="col") for name in ("time (UTC)", "index", "type", "what")),
     )
     table = tag("table", tag("thead", head), tag("tbody", *rows), class_="plain")
     left_out = len(story.facts) - len(rows)
-    more = tag("p", f"{left_out} more rows are left out", class_="soft") if left_out else ""
-    return tag("details", tag("summary", "History"), tag("div", table, more, class_="scroll"))
+    more = say("{n} more rows are left out", n=left_out) if left_out else ""
+    more = tag("p", more, class_="soft") if more else ""
+    return tag("details", tag("summary", say("History")), tag("div", table, more, class_="scroll"))

@@ -64,6 +64,12 @@ font-size:.83rem;color:var(--soft)}
 .xs{position:relative;height:20px;margin-top:5px;font-size:.75rem;color:var(--soft)}
 .xs span{position:absolute;transform:translateX(-50%);white-space:nowrap}
 .xs.ends span{transform:none}.xs.ends span:last-child{transform:translateX(-100%)}
+.marks{position:absolute;top:-8px;left:56px;right:0;height:14px;font-size:.68rem;font-weight:600}
+.marks span{position:absolute;transform:translateX(-50%);white-space:nowrap;line-height:14px}
+.line.mark{stroke-width:1.5;stroke-dasharray:3 3}.fill.band{opacity:.12}
+.leader,.lost{color:var(--dead)}.again{color:var(--soft)}.paused{color:var(--failed)}
+.happened{margin:6px 0 0;padding-left:30px}.happened li::marker{font-weight:600;color:inherit}
+.happened time{color:var(--soft)}.happened span{color:var(--ink);overflow-wrap:anywhere}
 .hits{position:absolute;inset:8px 0 24px 56px}
 .hits i{position:absolute;top:0;bottom:0}
 .hits i:hover,.hits i:focus{background:var(--hover);outline:none}
@@ -101,7 +107,7 @@ vertical-align:bottom}
 .heat rect{fill:var(--run)}.heat rect.there{fill:var(--card)}
 .heat svg{background:repeating-linear-gradient(135deg,transparent 0 5px,var(--rule) 5px 6px)}
 .gantt .wide svg{height:24px}.gantt .fill.soft{opacity:.45}
-.pair .drawn .wide{width:38%}
+.pair .drawn .wide{width:38%}.shares .wide{width:26%}.drawn.shares tbody th{min-width:180px}
 .ramp{width:72px;height:10px;border-radius:2px;
 background:linear-gradient(90deg,color-mix(in srgb,var(--run) 6%,transparent),var(--run))}
 .scroll{overflow-x:auto;max-width:100%}
@@ -122,9 +128,10 @@ h1{font-size:1.35rem}
 .tiles dd{font-size:1.2rem}
 .xs .alt{display:none}
 .chart{height:200px;padding-left:48px}
-.ys{width:42px}.hits{left:48px}
+.ys{width:42px}.hits,.marks{left:48px}
 .drawn .wide{width:44%;min-width:110px}
-.drawn tbody th{min-width:104px}.heat tbody th,.gantt tbody th{min-width:60px}
+.drawn tbody th,.drawn.shares tbody th{min-width:104px}
+.heat tbody th,.gantt tbody th{min-width:60px}
 .heat .wide,.gantt .wide{width:72%}
 .drawn td.soft{display:none}
 .drawn th,.drawn td{padding-right:8px}

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import ChartFrame, time_axis
+from rollq.spark.report.charts import ChartFrame, mark_shapes, time_axis
 from rollq.spark.report.marks import Markup, join, short, tag
-from rollq.spark.report.model import CauseRow, ExecRow, Heat, Percentiles, WorkerFigures
+from rollq.spark.report.model import (
+    CauseRow,
+    CheckRow,
+    ExecRow,
+    Heat,
+    Percentiles,
+    ShareRow,
+    WorkerFigures,
+)
+from rollq.spark.report.words import known, say
 
 NAME_LETTERS: Final = 60
 DETAIL_LETTERS: Final = 160
@@ -21,7 +30,7 @@ def bars(head: tuple[str, str], rows: Sequence[CauseRow], style: str) -> Markup:
     body = [
         tag(
             "tr",
-            tag("th", short(row.cause, NAME_LETTERS).replace("_", " "), scope="row"),
+            tag("th", known(short(row.cause, NAME_LETTERS).replace("_", " ")), scope="row"),
             tag("td", scales.count(row.count), class_="n"),
             tag("td", _bar(row.count / most, style), class_="wide", aria_hidden="true"),
             tag("td", _execs(row), class_="soft"),
@@ -30,11 +39,30 @@ def bars(head: tuple[str, str], rows: Sequence[CauseRow], style: str) -> Markup:
     ]
     titles = tag(
         "tr",
-        *(tag("th", title, scope="col") for title in head),
+        *(tag("th", say(title), scope="col") for title in head),
         tag("td"),
-        tag("th", "programs", scope="col"),
+        tag("th", say("programs"), scope="col"),
     )
     return tag("table", tag("thead", titles), tag("tbody", *body), class_="drawn")
+
+
+def check_rows(rows: Sequence[CheckRow]) -> Markup:
+    """Checks that failed, or that could not be told."""
+    head = ("check", "group", "batches", "failed", "not known", "failed last in batch")
+    body = [
+        tag(
+            "tr",
+            tag("th", row.name, scope="row"),
+            tag("td", short(row.group, NAME_LETTERS)),
+            *(
+                tag("td", scales.count(number) if number else "–", class_="n")
+                for number in (row.batches, row.failed, row.unknown, row.last_failed)
+            ),
+        )
+        for row in rows
+    ]
+    titles = tag("tr", *(tag("th", say(title), scope="col") for title in head))
+    return tag("table", tag("thead", titles), tag("tbody", *body))
 
 
 def ranges(rows: Sequence[ExecRow]) -> Markup:
@@ -87,9 +115,9 @@ def ranges(rows: Sequence[ExecRow]) -> Markup:
     names = ("p50", "p95", "p99", "wait p95", "jobs", "failed", "dead", "retried")
     head = tag(
         "tr",
-        tag("th", "program", scope="col"),
+        tag("th", say("program"), scope="col"),
         tag("td", scale, class_="wide"),
-        *(tag("th", name, scope="col", class_="n") for name in names),
+        *(tag("th", known(name), scope="col", class_="n") for name in names),
     )
     table = tag("table", tag("thead", head), tag("tbody", *body), class_="drawn")
     return tag("div", table, class_="scroll")
@@ -117,8 +145,9 @@ def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
                 )
             )
         there = _there(frame, heat, worker)
-        drawing = tag("svg", *there, *cells, viewBox="0 0 1000 20", preserveAspectRatio="none")
-        slots = f"{worker.slots} slot{'' if worker.slots == 1 else 's'}"
+        shapes = (*there, *cells, *mark_shapes(frame, 20))
+        drawing = tag("svg", *shapes, viewBox="0 0 1000 20", preserveAspectRatio="none")
+        slots = say("{n} slot" if worker.slots == 1 else "{n} slots", n=worker.slots)
         rows.append(
             tag(
                 "tr",
@@ -128,8 +157,59 @@ def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
             )
         )
     axis = tag("tr", tag("td"), tag("td", time_axis(frame, 5), class_="wide"), tag("td"))
-    head = tag("tr", tag("th", "worker", scope="col"), tag("td"), tag("th", "busy", scope="col"))
+    head = tag(
+        "tr",
+        tag("th", say("worker"), scope="col"),
+        tag("td"),
+        tag("th", say("busy"), scope="col"),
+    )
     return tag("table", tag("thead", head), tag("tbody", *rows, axis), class_="drawn heat")
+
+
+def shares(title: str, rows: Sequence[ShareRow]) -> Markup:
+    """Queues or clients, those with most jobs first."""
+    most = max((row.submitted for row in rows), default=1) or 1
+    names = ("submitted", "succeeded", "failed", "dead", "retried", "wait p95", "run p95")
+    head = tag(
+        "tr",
+        tag("th", say(title), scope="col"),
+        tag("td"),
+        *(tag("th", say(name), scope="col", class_="n") for name in names),
+    )
+    body = [
+        tag(
+            "tr",
+            tag("th", short(row.name, NAME_LETTERS) or say("(none)"), scope="row"),
+            tag("td", _bar(row.submitted / most, "run"), class_="wide", aria_hidden="true"),
+            tag("td", scales.count(row.submitted), class_="n"),
+            tag("td", scales.count(row.succeeded), class_="n"),
+            tag("td", _mark(row.failed, "failed"), class_="n"),
+            tag("td", _mark(row.dead, "dead"), class_="n"),
+            tag("td", scales.count(row.retried), class_="n"),
+            *(
+                tag("td", scales.duration(one.p95) if one else "–", class_="n")
+                for one in (row.wait, row.run)
+            ),
+        )
+        for row in rows
+    ]
+    table = tag("table", tag("thead", head), tag("tbody", *body), class_="drawn shares")
+    return tag("div", table, class_="scroll")
+
+
+def compared(rows: Sequence[tuple[str, str, str, str]]) -> Markup:
+    """Figures of two periods beside each other: name, before, now, and how they differ."""
+    head = tag(
+        "tr",
+        tag("td"),
+        *(tag("th", say(name), scope="col") for name in ("before", "now", "change")),
+    )
+    body = (
+        tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:]))
+        for row in rows
+    )
+    table = tag("table", tag("thead", head), tag("tbody", *body), class_="plain")
+    return tag("div", table, class_="scroll")
 
 
 def numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
@@ -146,7 +226,7 @@ def numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
         ),
         class_="plain",
     )
-    return tag("details", tag("summary", "Numbers"), tag("div", table, class_="scroll"))
+    return tag("details", tag("summary", say("Numbers")), tag("div", table, class_="scroll"))
 
 
 def _there(frame: ChartFrame, heat: Heat, worker: WorkerFigures) -> list[Markup]:

@@ -4,9 +4,9 @@ Spark makes one of these for every read or write, on the driver, and sends what 
 tasks. Only what is made here and pickles well crosses over. Each of these steps is a process of its
 own, so each method imports what it needs and no more.
 
-- Reads: `options`, `conditions`; `batch` and `stream` by `planning` and `offsets`, from `places`:
-  `members` or a `folder`; `holding` keeps history for a reader; `results` and `tables` of the
-  state.
+- Reads: `options`, `conditions`, `origins`; `batch` and `stream` by `planning`, `offsets` and
+  `moments`, from `places`: `members` or a `folder`; `holding` keeps history for a reader; `results`
+  and `tables` of the state.
 - Writes: `write_options`, `write`; rows as `jobs` or `redrives`, in `segments`, accepted by
   `commits`.
 - `versions`: what differs between versions of Spark.

@@ -9,9 +9,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rollq.spark.schemas import columns_in
-from rollq.spark.source.offsets import resolve
+from rollq.spark.source.moments import ends_of, starts_of
 from rollq.spark.source.options import ReadOptions
-from rollq.spark.source.places import Extent, Slice
+from rollq.spark.source.origins import Origins
+from rollq.spark.source.places import Located, Slice
 from rollq.spark.source.planning import place_of, plan, rows
 
 
@@ -35,12 +36,6 @@ class EventsReader(DataSourceReader):
 
 def slices_of(options: ReadOptions) -> list[Slice]:
     """What single tasks read, of all groups."""
-    slices: list[Slice] = []
-    places = [place_of(options, n) for n in range(len(options.origins))]
-    extents = [place.extent() for place in places]
-    starts = resolve("startingOffsets", options.starting, extents)
-    ends = resolve("endingOffsets", options.ending, extents)
-    for number, (place, extent) in enumerate(zip(places, extents, strict=True)):
-        asked = Extent(extent.group, starts[extent.group], ends[extent.group])
-        slices += plan(options, number, place, extent, asked)
-    return slices
+    places = [place_of(options, origin) for origin in Origins(options).now()]
+    groups = [Located(place, place.extent()) for place in places]
+    return plan(options, groups, starts_of(options, groups), ends_of(options, groups))

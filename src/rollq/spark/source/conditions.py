@@ -58,6 +58,15 @@ def from_option(column: Column, text: str) -> Condition:
 def from_time(option: str, text: str) -> Condition:
     """`since` and `until`: ISO 8601, UTC if it says nothing else, or milliseconds since 1970."""
     test = "greater_equal" if option == "since" else "less"
+    return Condition(MOMENT, test, _moment(option, text))
+
+
+def millis(option: str, text: str) -> int:
+    """A time in the same form, as milliseconds since 1970."""
+    return round(_moment(option, text).timestamp() * 1000)
+
+
+def _moment(option: str, text: str) -> datetime:
     try:
         if text.isdecimal():
             moment = datetime.fromtimestamp(int(text) / 1000, UTC)
@@ -65,7 +74,7 @@ def from_time(option: str, text: str) -> Condition:
             moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError):
         raise bad_option(option, text, "write it as 2026-01-31T12:00:00Z") from None
-    return Condition(MOMENT, test, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def needed(columns: Sequence[Column], conditions: Sequence[Condition]) -> tuple[Column, ...]:

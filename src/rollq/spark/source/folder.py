@@ -21,7 +21,7 @@ from rollq.history.columns import Column
 from rollq.history.lines_file import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
 from rollq.spark.source.conditions import INDEX, Condition, keep
 from rollq.spark.source.options import SourceOrigin
-from rollq.spark.source.places import Extent, Slice
+from rollq.spark.source.places import Extent, Sealed, Slice
 
 PIECE_BYTES: Final = 16 << 20  # parsed at once; a task holds a few times that
 _FOOTER: Final = b'{"footer":'
@@ -50,6 +50,7 @@ class Folder:
     """The segments of one group."""
 
     def __init__(self, origin: SourceOrigin) -> None:
+        self.origin = origin
         self._group = origin.group
         self._files: _Files = _Remote(origin.path) if "://" in origin.path else _Local(origin.path)
         self._listed: list[Segment] = []
@@ -80,7 +81,17 @@ class Folder:
             found.append((first, last))
         return found
 
-    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
+    def sealed(self, first: int, last: int) -> list[Sealed]:
+        """Whole files, and what no other has of those that overlap."""
+        found: list[Sealed] = []
+        for segment in self._listed:
+            if segment.last >= first and segment.first <= last:
+                whole = Sealed(segment.first, segment.last, segment.size)
+                found.append(whole.within(first, last))
+                first = segment.last + 1
+        return found
+
+    def slices(self, first: int, last: int, count: int) -> list[Slice]:
         """By bytes: a range of indexes says little about how many rows it holds."""
         listed = [each for each in self._listed if each.last >= first and each.first <= last]
         share = max(sum(each.size for each in listed) // count, 1)
@@ -103,13 +114,13 @@ class Folder:
                 room -= end - start
                 start = end
                 if room <= 0:
-                    slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+                    slices.append(Slice(self.origin, self._group, first, last, tuple(pieces)))
                     pieces, room = [], share
             if room <= 0:
-                slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+                slices.append(Slice(self.origin, self._group, first, last, tuple(pieces)))
                 pieces, room = [], share
         if pieces:
-            slices.append(Slice(number, self._group, first, last, tuple(pieces)))
+            slices.append(Slice(self.origin, self._group, first, last, tuple(pieces)))
         return slices
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:

@@ -7,21 +7,24 @@ submitted then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, STAGE_CHUNK_JOBS
 from rollq.base.names import is_exec_name
+from rollq.roles.client.alike import AlikeJobs
 from rollq.roles.client.specs import JobSpec, Options, as_id, check_names, inline_bytes, job_options
 from rollq.subjects.queues import queue_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+T = TypeVar("T")
 
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 _SECONDS: Final = (*_WHOLE, "float", "double")
@@ -55,7 +58,10 @@ EXCLUDING: Final = (
     *(("queue", "subject"), ("delay", "not_before")),
     *(("payload", other) for other in ("args", "files", "outputs")),
 )
-EXEC_HINT: Final = "name what to run: up to 64 letters, digits and _ . -"
+# What rows may have beside options and still go as columns: no files, no ids of their own.
+SIMPLE: Final = frozenset(("exec", "args", "job_key", *OPTIONS))
+EXEC_HINT: Final = "name what to run: up to 64 of a-z, A-Z, 0-9 and _ . -"
+PAGE_ROWS: Final = 1_000
 ALIKE_MAX: Final = 1_000  # kinds of rows that are known at once, where each may be its own
 LONG_TEXT: Final = 4096  # below it a job is not near any bound
 
@@ -97,37 +103,74 @@ class Rows:
         self._count = 0
         self._known: dict[tuple[Any, ...], Options] = {}  # rows that ask for the same share it
 
-    def specs(self, batches: Iterator[Any]) -> Iterator[JobSpec]:
-        """The jobs of Arrow batches, in order.
+    def pages(self, batches: Iterable[Any]) -> Iterator[AlikeJobs | list[JobSpec]]:
+        """The jobs of Arrow batches, in order, some at a time: those that are alike as columns.
 
         Raises:
             LocalError: BAD_OPTIONS; it names row and column.
         """
         for batch in batches:
-            yield from self._of_batch(batch)
+            given = self._checked(batch)
+            if SIMPLE.issuperset(given):
+                yield from self._alike(given, batch.num_rows)
+            else:
+                options = self._options(given, batch.num_rows)
+                yield from paged(self._specs(given, batch.num_rows, options))
             self._count += batch.num_rows
 
-    def _of_batch(self, batch: Any) -> Iterator[JobSpec]:
-        given = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        for name, values in given.items():
+    def _checked(self, batch: Any) -> dict[str, list[Any]]:
+        given = {}
+        for name in batch.schema.names:
+            column = batch.column(name)
+            values = given[name] = column.to_pylist()
             check = CHECKS.get(name)
-            if check is not None:
+            if check is not None and not is_surely_fine(name, column):
                 self._check(name, values, check)
+        return given
+
+    def _alike(
+        self, given: Mapping[str, list[Any]], count: int
+    ) -> Iterator[AlikeJobs | list[JobSpec]]:
+        """Page by page: as columns if all rows of it ask for the same."""
+        options = list(self._options(given, count))
+        execs = given.get("exec") or [None] * count
+        args = _lists(given.get("args") or [()] * count)
+        keys = given.get("job_key") or []
+        for at in range(0, count, STAGE_CHUNK_JOBS):
+            page = slice(at, min(at + STAGE_CHUNK_JOBS, count))
+            exec_names = set(execs[page])
+            is_alike = len(exec_names) == 1 and len(set(map(id, options[page]))) == 1
+            exec_name = exec_names.pop() or self._defaults.get("exec")
+            named = keys[page]
+            if is_alike and exec_name and all(named):
+                yield AlikeJobs(exec_name, options[at], args[page], named)
+            else:
+                part = {name: values[page] for name, values in given.items()}
+                yield list(self._specs(part, page.stop - at, options[page], at))
+
+    def _specs(
+        self,
+        given: Mapping[str, list[Any]],
+        count: int,
+        options_of: Iterable[Options],
+        first: int = 0,
+    ) -> Iterator[JobSpec]:
+        """Row by row. `first` is the number of the first in its batch."""
 
         def column(name: str, default: Any = None) -> Any:
             values = given.get(name)
             default = self._defaults.get(name, default)
             if values is None:
-                return repeat(default, batch.num_rows)
+                return repeat(default, count)
             return values if default is None else [default if v is None else v for v in values]
 
         rows = zip(
             *(column(name) for name in ("exec", "args", "files", "payload", "outputs")),
-            *(column("job_key", ""), column("job_id"), self._options(given, batch.num_rows)),
+            *(column("job_key", ""), column("job_id"), options_of),
             strict=True,
         )
         for number, (exec_name, args, files, payload, outputs, key, job_id, options) in enumerate(
-            rows
+            rows, first
         ):
             if exec_name is None:
                 raise self._bad_row(number, "exec", exec_name, EXEC_HINT)
@@ -179,6 +222,43 @@ class Rows:
         row = self._count + number + 1
         shown = "NULL" if value is None else repr(value)[:80]
         return _bad(f"row {row} of partition {self._partition}: column {column} is {shown}", hint)
+
+
+def paged(rows: Iterable[T]) -> Iterator[list[T]]:
+    """Rows, some at a time."""
+    left = iter(rows)
+    while page := list(islice(left, PAGE_ROWS)):
+        yield page
+
+
+def is_surely_fine(name: str, column: Any) -> bool:
+    """Whether all values are as they may be, as far as a look at the column tells; if it does not,
+    each value is looked at."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_null(column.type):
+        return True
+    if name == "job_key":
+        return bool(
+            (pc.max(pc.binary_length(column)).as_py() or 0) <= JOB_KEY_BYTES_MAX
+            and not pc.any(pc.match_substring(column, "\0")).as_py()
+        )
+    if name == "args" and pa.types.is_list(column.type):
+        texts = column.flatten()
+        longest = pc.max(pc.binary_length(texts)).as_py() or 0
+        most = pc.max(pc.list_value_length(column)).as_py() or 0
+        return texts.null_count == 0 and longest * most <= LONG_TEXT
+    if name == "exec":
+        return all(map(is_exec_name, column.drop_null().unique().to_pylist()))
+    return False
+
+
+def _lists(args: list[Any]) -> list[Sequence[str]]:
+    """Arguments of rows, which may each be a text, a list of them or NULL."""
+    if isinstance(next((one for one in args if one is not None), None), str):
+        return [() if one is None else (one,) for one in args]
+    return [one or () for one in args]
 
 
 def _as_options(asked: dict[str, Any]) -> Options:

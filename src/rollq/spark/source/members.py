@@ -9,8 +9,9 @@ from rollq.history.arrow import from_lines, from_packed, from_stream
 from rollq.history.columns import Column
 from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
+from rollq.spark.source.offsets import with_the_rest
 from rollq.spark.source.options import SourceOrigin
-from rollq.spark.source.places import Extent, Slice
+from rollq.spark.source.places import Extent, Sealed, Slice
 
 
 class Group:
@@ -23,6 +24,7 @@ class Group:
             timeout_s=timeout_s,
             credentials=origin.credentials,
         )
+        self.origin = origin
         self._group = origin.group
 
     def extent(self) -> Extent:
@@ -36,14 +38,16 @@ class Group:
         """None: a member that lacks something leaves it to another."""
         return []
 
-    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
-        """Along what is sealed, which is cheapest; by size, as far as it is known."""
+    def sealed(self, first: int, last: int) -> list[Sealed]:
+        """As one member has it."""
         with self._reader as reader:
             cuts = reader.cuts(first, last)
-        sealed = [
-            (max(cut.first, first), min(cut.last, last), max(cut.size_bytes, 1)) for cut in cuts
-        ]
-        return [Slice(number, self._group, *ends) for ends in along(sealed, first, last, count)]
+        return [Sealed(cut.first, cut.last, cut.size_bytes).within(first, last) for cut in cuts]
+
+    def slices(self, first: int, last: int, count: int) -> list[Slice]:
+        """Along what is sealed, which is cheapest; by size, as far as it is known."""
+        parts = along(self.sealed(first, last), first, last, count)
+        return [Slice(self.origin, self._group, *ends) for ends in parts]
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """Piece after piece, as they come."""
@@ -62,23 +66,16 @@ class Group:
             reader.hold(name, index)
 
 
-def along(
-    sealed: Sequence[tuple[int, int, int]], first: int, last: int, count: int
-) -> list[tuple[int, int]]:
+def along(sealed: Sequence[Sealed], first: int, last: int, count: int) -> list[tuple[int, int]]:
     """Cut a range of indexes into about `count` parts of much the same size.
 
     Args:
-        sealed: first index, last index and size of what is best read in one go, in order.
+        sealed: what is best read in one go, in order.
         first: of the range.
         last: of the range.
         count: how many parts are wanted.
     """
-    pieces = list(sealed)
-    covered = sum(end - begin + 1 for begin, end, _ in pieces)
-    reached = pieces[-1][1] if pieces else first - 1
-    if reached < last:  # taken to be like the rest
-        mean = sum(size for *_, size in pieces) / covered if covered else 1
-        pieces.append((reached + 1, last, max(round(mean * (last - reached)), 1)))
+    pieces = with_the_rest(sealed, first, last)
     share = sum(size for *_, size in pieces) / count
     parts: list[tuple[int, int]] = []
     begin, filled = first, 0.0

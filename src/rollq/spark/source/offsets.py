@@ -8,9 +8,10 @@ from typing import Final
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.source.conditions import bad_option
 from rollq.spark.source.options import EARLIEST, LATEST, Offsets
-from rollq.spark.source.places import Extent
+from rollq.spark.source.places import Extent, Sealed
 
 _NUMBERED: Final = {-2: EARLIEST, -1: LATEST}  # as in Kafka's JSON
+INDEX_BYTES: Final = 256  # of an index, where nothing is sealed that would tell
 
 
 def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str, int]:
@@ -19,6 +20,22 @@ def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str
     Raises:
         LocalError: BAD_OPTIONS; it does not name exactly the groups that there are.
     """
+    check_groups(extents)
+    if isinstance(wanted, str):
+        return {extent.group: _at(wanted, extent) for extent in extents}
+    check_named(option, wanted, extents)
+    return {
+        extent.group: _at(_NUMBERED.get(wanted[extent.group], wanted[extent.group]), extent)
+        for extent in extents
+    }
+
+
+def check_groups(extents: Sequence[Extent]) -> None:
+    """Groups must be told apart by their names.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
     groups = [extent.group for extent in extents]
     if len(set(groups)) != len(groups):
         raise LocalError(
@@ -26,14 +43,18 @@ def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str
             f"several groups have the same name: {', '.join(sorted(groups))}",
             "offsets are by group; give every group a name of its own when it is started",
         )
-    if isinstance(wanted, str):
-        return {extent.group: _at(wanted, extent) for extent in extents}
+
+
+def check_named(option: str, wanted: Mapping[str, int], extents: Sequence[Extent]) -> None:
+    """An option that says something of every group must name those that there are.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    groups = [extent.group for extent in extents]
     if sorted(wanted) != sorted(groups):
-        raise bad_option(option, str(wanted), f"it must name these groups: {', '.join(groups)}")
-    return {
-        extent.group: _at(_NUMBERED.get(wanted[extent.group], wanted[extent.group]), extent)
-        for extent in extents
-    }
+        hint = f"it must name these groups: {', '.join(groups)}"
+        raise bad_option(option, str(dict(wanted)), hint)
 
 
 def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
@@ -47,6 +68,48 @@ def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict
         group: end - waiting[group] + min(waiting[group], max(most * waiting[group] // total, 1))
         for group, end in ends.items()
     }
+
+
+def share_bytes(
+    waiting: Mapping[str, Sequence[Sealed]], ends: Mapping[str, int], most: int
+) -> dict[str, int]:
+    """Ends within which there are about so many bytes in all, each group by how much it has to
+    give; an index of every group at least.
+
+    Args:
+        waiting: all that each group has to give (`with_the_rest`).
+        ends: of all groups; those that wait for nothing stay.
+        most: bytes.
+    """
+    sizes = {group: sum(each.size_bytes for each in pieces) for group, pieces in waiting.items()}
+    total = sum(sizes.values())
+    if total <= most:
+        return dict(ends)
+    return dict(ends) | {
+        group: _end_of(pieces, most * sizes[group] // total) for group, pieces in waiting.items()
+    }
+
+
+def with_the_rest(sealed: Sequence[Sealed], first: int, last: int) -> list[Sealed]:
+    """What is sealed of a range, and behind it what is not, which is taken to be like it."""
+    pieces = list(sealed)
+    reached = pieces[-1].last if pieces else first - 1
+    if reached < last:
+        covered = sum(each.last - each.first + 1 for each in pieces)
+        mean = sum(each.size_bytes for each in pieces) / covered if covered else INDEX_BYTES
+        pieces.append(Sealed(reached + 1, last, max(round(mean * (last - reached)), 1)))
+    return pieces
+
+
+def _end_of(pieces: Sequence[Sealed], most: int) -> int:
+    """Where so many bytes end; behind the first index at least."""
+    first, room = pieces[0].first, most
+    for piece in pieces:
+        if piece.size_bytes > room:
+            count = (piece.last - piece.first + 1) * room // piece.size_bytes
+            return max(piece.first + count, first + 1)
+        room -= piece.size_bytes
+    return pieces[-1].last + 1
 
 
 def _at(wanted: str | int, extent: Extent) -> int:

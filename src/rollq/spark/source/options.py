@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,27 +17,37 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import READER_NAME_BYTES_MAX
 from rollq.history.columns import Column
 from rollq.spark.schemas import TABLES, columns_of
-from rollq.spark.source.conditions import Condition, bad_option, from_option, from_time
+from rollq.spark.source.conditions import Condition, bad_option, from_option, from_time, millis
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 FILTER: Final = "filter."
 TIMEOUT_S: Final = 30.0
-READ_NAMES: Final = (
-    *("servers", "path", "group", "table", "columns", "since", "until", "timeout"),
-    "credentials",
-    *("startingOffsets", "endingOffsets", "failOnDataLoss", "maxOffsetsPerTrigger"),
-    *("minPartitions", "readerName"),
-)
 EVENTS_TABLE: Final = "events"
 STREAMS: Final = (EVENTS_TABLE, "results")
 OF_EVENTS: Final = ("since", "until")
-OF_STREAMS: Final = ("maxOffsetsPerTrigger", "readerName")
-OF_HISTORY: Final = ("startingOffsets", "endingOffsets", "failOnDataLoss", "minPartitions")
+OF_STREAMS: Final = (
+    *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
+    "readerName",
+)
+OF_BATCHES: Final = ("endingTimestamp", "endingOffsetsByTimestamp")
+OF_HISTORY: Final = (
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    "startingOffsetsByTimestampStrategy",
+    *("endingOffsets", *OF_BATCHES, "failOnDataLoss", "minPartitions", "subscribePattern"),
+)
+READ_NAMES: Final = (
+    *("servers", "path", "group", "table", "columns", *OF_EVENTS, "timeout", "credentials"),
+    *(*OF_HISTORY, *OF_STREAMS),
+)
 # Spark hands over its own options with ours.
 SPARKS_NAMES: Final = ("checkpointLocation", "queryName", "mergeSchema")
 
 Offsets = str | dict[str, int]  # EARLIEST, LATEST, or by group the index to be read next
+# Milliseconds since 1970, the same for all groups or by group; None: no time is asked for.
+Moments = int | dict[str, int] | None
+TRIGGER_DELAY_S: Final = 900.0  # as of Kafka's source
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,8 +70,15 @@ class ReadOptions:
     conditions: tuple[Condition, ...]
     starting: Offsets
     ending: Offsets
+    starting_at: Moments  # comes before `starting`
+    ending_at: Moments  # comes before `ending`
+    is_early_an_error: bool  # that nothing has happened since `starting_at`; else it is LATEST
     fail_on_data_loss: bool
     offsets_max: int  # indexes a trigger; 0: no bound
+    bytes_max: int  # on disk, a trigger; 0: no bound
+    offsets_min: int  # indexes that are worth a trigger, unless it was long ago; 0: any
+    trigger_delay_s: float
+    group_pattern: str  # which groups of the federation of the origin; empty: the origins
     partitions: int  # about so many; 0: a few for each core
     reader_name: str
     timeout_s: float
@@ -91,8 +109,15 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         conditions=tuple(conditions),
         starting=_offsets(options, "startingOffsets", LATEST if is_stream else EARLIEST),
         ending=_offsets(options, "endingOffsets", LATEST),
+        starting_at=_moments(options, "startingTimestamp", "startingOffsetsByTimestamp"),
+        ending_at=_moments(options, "endingTimestamp", "endingOffsetsByTimestamp"),
+        is_early_an_error=_strategy(options) == "error",
         fail_on_data_loss=_truth(options, "failOnDataLoss", True),
         offsets_max=_count(options, "maxOffsetsPerTrigger"),
+        bytes_max=_count(options, "maxBytesPerTrigger"),
+        offsets_min=_count(options, "minOffsetsPerTrigger"),
+        trigger_delay_s=_delay_s(options),
+        group_pattern=_pattern(options),
         partitions=_count(options, "minPartitions"),
         reader_name=check_length(
             "readerName", options.get("readername", ""), READER_NAME_BYTES_MAX
@@ -112,7 +137,9 @@ def check_table(given: Mapping[str, str], *, is_stream: bool) -> None:
     if is_stream and table not in STREAMS:
         raise bad_option("table", table, f"as a stream, {' and '.join(STREAMS)} can be read")
     hints: dict[str, str] = {}
-    if not is_stream:
+    if is_stream:
+        hints |= dict.fromkeys(OF_BATCHES, "a stream has no end; it is for batch reads")
+    else:
         hints |= dict.fromkeys(OF_STREAMS, "it is for streams")
     if table != EVENTS_TABLE:
         hints |= dict.fromkeys(OF_EVENTS, "it is for events")
@@ -220,6 +247,60 @@ def _offsets(options: Mapping[str, str], name: str, default: str) -> Offsets:
     if not all(type(index) is int and index >= -2 for index in offsets.values()):
         raise bad_option(name, text, "an index is a whole number; -2 is earliest, -1 latest")
     return offsets
+
+
+def _moments(options: Mapping[str, str], name: str, name_by_group: str) -> Moments:
+    """The first counts if both are there, as with Kafka."""
+    if name.lower() in options:
+        return millis(name, options[name.lower()])
+    text = options.get(name_by_group.lower(), "")
+    if not text:
+        return None
+    hint = 'it is JSON with milliseconds since 1970, such as {"default": 1769860800000}'
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise bad_option(name_by_group, text, hint) from None
+    if not isinstance(found, dict) or not found:
+        raise bad_option(name_by_group, text, hint)
+    if not all(type(moment) is int and moment >= 0 for moment in found.values()):
+        raise bad_option(name_by_group, text, hint)
+    return found
+
+
+def _strategy(options: Mapping[str, str]) -> str:
+    name = "startingOffsetsByTimestampStrategy"
+    text = options.get(name.lower(), "error").lower()
+    if text not in ("error", LATEST):
+        raise bad_option(name, text, "it is error or latest")
+    return text
+
+
+def _delay_s(options: Mapping[str, str]) -> float:
+    text = options.get("maxtriggerdelay", "")
+    if not text:
+        return TRIGGER_DELAY_S
+    if "minoffsetspertrigger" not in options:
+        raise bad_option("maxTriggerDelay", text, "it goes with minOffsetsPerTrigger")
+    found = re.fullmatch(r"(\d+)\s*(ms|s|m|h|d)", text.strip())
+    if found is None:
+        raise bad_option("maxTriggerDelay", text, "it is a number with ms, s, m, h or d: 15m")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def _pattern(options: Mapping[str, str]) -> str:
+    name = "subscribePattern"
+    text = options.get(name.lower(), "")
+    if not text:
+        return ""
+    if "path" in options or "group" in options or ";" in options.get("servers", ""):
+        hint = "groups are found by the members of one, which servers names; leave out the others"
+        raise bad_option(name, text, hint)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise bad_option(name, text, f"it is no regular expression: {error}") from None
+    return text
 
 
 def _truth(options: Mapping[str, str], name: str, default: bool) -> bool:

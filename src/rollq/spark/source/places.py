@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.history.columns import Column
+from rollq.spark.source.options import SourceOrigin
 
 
 @dataclass(slots=True, frozen=True)
@@ -20,12 +21,31 @@ class Extent:
     first: int
     end: int
 
+    @property
+    def length(self) -> int:
+        """In indexes."""
+        return max(self.end - self.first, 0)
+
+
+class Sealed(NamedTuple):
+    """History that lies together on disk, or a part of that: both indexes are in it."""
+
+    first: int
+    last: int
+    size_bytes: int
+
+    def within(self, first: int, last: int) -> Sealed:
+        """The part of it that lies in a range, and its share of the bytes."""
+        first, last = max(self.first, first), min(self.last, last)
+        share = (last - first + 1) / (self.last - self.first + 1)
+        return Sealed(first, last, max(round(self.size_bytes * share), 1))
+
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
     """What one task reads: the indexes from `first` to `last` of a group, both read."""
 
-    place: int  # which of the origins
+    origin: SourceOrigin
     group: str
     first: int
     last: int
@@ -35,13 +55,20 @@ class Slice(InputPartition):
 class Place(Protocol):
     """A group's history: with its members, or in a folder. It is made anew in every task."""
 
+    @property
+    def origin(self) -> SourceOrigin:
+        """Of which it is made."""
+
     def extent(self) -> Extent:
         """What there is now; what follows is about this moment."""
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
         """Ranges within these indexes that should be there and are not."""
 
-    def slices(self, number: int, first: int, last: int, count: int) -> list[Slice]:
+    def sealed(self, first: int, last: int) -> list[Sealed]:
+        """What is sealed of a range, in order, as far as it lies in the range."""
+
+    def slices(self, first: int, last: int, count: int) -> list[Slice]:
         """About `count` slices of much the same size that are the whole range."""
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
@@ -49,6 +76,13 @@ class Place(Protocol):
 
     def hold(self, name: str, index: int) -> None:
         """A reader of this name wants everything from `index` on to be kept."""
+
+
+class Located(NamedTuple):
+    """A group that is read, and what it had when it was asked."""
+
+    place: Place
+    extent: Extent
 
 
 def lost(group: str, first: int, last: int) -> StateError:

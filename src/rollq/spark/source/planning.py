@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, StateError
@@ -12,29 +12,63 @@ from rollq.spark import arrow
 from rollq.spark.source.conditions import index_range, keep, needed
 from rollq.spark.source.folder import Folder
 from rollq.spark.source.members import Group
-from rollq.spark.source.options import ReadOptions
-from rollq.spark.source.places import Extent, Place, Slice, lost
+from rollq.spark.source.options import ReadOptions, SourceOrigin
+from rollq.spark.source.places import Extent, Located, Place, Slice, lost
 from rollq.spark.source.results import GroupResults
 
 SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others waiting
 
 
-def place_of(options: ReadOptions, number: int) -> Place:
+def place_of(options: ReadOptions, origin: SourceOrigin) -> Place:
     """Where one of the groups is read."""
-    origin = options.origins[number]
     if options.table == "results":
         return GroupResults(origin, options.timeout_s)
     return Folder(origin) if origin.path else Group(origin, options.timeout_s)
 
 
 def plan(
-    options: ReadOptions, number: int, place: Place, there: Extent, asked: Extent
+    options: ReadOptions,
+    groups: Sequence[Located],
+    starts: Mapping[str, int],
+    ends: Mapping[str, int],
 ) -> list[Slice]:
-    """Slices of what is asked for.
+    """Slices of what is asked for: in all about as many as are wanted, by how much each group has.
+
+    Args:
+        options: of the read.
+        groups: where to read.
+        starts: a group that is not named is read from its beginning.
+        ends: a group that is not named is not read.
 
     Raises:
         StateError: some of it is gone, and that matters.
     """
+    asked = {
+        there.group: Extent(there.group, starts.get(there.group, there.first), ends[there.group])
+        for _, there in groups
+        if there.group in ends
+    }
+    wanted = options.partitions or SLICES_PER_CORE * (os.cpu_count() or 1)
+    total = sum(each.length for each in asked.values()) or 1
+    slices: list[Slice] = []
+    for place, there in groups:
+        if there.group in asked:
+            part = asked[there.group]
+            count = max(round(wanted * part.length / total), 1)
+            slices += _of_group(options, place, there, part, count)
+    return slices
+
+
+def rows(options: ReadOptions, columns: Sequence[Column], wanted: Slice) -> Iterator[Any]:
+    """The rows of a slice, in batches of the columns that Spark expects."""
+    every = needed(columns, options.conditions)
+    for table in place_of(options, wanted.origin).tables(wanted, every):
+        yield from arrow.batches(keep(table, options.conditions), columns)
+
+
+def _of_group(
+    options: ReadOptions, place: Place, there: Extent, asked: Extent, count: int
+) -> list[Slice]:
     if asked.end > there.end:
         raise StateError(
             ErrorCode.NOT_READY,
@@ -49,12 +83,4 @@ def plan(
     gaps = place.gaps(first, last)
     if gaps and options.fail_on_data_loss:
         raise lost(asked.group, *gaps[0])
-    count = options.partitions or SLICES_PER_CORE * (os.cpu_count() or 1)
-    return place.slices(number, first, last, count)
-
-
-def rows(options: ReadOptions, columns: Sequence[Column], wanted: Slice) -> Iterator[Any]:
-    """The rows of a slice, in batches of the columns that Spark expects."""
-    every = needed(columns, options.conditions)
-    for table in place_of(options, wanted.place).tables(wanted, every):
-        yield from arrow.batches(keep(table, options.conditions), columns)
+    return place.slices(first, last, count)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.base.staged import StagedGroup, StagedPart
+from rollq.roles.client.alike import AlikeJobs
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supply import refs_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES: Final = 8 << 20
 SEGMENT_JOBS: Final = 50_000
-PAGE_ROWS: Final = 1_000
+# Rows of one kind that are made and sent together.
+Page: TypeAlias = AlikeJobs | list[JobSpec] | list[Redrive]
 # The grid has no room for more that is staged, or this batch is as large as one may be.
 NO_ROOM: Final = (ErrorCode.GRID_FULL, ErrorCode.BATCH_FULL)
 
@@ -67,11 +69,11 @@ class SegmentSender:
     _rows: int = 0  # of segments before this one
     _has_room: bool = True
 
-    def send(self, rows: Iterator[Any]) -> list[SentSegment]:
+    def send(self, pages: Iterable[Page]) -> list[SentSegment]:
         """Send rows as they come.
 
         Args:
-            rows: of `JobSpec` or `Redrive`.
+            pages: some rows each.
 
         Raises:
             RollqError: they were refused, or nothing was accepted for too long.
@@ -79,11 +81,11 @@ class SegmentSender:
         builder = self._builder()
         messages: list[Message] = []
         size = count = 0
-        while page := list(islice(rows, PAGE_ROWS)):
+        for page in pages:
             for message in self._made(builder, page):
                 messages.append(message)
                 size += sum(len(group.bodies) for group in message[0].groups)
-            count += len(page)
+            count += len(page.args) if isinstance(page, AlikeJobs) else len(page)
             if size >= SEGMENT_BYTES or count >= SEGMENT_JOBS:
                 messages += builder.rest()
                 self._flush(builder, messages)
@@ -97,12 +99,15 @@ class SegmentSender:
         name = f"partition {self.partition}, rows from {self._rows + 1} ({self._token})"
         return PartBuilder(self.client_id, self.batch_key, name)
 
-    def _made(self, builder: PartBuilder, page: list[Any]) -> Iterator[Message]:
+    def _made(self, builder: PartBuilder, page: Page) -> Iterator[Message]:
+        if isinstance(page, AlikeJobs):
+            return builder.alike(page)
         if isinstance(page[0], Redrive):
             return builder.redrives(page)
-        if any(spec.files for spec in page):
-            return builder.messages(self.client.batches.settle(page))
-        return builder.messages(page)
+        specs: Sequence[JobSpec] = page
+        if any(spec.files for spec in specs):
+            specs = self.client.batches.settle(specs)
+        return builder.messages(specs)
 
     def _flush(self, builder: PartBuilder, messages: Sequence[Message]) -> None:
         staged = builder.staged

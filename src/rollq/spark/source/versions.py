@@ -35,7 +35,7 @@ __all__ = [
     "FixesItsEnd",
     "StreamWriter",
     "batches_of_rows",
-    "length_of",
+    "is_bounded",
     "read_limit",
     "streamed_batches",
 ]
@@ -58,22 +58,23 @@ def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[Any]:
         yield from LocalDataToArrowConversion.convert(page, schema, False).to_batches()
 
 
-def read_limit(most: int) -> Any:
-    """The form in which Spark since 4.2 is told how long a batch may be, and says it.
+def read_limit(*, offsets_max: int, bytes_max: int, offsets_min: int) -> Any:
+    """The form in which Spark since 4.2 is told that batches have bounds. It knows one bound; what
+    counts for us is whether it gives that back, or asks for all. 0: there is no such bound."""
+    from pyspark.sql.streaming import datasource as limits
 
-    Args:
-        most: indexes; 0: no bound.
-    """
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+    if offsets_max:
+        return limits.ReadMaxRows(offsets_max)
+    if bytes_max:
+        return limits.ReadMaxBytes(bytes_max)
+    return limits.ReadMinRows(offsets_min) if offsets_min else limits.ReadAllAvailable()
 
-    return ReadMaxRows(most) if most else ReadAllAvailable()
 
-
-def length_of(limit: Any, default: int) -> int:
-    """The most that a batch may have; 0: no bound.
+def is_bounded(limit: Any, default: bool) -> bool:
+    """Whether a batch is to keep to the bounds.
 
     Args:
         limit: what Spark says; nothing before 4.2.
         default: what holds if it says nothing.
     """
-    return default if limit is None else int(getattr(limit, "max_rows", 0))
+    return default if limit is None else type(limit).__name__ != "ReadAllAvailable"

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.base.limits import BATCH_KEY_BYTES_MAX
 from rollq.spark.source.commits import Commits
-from rollq.spark.source.jobs import Rows, check_columns
+from rollq.spark.source.jobs import Rows, check_columns, paged
 from rollq.spark.source.options import check_length
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
-from rollq.spark.source.segments import SegmentSender, SentSegment
+from rollq.spark.source.segments import Page, SegmentSender, SentSegment
 from rollq.spark.source.versions import StreamWriter, streamed_batches
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
@@ -105,18 +105,18 @@ class JobsStream(StreamWriter):
 def send(options: WriteOptions, batch_key: str, batches: Iterator[Any], names: list[str]) -> Sent:
     """Send the rows of a task ahead."""
     partition = _context().partitionId()
-    rows: Iterator[Any] = (
-        Redrives(partition).jobs(batches)
+    pages: Iterator[Page] = (
+        paged(Redrives(partition).jobs(batches))
         if options.op == REDRIVE
-        else Rows(options.defaults, partition).specs(batches)
+        else Rows(options.defaults, partition).pages(batches)
     )
-    first = list(islice(rows, 1))
+    first = list(islice(pages, 1))
     if not first:
         return Sent(batch_key, [])
     has_ids = not {"job_key", "job_id"}.isdisjoint(names)
     with _client(options) as client:
         segments = SegmentSender(client, options.client_id, batch_key, partition, has_ids)
-        return Sent(batch_key, segments.send(chain(first, rows)))
+        return Sent(batch_key, segments.send(chain(first, pages)))
 
 
 def accept(

@@ -1,0 +1,146 @@
+"""The formats that tables can have: which packages Spark needs for them, which one a folder has,
+and the storage that reads and writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.pipeline.lake import LakeStorage
+from rollq.spark.pipeline.lake_batches import BATCHES
+from rollq.spark.pipeline.lake_formats import Delta, Iceberg, LakeFormat, is_in_catalog
+from rollq.spark.pipeline.manifest import Book
+from rollq.spark.pipeline.parquet import ParquetStorage
+from rollq.spark.pipeline.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARQUET: Final = "parquet"
+ICEBERG: Final = Iceberg.form
+DELTA: Final = Delta.form
+LAKES: Final[Mapping[str, Callable[[SparkSession, str], LakeFormat]]] = {
+    ICEBERG: Iceberg,
+    DELTA: Delta,
+}
+FORMATS: Final = (PARQUET, *LAKES)
+PACKAGES: Final = "spark.jars.packages"
+# By format and version of Spark.
+_PACKAGES: Final = {
+    ICEBERG: {
+        "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+        "4.1": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    },
+    DELTA: {
+        "4.0": "io.delta:delta-spark_4.0_2.13:4.4.0",
+        "4.1": "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "4.2": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    },
+}
+_SETTINGS: Final = {
+    ICEBERG: {
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+    },
+    DELTA: {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "4",  # a log of ours is short
+    },
+}
+_SIGNS: Final = {ICEBERG: "metadata", DELTA: "_delta_log"}  # what a folder of a table holds
+
+
+def storage_of(spark: SparkSession, tables: str | Path, form: str = "") -> Storage:
+    """The tables of a pipeline.
+
+    Args:
+        spark: a session that has the format.
+        tables: a folder; of Iceberg and Delta also a URL as `s3a://bucket/folder`, or a
+            database of a catalog of the session, as `lake.rollq`.
+        form: one of `FORMATS`; if it is not said, what the folder holds.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there is no such format.
+    """
+    form = form_of(tables, form)
+    if form == PARQUET:
+        return ParquetStorage(spark, tables)
+    place = str(tables)
+    if not ("://" in place or is_in_catalog(spark, place)):
+        place = str(Path(place).absolute())  # as executors and the server of Connect see it, too
+    return LakeStorage(spark, LAKES[form](spark, place), place)
+
+
+def form_of(tables: str | Path, form: str = "") -> str:
+    """The format that was named, else that of the tables in a folder; `parquet` if there are none.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there is no such format.
+    """
+    if form:
+        return checked(form)
+    batches = Path(tables) / BATCHES
+    return next((one for one, sign in _SIGNS.items() if (batches / sign).is_dir()), PARQUET)
+
+
+def expect_parquet(tables: str | Path) -> None:
+    """Check that what only tables of Parquet can be used for finds some.
+
+    Raises:
+        LocalError: BAD_OPTIONS.
+    """
+    form = form_of(tables)
+    if form != PARQUET:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{tables} holds {form} tables; this is for parquet tables",
+            f"read them with rollq sql --tables {tables}, or with any reader of {form}",
+        )
+    Book(Path(tables)).expect()
+
+
+def checked(form: str) -> str:
+    """The name of a format, if it is one."""
+    if form not in FORMATS:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"there is no format {form!r}", f"use {', '.join(FORMATS)}"
+        )
+    return form
+
+
+def format_settings(form: str, **conf: str) -> dict[str, str]:
+    """Settings of a session that shall have a format: its package, if none is named by the settings
+    that are given, and what the format asks for. Those that are given win.
+
+    Raises:
+        LocalError: BAD_SETUP if there is no package for this version of Spark.
+    """
+    if checked(form) == PARQUET:
+        return dict(conf)
+    settings = _SETTINGS[form] | conf
+    if not any(form in conf.get(name, "") for name in (PACKAGES, "spark.jars")):
+        named = [name for name in (_package(form), conf.get(PACKAGES, "")) if name]
+        settings[PACKAGES] = ",".join(named)
+    return settings
+
+
+def _package(form: str) -> str:
+    installed = version("pyspark")
+    short = ".".join(re.findall(r"\d+", installed)[:2])
+    known = _PACKAGES[form]
+    if short not in known:
+        newest = max(known, key=lambda one: tuple(map(int, one.split("."))))
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"{form.capitalize()} has no package for Spark {installed}; it has for "
+            f"{', '.join(known)}",
+            f"pip install 'pyspark=={newest}.*', or name a package with "
+            f"--conf {PACKAGES}=…, or use --format parquet",
+        )
+    return known[short]

@@ -1,0 +1,230 @@
+"""What is asked of a format whose tables have versions, and the words of Iceberg and Delta for it.
+
+A version of a table is a number that the format gave it; it can be read, and gone back to, for as
+long as it is not expired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rollq.spark.pipeline.settings import changed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+STAMP: Final = "rollq-stamp"  # what a commit of ours says which batch it is of
+HOUR_MS: Final = 3_600_000
+_DELTA: Final = "spark.databricks.delta"
+USUAL_COMMITS: Final = 8  # a batch makes at most so many to a table, but for rare ones
+
+
+class LakeFormat(Protocol):
+    """The words of one format for the tables of one place."""
+
+    form: str
+    properties: Mapping[str, str]  # of new tables
+
+    def name(self, table: str) -> str:
+        """A table as SQL names it."""
+
+    def create(self, table: str, columns: str, split: Sequence[str] = ()) -> None:
+        """Make a table, if there is none."""
+
+    def settings(self, stamp: str) -> Mapping[str, str]:
+        """Settings of Spark under which commits carry this stamp."""
+
+    def version(self, table: str) -> str:
+        """The newest version; "" if nothing was ever written."""
+
+    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
+        """The newest version, and the stamps of all that was committed after an older one; "" for
+        what has none."""
+
+    def restore(self, table: str, version: str) -> None:
+        """Make the table as it was at that version."""
+
+    def compact(self, table: str) -> None:
+        """Make few large files of many small ones."""
+
+    def expire(self, table: str, before_ms: int, kept: int) -> None:
+        """Remove what only versions older than this moment need, but for the last so many."""
+
+
+class Iceberg:
+    """Tables of Iceberg: those of a catalog of the session, or of a folder."""
+
+    form = "iceberg"
+    properties: Mapping[str, str] = {
+        "format-version": "2",
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "50",
+    }
+
+    def __init__(self, spark: SparkSession, tables: str) -> None:
+        self._spark = spark
+        if is_in_catalog(spark, tables):
+            self._catalog, _, namespace = tables.partition(".")
+            self._prefix = f"{namespace}."
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {tables}")
+        else:
+            # Folders have names of their own, so that one session can have several.
+            self._catalog = f"rollq_{hashlib.sha256(tables.encode()).hexdigest()[:8]}"
+            self._prefix = ""
+            key = f"spark.sql.catalog.{self._catalog}"
+            spark.conf.set(f"{key}.type", "hadoop")
+            spark.conf.set(f"{key}.warehouse", tables)
+            spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
+
+    def name(self, table: str) -> str:
+        """See `LakeFormat`; so are those below."""
+        return f"{self._catalog}.{self._prefix}{table}"
+
+    def create(self, table: str, columns: str, split: Sequence[str] = ()) -> None:
+        self._spark.sql(_creation(self, table, columns, split))
+
+    def settings(self, stamp: str) -> Mapping[str, str]:
+        return {f"spark.sql.iceberg.snapshot-property.{STAMP}": stamp}
+
+    def version(self, table: str) -> str:
+        rows = self._spark.sql(
+            f"SELECT snapshot_id FROM {self.name(table)}.refs WHERE name = 'main'"
+        ).collect()
+        return str(rows[0][0]) if rows else ""
+
+    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
+        rows = self._spark.sql(
+            f"SELECT snapshot_id, parent_id, summary['{STAMP}'] FROM {self.name(table)}.snapshots"
+        ).collect()
+        known = {str(row[0]): row for row in rows}
+        newest = at = self.version(table)
+        stamps = []
+        while at and at != since:
+            row = known.get(at)
+            stamps.append(row[2] or "" if row else "")
+            at = str(row[1] or "") if row else since
+        return newest, stamps
+
+    def restore(self, table: str, version: str) -> None:
+        if version:
+            self._call("set_current_snapshot", table, f"snapshot_id => {int(version)}")
+        else:
+            _empty(self._spark, self, table)
+
+    def compact(self, table: str) -> None:
+        self._call("rewrite_data_files", table, "options => map('min-input-files', '2')")
+
+    def expire(self, table: str, before_ms: int, kept: int) -> None:
+        moment = datetime.fromtimestamp(before_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        older = f"older_than => TIMESTAMP '{moment}', retain_last => {kept}"
+        self._call("expire_snapshots", table, older)
+
+    def _call(self, procedure: str, table: str, rest: str) -> None:
+        self._spark.sql(
+            f"CALL {self._catalog}.system.{procedure}(table => '{self._prefix}{table}', {rest})"
+        ).collect()
+
+
+class Delta:
+    """Tables of Delta: those of a catalog of the session, or each a folder in a folder."""
+
+    form = "delta"
+    # As long as a batch can be read, if it is among the last of them; no VACUUM of others takes it
+    # away before.
+    properties: Mapping[str, str] = {
+        "delta.logRetentionDuration": "interval 90 days",
+        "delta.deletedFileRetentionDuration": "interval 90 days",
+    }
+
+    def __init__(self, spark: SparkSession, tables: str) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._is_in_catalog = is_in_catalog(spark, tables)
+        if self._is_in_catalog:
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {tables}")
+        # The newest batch is read at its versions, however long ago it was.
+        spark.conf.set(
+            f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
+        )
+
+    def name(self, table: str) -> str:
+        """See `LakeFormat`; so are those below."""
+        if self._is_in_catalog:
+            return f"{self._tables}.{table}"
+        return f"delta.`{self._tables.rstrip('/')}/{table}`"
+
+    def create(self, table: str, columns: str, split: Sequence[str] = ()) -> None:
+        self._spark.sql(_creation(self, table, columns, split))
+
+    def settings(self, stamp: str) -> Mapping[str, str]:
+        return {
+            f"{_DELTA}.commitInfo.userMetadata": stamp,
+            # Rows that come in place of those that are open need not be open.
+            f"{_DELTA}.replaceWhere.constraintCheck.enabled": "false",
+        }
+
+    def version(self, table: str) -> str:
+        [newest] = self._history(table, 1)
+        return str(newest["version"] or "")  # the first is that of the creation
+
+    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
+        first = int(since or 0) + 1
+        rows = self._history(table, USUAL_COMMITS)
+        newest = rows[0]["version"]
+        if rows[-1]["version"] > first:
+            rows = self._history(table, newest - first + 1)
+        return str(newest), [row["userMetadata"] or "" for row in rows if row["version"] >= first]
+
+    def restore(self, table: str, version: str) -> None:
+        if version:
+            self._spark.sql(
+                f"RESTORE TABLE {self.name(table)} TO VERSION AS OF {int(version)}"
+            ).collect()
+        else:
+            _empty(self._spark, self, table)
+
+    def compact(self, table: str) -> None:
+        self._spark.sql(f"OPTIMIZE {self.name(table)}").collect()
+
+    def expire(self, table: str, before_ms: int, kept: int) -> None:
+        """Versions are kept by their age alone, in whole hours; the newest stays in any case."""
+        age_ms = max(int(time.time() * 1000) - before_ms, 0)
+        quietly = {
+            f"{_DELTA}.retentionDurationCheck.enabled": "false",  # nobody else writes
+            f"{_DELTA}.vacuum.logging.enabled": "false",  # by commits, which would be new versions
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+        }
+        with changed(self._spark, quietly):
+            self._spark.sql(
+                f"VACUUM {self.name(table)} RETAIN {-(-age_ms // HOUR_MS)} HOURS"
+            ).collect()
+
+    def _history(self, table: str, limit: int) -> list[Row]:
+        """The last commits, the newest first."""
+        return self._spark.sql(f"DESCRIBE HISTORY {self.name(table)} LIMIT {limit}").collect()
+
+
+def _empty(spark: SparkSession, lake: LakeFormat, table: str) -> None:
+    spark.sql(f"DELETE FROM {lake.name(table)}").collect()
+
+
+def _creation(lake: LakeFormat, table: str, columns: str, split: Sequence[str]) -> str:
+    parts = f"PARTITIONED BY ({', '.join(split)})" if split else ""
+    properties = ", ".join(f"'{key}' = '{one}'" for key, one in lake.properties.items())
+    return (
+        f"CREATE TABLE IF NOT EXISTS {lake.name(table)} ({columns}) USING {lake.form} {parts} "
+        f"TBLPROPERTIES ({properties})"
+    )
+
+
+def is_in_catalog(spark: SparkSession, tables: str) -> bool:
+    """Whether it is a database of a catalog that the session has, as `lake.rollq`; else a folder
+    or its URL."""
+    catalog, _, namespace = tables.partition(".")
+    if not (catalog and namespace) or "/" in tables:
+        return False
+    return catalog == "spark_catalog" or bool(spark.conf.get(f"spark.sql.catalog.{catalog}", ""))

@@ -1,0 +1,190 @@
+"""A warm place to ask: a Spark Connect server over the tables of a pipeline, and how commands find
+one that runs.
+
+The server shows the tables to all of its sessions as `rollq.jobs` and so on, always of the newest
+batch. It writes its address beside the tables and holds a lock on that file for as long as it
+lives, so a file that nobody holds was left by one that is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import msgspec
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.spark.asking.queries import DATABASE, TABLES, loader
+from rollq.spark.pipeline.manifest import FOLDER, Book
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REFRESH_S: Final = 2.0
+LOCK_S_MAX: Final = 1.0  # who asks whether we live holds the lock for a moment
+_LOOPBACK: Final = "127.0.0.1"
+_NOTE: Final = "server.json"
+# By the environment: the arguments of a process can be read by everyone on the machine.
+_TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+
+
+class ServerNote(msgspec.Struct, frozen=True):
+    """What a server leaves beside the tables."""
+
+    address: str  # with the token that it asks for: only its user may read the file
+    host: str
+    pid: int
+
+
+def find_server(tables: Path) -> str:
+    """The address of the server over these tables that runs on this machine; "" if there is
+    none that is ready, or it is another user's."""
+    try:
+        with (tables / FOLDER / _NOTE).open("rb") as stream:
+            if _is_locked_by_us(stream, fcntl.LOCK_SH):
+                return ""
+            note = msgspec.json.decode(stream.read(), type=ServerNote)
+    except (OSError, msgspec.MsgspecError):
+        return ""
+    return note.address if note.host == socket.gethostname() else ""
+
+
+@contextmanager
+def announcing(tables: Path) -> Iterator[Callable[[str], None]]:
+    """Be the one server over these tables while this lasts; hands out the function that makes an
+    address known.
+
+    Raises:
+        DiskError: DISK_BUSY if there is one already, DISK_FAILED if the folder cannot be written.
+    """
+    path = tables / FOLDER / _NOTE
+    try:
+        stream = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+    except OSError as error:
+        raise DiskError(
+            ErrorCode.DISK_FAILED,
+            f"cannot write {path}: {error.strerror or error}",
+            "give this user the right to write there",
+        ) from error
+    with stream:
+        deadline = time.monotonic() + LOCK_S_MAX
+        while not _is_locked_by_us(stream, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                raise DiskError(
+                    ErrorCode.DISK_BUSY,
+                    f"another rollq pipeline serve runs over {tables}",
+                    "use that one, or stop it first",
+                )
+            time.sleep(0.05)
+        stream.truncate()
+
+        def announce(address: str) -> None:
+            note = ServerNote(address, socket.gethostname(), os.getpid())
+            stream.write(msgspec.json.encode(note))
+            stream.flush()
+
+        try:
+            yield announce
+        finally:
+            stream.truncate(0)
+
+
+@contextmanager
+def guarded() -> Iterator[str]:
+    """A server that is started while this lasts asks its clients for this token: whoever may ask
+    may also run code as our user, and others on this machine reach the loopback, too."""
+    token = secrets.token_urlsafe(24)
+    os.environ[_TOKEN] = token
+    try:
+        yield token
+    finally:
+        del os.environ[_TOKEN]
+
+
+def connect_settings(port: int) -> dict[str, str]:
+    """Settings with which a session is a Connect server, too."""
+    return {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": _LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.globalTempDatabase": DATABASE,
+    }
+
+
+def usable_port(port: int) -> int:
+    """This port, or one that is free if it is 0.
+
+    Raises:
+        LocalError: BAD_OPTIONS if another process has it.
+    """
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((_LOOPBACK, port))
+        except OSError as error:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"port {port}: {error.strerror or error}",
+                "choose another with --port; 0 takes any that is free",
+            ) from None
+        return int(tried.getsockname()[1])
+
+
+def address_of(port: int, token: str) -> str:
+    """As clients take it. By this name of the host they send a token without TLS."""
+    return f"sc://localhost:{port}/;token={token}"
+
+
+class TableServer:
+    """Shows the newest batch of the tables to all sessions of a Spark."""
+
+    def __init__(self, spark: SparkSession, tables: Path) -> None:
+        self._spark = spark
+        self._tables = tables
+        self.batch = 0  # that is shown
+
+    def refresh(self) -> bool:
+        """Show the newest batch; whether it was not shown before."""
+        newest = Book(self._tables).expect()
+        if newest.number == self.batch:
+            return False
+        load = loader(self._spark, self._tables)
+        for table, name in TABLES.items():
+            frame = load(table)
+            frame.createOrReplaceGlobalTempView(table)
+            frame.createOrReplaceGlobalTempView(name)
+        self.batch = newest.number
+        return True
+
+    def wait_for_news(self) -> None:
+        """Until another batch is there, and shown."""
+        while not self.refresh():
+            time.sleep(REFRESH_S)
+
+
+def warm_up(address: str) -> None:
+    """Ask something as a client would: the first question to a server takes ten times as long as
+    the next."""
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    remote = RemoteSession.builder.remote(address).create()
+    try:
+        remote.sql(f"SELECT state, count(*) FROM {DATABASE}.jobs GROUP BY state").collect()
+    finally:
+        remote.stop()
+
+
+def _is_locked_by_us(stream: IO[bytes], kind: int) -> bool:
+    """Try to lock a file; the lock goes when it is closed, or the process dies."""
+    try:
+        fcntl.flock(stream, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
