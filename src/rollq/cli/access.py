@@ -290,10 +290,12 @@ Examples:
 )
 def check(
     account: Name,
-    action: Annotated[str, typer.Argument(metavar="ACTION", help="What it wants to do.")],
+    action: Annotated[
+        str, typer.Argument(metavar="ACTION", help="Action to check, such as jobs.submit.")
+    ],
     resources: Annotated[
         list[str],
-        typer.Argument(metavar="RESOURCE", help="KIND:NAME of everything that is concerned."),
+        typer.Argument(metavar="RESOURCE", help="KIND:NAME of each resource of the action."),
     ],
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,

@@ -55,7 +55,7 @@ def token(
 
     lasts_s = amount(expires, AGES_S, "--expires") if expires else 0
     expires_ms = int(time.time() * 1_000) + lasts_s * 1_000 if expires else 0
-    _must_be_free(out)
+    _make_room(out)
     made = asked(
         servers, timeout, lambda client: client.access.new_token(account, expires_ms=expires_ms)
     )
@@ -102,7 +102,7 @@ def key(
             "neither --out nor --public is given, or both",
             "--out FILE makes a new key, --public HEX registers one",
         )
-    _must_be_free(out)
+    _make_room(out)
     private = make_key(account) if out is not None else None
     bytes_ = read_key(private).public if private is not None else _public_key(public)
     asked(servers, timeout, lambda client: client.access.add_key(account, bytes_))
@@ -127,11 +127,17 @@ def _public_key(text: str) -> bytes:
     return made
 
 
-def _must_be_free(out: Path | None) -> None:
+def _make_room(out: Path | None) -> None:
     """Before the group is asked: or else it would know what nobody has."""
-    if out is not None and (out.exists() or not out.absolute().parent.is_dir()):
+    if out is None:
+        return
+    if out.exists():
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"{out} exists", "remove the file, or name another")
+    try:
+        out.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{out} exists" if out.exists() else f"{out.absolute().parent} is no directory",
-            "remove the file, or name another" if out.exists() else "make it first",
-        )
+            f"{out.absolute().parent} cannot be made: {error.strerror}",
+            "name a file in a directory that you may write to",
+        ) from None

@@ -13,7 +13,7 @@ from rollq.history.schema import from_line
 from rollq.history.segments import Segments
 from rollq.store.real_disk import RealDisk
 
-ACCEPTED: Final = (events.JOB_ENQUEUED, events.JOB_DELAYED)
+ACCEPTED: Final = (events.JOB_ENQUEUED, events.JOB_DELAYED, events.JOB_BLOCKED)
 ENDED: Final = (events.JOB_ACKED, events.JOB_DEAD, events.JOB_EXPIRED, events.JOB_CANCELLED)
 RUN_AGAIN: Final = (events.JOB_TIMED_OUT, events.JOB_WORKER_LOST, events.JOB_NACKED)
 

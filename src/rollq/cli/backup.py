@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -31,6 +31,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 BackupArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+# Words of people for states as the log has them; how ended jobs ended is in their results.
+JOB_WORDS: Final = {"queued": "waiting", "assigned": "running", "done": "ended"}
 
 
 @app.callback()
@@ -122,6 +124,12 @@ def verify(file: BackupArgument, as_json: Json = False) -> None:
         raise typer.Exit(EXIT_FOUND)
 
 
+def counted_jobs(jobs: dict[str, int]) -> str:
+    """How many jobs are in which state, those that are."""
+    shown = [f"{count} {JOB_WORDS.get(name, name)}" for name, count in jobs.items() if count]
+    return ", ".join(shown) or "none"
+
+
 @contextmanager
 def _shown_stage(name: str, in_bytes: bool) -> Iterator[Progress]:
     from rollq.cli.progress import progress_bar
@@ -191,7 +199,7 @@ def _show(document: dict[str, Any], *, as_json: bool) -> None:
                 f"by rollq {document['rollq_version']}",
                 "state": f"log index {document['index']}, term {document['term']}, "
                 f"{document['snapshot_bytes']:,} bytes",
-                "jobs": ", ".join(f"{count} {name}" for name, count in document["jobs"].items()),
+                "jobs": counted_jobs(document["jobs"]),
                 "history": _history(document),
                 "files": f"{document['blobs']}, {document['blob_bytes']:,} bytes"
                 if document["has_blobs"]

@@ -26,6 +26,7 @@ Examples:
 class State(enum.StrEnum):
     """Where a job stands that has not ended."""
 
+    BLOCKED = "blocked"
     WAITING = "waiting"
     DELAYED = "delayed"
     RUNNING = "running"

@@ -9,7 +9,7 @@ import msgspec
 
 from rollq.base.amounts import counted
 from rollq.base.ids import JobId, guid_to_text
-from rollq.base.outcomes import DELAYED, RUNNING, WAITING
+from rollq.base.outcomes import BLOCKED, DELAYED, RUNNING, WAITING
 from rollq.cli.grid import PAGE_ROWS, ask_pages
 from rollq.grid.matching import JobFilter
 from rollq.grid.pages import JobPage
@@ -48,8 +48,9 @@ async def choose(client: Client, wanted: JobFilter) -> Chosen:
         chosen.count += array.waiting + array.open
     # In the order in which jobs pass through them, so that one which moves on is still seen.
     found: dict[JobId, None] = {}
-    for state in [wanted.state] if wanted.state else (DELAYED, WAITING, RUNNING):
-        async for job in _jobs(client, msgspec.structs.replace(wanted, state=state)):
+    passed = BLOCKED, DELAYED, WAITING, RUNNING
+    for state in [wanted.state] if wanted.state else passed:
+        async for job in jobs_like(client, msgspec.structs.replace(wanted, state=state)):
             if job.array_id not in whole and not job.cancel_requested:
                 found[job.job_id] = None
     chosen.ids += found
@@ -75,7 +76,8 @@ async def _arrays(client: Client) -> AsyncIterator[RawArrayView]:
         after = page[-1].array_id
 
 
-async def _jobs(client: Client, wanted: JobFilter) -> AsyncIterator[RawJobView]:
+async def jobs_like(client: Client, wanted: JobFilter) -> AsyncIterator[RawJobView]:
+    """All jobs that match, page by page."""
     while True:
         key = msgspec.msgpack.encode(wanted)
         page, _ = await ask_pages(client, JobPage, "jobs", key, PAGE_ROWS)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollq.base.errors import DialError, ErrorCode, LocalError
+from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
     from rollq.roles.member.status import ClusterView, MemberView
+    from rollq.roles.reader.observer import Observer
 
 EPILOG = """\b
 Examples:
@@ -133,21 +134,48 @@ async def _look(servers: str, timeout_s: float) -> ClusterView:
 
 
 async def _add(servers: str, timeout_s: float, address: str) -> ClusterView:
+    """The group once whoever serves at the address votes. On a disk that was replaced it has the
+    address of a voter before, and another id."""
+    from rollq.cli.credentials import given_credentials
     from rollq.cli.grid import connected
+    from rollq.roles.reader.observer import Observer
 
-    def votes(view: ClusterView) -> bool:
-        return any(one.address == address and one.role != "learner" for one in view.members)
+    def voter(view: ClusterView) -> MemberView | None:
+        voters = [one for one in view.members if one.role != "learner" and one.active]
+        return next((one for one in voters if one.address == address), None)
 
+    async def serves(view: ClusterView) -> bool:
+        found = voter(view)
+        return found is not None and found.member_id == await _own_id(observer, address)
+
+    observer = Observer([address], "", given_credentials(), answer_s=timeout_s)
     async with connected(servers, timeout_s) as client:
         view = await _view(client)
-        names = ",".join(one.address for one in view.members)
-        return await _until(
-            client,
-            timeout_s,
-            votes,
-            f"{address} is not a voter",
-            f"start it on an empty state directory with --peers {names}, and check its log",
-        )
+        names = ",".join(one.address for one in view.members if one.address != address)
+        hint = f"start it on an empty state directory with --peers {names}, and check its log"
+        try:
+            return await _until(
+                client,
+                timeout_s,
+                lambda view: voter(view) is not None,
+                f"{address} does not serve as a voter",
+                hint,
+                confirmed=serves,
+            )
+        finally:
+            await observer.stop()
+
+
+async def _own_id(observer: Observer, address: str) -> int | None:
+    """The id of the member that serves at an address; None: it does not know itself as a member.
+    One that does not lead knows of nobody but itself how it stands."""
+    from rollq.roles.client.answers import decode_as
+    from rollq.roles.member.status import UNKNOWN, ClusterView
+
+    await observer.start()
+    _, value = await observer.query("cluster")
+    members = [one for one in decode_as(value, ClusterView).members if one.address == address]
+    return next((one.member_id for one in members if one.state != UNKNOWN), None)
 
 
 async def _remove(servers: str, timeout_s: float, named: str) -> ClusterView:
@@ -210,16 +238,18 @@ async def _until(
     condition: Callable[[ClusterView], bool],
     otherwise: str,
     hint: str,
+    *,
+    confirmed: Callable[[ClusterView], Awaitable[bool]] | None = None,
 ) -> ClusterView:
-    """The group once it is as wanted."""
+    """The group once it is as wanted, and somebody else has confirmed that."""
     import asyncio
 
     try:
         async with asyncio.timeout(timeout_s):
             while True:
                 view = await _view(client)
-                if condition(view):
+                if condition(view) and (confirmed is None or await confirmed(view)):
                     return view
                 await asyncio.sleep(POLL_S)
-    except TimeoutError:
+    except (TimeoutError, DeadlineError):
         raise DialError(ErrorCode.TIMED_OUT, f"after {timeout_s:g} s {otherwise}", hint) from None

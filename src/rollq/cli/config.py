@@ -1,6 +1,6 @@
 """Defaults from a TOML file. A key at the top is a default of every command that has such an
 option; a table is named by a command: `[worker]`, `[dlq.list]`. Arguments and environment win.
-`credentials` is relative to the file, so that both can be moved together."""
+`credentials` and `federation_key` are relative to the file, so that they can be moved together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 
-BESIDE: Final = "credentials"
+BESIDE: Final = ("credentials", "federation_key")
 
 
 def load_config(ctx: typer.Context, named: Path | None) -> None:
@@ -87,7 +87,7 @@ def _params(command: Any) -> dict[str, Any]:
 
 def _value(param: Any, value: Any, path: Path) -> Any:
     """A list where an option takes one text is what the command line joins with commas."""
-    if param.name == BESIDE and isinstance(value, str):
+    if param.name in BESIDE and isinstance(value, str):
         return str(path.parent / value)
     if isinstance(value, list) and not param.multiple and param.nargs == 1:
         return ",".join(map(str, value))

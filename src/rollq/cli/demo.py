@@ -283,12 +283,14 @@ def write_page(state: Path, group: str, tables: Path, page: Path) -> bool:
         return False
     from rollq.cli.report import write_report
     from rollq.cli.spark import quiet_spark
+    from rollq.spark.asking.queries import views
     from rollq.spark.pipeline.feed import Feed
     from rollq.spark.pipeline.run import Pipeline
 
     try:
         with quiet_spark("local[2]", **SMALL) as spark:
             Pipeline(spark, Feed(path=str(state), group=group), tables).run()
+            views(spark, tables)
             write_report(spark, tables, page)
     except RollqError as error:
         remark(f"no report: {error.message}; {error.hint}")

@@ -3,6 +3,7 @@ traceback means a bug of ours."""
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,10 +37,13 @@ _UNREACHABLE: Final = (
     ErrorCode.NOT_LEADER,
     ErrorCode.NOT_READY,
 )
-_FOUND: Final = (ErrorCode.JOB_FAILED, ErrorCode.JOB_DEAD, ErrorCode.CANCELLED, ErrorCode.BUG)
+_FOUND: Final = (
+    *(ErrorCode.JOB_FAILED, ErrorCode.JOB_DEAD, ErrorCode.CANCELLED, ErrorCode.BUG),
+    ErrorCode.CHECK_FAILED,
+)
 _JSON: Final = "rollq.json"
 _OF_POSIX: Final = ("fcntl", "grp", "pwd", "resource", "termios")
-_OF_SPARK: Final = ("pandas", "pyarrow", "pyspark")
+_OF_SPARK: Final = ("numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark")
 
 
 class Commands(TyperGroup):
@@ -48,7 +52,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command; an error becomes words on stderr and an exit code."""
         try:
-            with _what_lacks_is_told():
+            with _what_lacks_is_told(), _unusable_paths_are_told():
                 return super().invoke(ctx)
         except RollqError as error:
             report(error, as_json=bool(ctx.meta.get(_JSON)))
@@ -81,6 +85,27 @@ def _what_lacks_is_told() -> Iterator[None]:
             ErrorCode.BAD_SETUP,
             f"this command requires Spark: {error.name} is not installed",
             "pip install 'rollq[spark]'",
+        ) from error
+
+
+@contextmanager
+def _unusable_paths_are_told() -> Iterator[None]:
+    """A path that was given and cannot be used is no bug, nor is a full disk behind stdout. Other
+    errors of the system that name no file are not about what was given."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            sys.stdout = None  # its rest cannot be flushed either
+            hint = "make room, or write elsewhere"
+            what = f"cannot write {error.filename or 'the output'}: {error.strerror}"
+            raise LocalError(ErrorCode.DISK_FULL, what, hint) from error
+        if error.filename is None:
+            raise
+        raise LocalError(
+            ErrorCode.BAD_SETUP,
+            f"{error.filename}: {error.strerror}",
+            "check that the path is right, and that you may read or write there",
         ) from error
 
 

@@ -20,6 +20,7 @@ from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.progress import Advance
 from rollq.roles.client.client import Client
 from rollq.roles.client.engine import PREFIX_BYTES
+from rollq.roles.client.followers import check_followed, following
 from rollq.roles.client.handles import Batch, Counts, Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import JobSpec
@@ -84,6 +85,8 @@ class FileJobs:
                 f"{order.source} has keys, which require --client-id",
                 "add --client-id NAME: keys are unique per client id",
             )
+        if order.followers:
+            check_followed(checked.count)
         self.counts.total = checked.count
         specs = self._specs(read_jobs(*rows, header=order.header), checked.count, advance)
         try:
@@ -141,3 +144,4 @@ class FileJobs:
                 job_id = task_id(self._first_id, number)
                 yield msgspec.structs.replace(spec, job_id=job_id)
             advance(number + 1, total)
+        yield from following(self._order.followers, [job_id for _, job_id in self.ids()])

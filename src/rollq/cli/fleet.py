@@ -17,8 +17,8 @@ from typing import Final
 from rollq.base.errors import DialError, ErrorCode
 from rollq.leash import Leash
 
-READY_S_MAX: Final = 20.0
-STOP_S_MAX: Final = 15.0
+READY_S_MAX: Final = 60.0
+STOP_S_MAX: Final = 30.0
 POLL_S: Final = 0.02
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -36,12 +37,22 @@ async def connected(servers: str, timeout_s: float, client_id: str = "") -> Asyn
 
 
 def asked(
-    servers: str, timeout_s: float, question: Callable[[Client], Coroutine[Any, Any, Value]]
+    servers: str,
+    timeout_s: float,
+    question: Callable[[Client], Coroutine[Any, Any, Value]],
+    *,
+    shares_id: bool = True,
 ) -> Value:
-    """The answer to one question, by a client for that alone: most commands are no more."""
+    """The answer to one question, by a client for that alone: most commands are no more. One that
+    does not share its id with other commands takes nothing over from them."""
+    client_id = (
+        ""
+        if shares_id
+        else made_up_id(given_credentials(), f"{COMMAND_LINE}-{secrets.token_hex(8)}")
+    )
 
     async def ask_it() -> Value:
-        async with connected(servers, timeout_s) as client:
+        async with connected(servers, timeout_s, client_id) as client:
             return await question(client)
 
     return run(ask_it())

@@ -3,11 +3,12 @@ group."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Final
 
-from rollq.base.amounts import counted
+from rollq.base.amounts import counted, size_text
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.cli.credentials import given_credentials, own_expiry
@@ -28,7 +29,10 @@ ROOM_BYTES_MIN: Final = 1024**3
 LAG_MAX: Final = 10_000
 ROWS_MAX: Final = 1_000
 NAMES_MAX: Final = 5
+MEMORY_FULL: Final = 0.95  # of a worker's computer
+DISK_FREE_BYTES_MIN: Final = 1024**3
 SILENT: Final = "accepts connections but does not answer"
+WAKE: Final = "its process is stopped or hangs: continue it, or restart it"
 
 
 def history_findings(disk: Disk) -> list[Finding]:
@@ -106,12 +110,13 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
             f"commit {cluster.commit}",
         )
     ]
-    findings += await _members(cluster)
+    findings += await member_findings(cluster)
     if told := own_expiry():
         findings.append(Finding(PROBLEM, told, RENEW))
     findings += _jobs(counts, queues, workers)
     findings += unserved_findings(unserved) if workers else []
     findings += layer_findings(workers)
+    findings += load_findings(workers)
     return True, findings
 
 
@@ -127,6 +132,26 @@ def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
     ]
 
 
+def load_findings(workers: list[RawWorkerView]) -> list[Finding]:
+    """Workers whose computers are short of memory or disk; of each a few are named."""
+    told = [(one.name or guid_to_text(one.worker_id), one.load) for one in workers if one.load]
+    full = [
+        name
+        for name, load in told
+        if load.memory_used_bytes > MEMORY_FULL * load.memory_total_bytes
+    ]
+    short = [name for name, load in told if load.disk_free_bytes < DISK_FREE_BYTES_MIN]
+    findings = []
+    if full:
+        todo = "let them run fewer jobs (--slots), or let jobs say what they need (--memory)"
+        findings.append(Finding(PROBLEM, f"memory is nearly used up on {_some(full)}", todo))
+    if short:
+        todo = "free space, or keep fewer files there: --blob-bytes-max"
+        what = f"less than {size_text(DISK_FREE_BYTES_MIN)} of disk is free on {_some(short)}"
+        findings.append(Finding(PROBLEM, what, todo))
+    return findings
+
+
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
     return ", ".join(names[:NAMES_MAX]) + more
@@ -139,8 +164,7 @@ async def _without_leader(servers: str) -> list[Finding]:
     troubles = {address: await _trouble(address) for address in addresses}
     for address, trouble in troubles.items():
         if trouble == SILENT:
-            todo = "its process is stopped or hangs: continue it, or restart it"
-            findings.append(Finding(PROBLEM, f"{address} {trouble}", todo))
+            findings.append(Finding(PROBLEM, f"{address} {trouble}", WAKE))
         elif trouble:
             todo = "start it, or correct the address"
             findings.append(Finding(PROBLEM, f"{address} cannot be reached: {trouble}", todo))
@@ -154,16 +178,22 @@ async def _without_leader(servers: str) -> list[Finding]:
     return [Finding(PROBLEM, f"no leader answers at {servers}", todo), *findings]
 
 
-async def _members(cluster: ClusterView) -> list[Finding]:
+async def member_findings(cluster: ClusterView) -> list[Finding]:
+    """Which members are down or behind. A router tells of those of several groups together, and
+    names them GROUP/HOST:PORT: how many vote in each it does not say."""
     findings = [Finding(PROBLEM, alarm.text, alarm.todo) for alarm in cluster.alarms]
+    is_of_router = any("/" in member.address for member in cluster.members)
     for member in cluster.members:
-        trouble = await _trouble(member.address)
-        if trouble or not member.active:
+        address = member.address.rpartition("/")[2]
+        trouble = await _trouble(address)
+        if trouble == SILENT:
+            findings.append(Finding(PROBLEM, f"member {member.address} {trouble}", WAKE))
+        elif trouble or not member.active:
             findings.append(
                 Finding(
                     PROBLEM,
                     f"member {member.address} is down: {trouble or 'no answer to the leader'}",
-                    "start it again, or remove it: rollq cluster remove",
+                    f"start it again, or remove it: rollq cluster remove {address}",
                 )
             )
         elif member.lag > LAG_MAX:
@@ -180,6 +210,8 @@ async def _members(cluster: ClusterView) -> list[Finding]:
                     NOTE, f"member {member.address} is a learner: no vote until it has caught up"
                 )
             )
+    if is_of_router:
+        return findings
     voters = sum(member.role != "learner" for member in cluster.members)
     if voters == 1:
         findings.append(Finding(NOTE, "one voter: no replication", "run three members"))
@@ -210,7 +242,7 @@ def _jobs(
     counts: CountsView, queues: list[RawQueueView], workers: list[RawWorkerView]
 ) -> list[Finding]:
     findings = []
-    if not workers:
+    if all(one.connected is False for one in workers):
         severity = PROBLEM if counts.queued else NOTE
         findings.append(
             Finding(severity, "no workers are connected", "start one: rollq worker HOST PORT")
@@ -237,21 +269,35 @@ def _jobs(
 
 
 def unserved_findings(unserved: list[UnservedView]) -> list[Finding]:
-    """Jobs that wait for a worker that nobody has started, or for a program that nobody has."""
+    """Jobs that wait for a worker that nobody has started, or for what no worker has. How many
+    wait is known of the queue alone."""
     findings = []
     for one in unserved:
         worker = f" named {one.worker_name}" if one.worker_name else ""
         verb = "waits" if one.waiting == 1 else "wait"
         waiting = f"{counted(one.waiting, 'job')} {verb} in queue {one.queue}"
-        if one.workers:
+        if one.waiting > 1 and (one.workers or one.worker_name):
+            waiting += ", some of them for a worker"
+        if one.lacks:
+            needs = "what it needs" if one.waiting == 1 else "what these need"
+            lacks = f"no connected worker{worker} has {needs}: {one.lacks}"
+            todo = f"start one that has: rollq worker HOST PORT {one.queue} --label … --resource …"
+        elif one.workers:
             lacks = (
-                f"no connected worker{worker} has program {one.program}; "
+                f"no connected worker{worker} has program or function {one.program}; "
                 f"workers serving the queue: {one.workers}"
             )
-            todo = f"put {one.program} into the exec directory of a worker that serves the queue"
+            todo = (
+                f"put {one.program} into the exec directory of a worker that serves the queue, or "
+                "start one with its module as --app"
+            )
         else:
             lacks = f"no connected worker{worker} serves it"
-            todo = f"start one: rollq worker HOST PORT {one.queue}; without a pattern it serves all"
+            name = f" --name {shlex.quote(one.worker_name)}" if one.worker_name else ""
+            todo = (
+                f"start one: rollq worker HOST PORT {one.queue}{name}; "
+                "without a pattern it serves all"
+            )
         findings.append(Finding(PROBLEM, f"{waiting}, and {lacks}", todo))
     return findings
 

@@ -26,6 +26,7 @@ Examples:
 CONFIG: Final = "rollq.toml"
 AUTHORITY: Final = "ca"
 EXECS: Final = "exec"
+ADMIN: Final = "admin"
 PROGRAM: Final = "hello"
 PROGRAM_TEXT: Final = 'echo "hello, $1"'
 MEMBERS_MAX: Final = 9
@@ -72,7 +73,7 @@ def init(
         int, typer.Option(min=0, max=1_000, metavar="N", help="Workers to make credentials for.")
     ] = 1,
     days: Annotated[
-        int, typer.Option(min=1, max=3_650, metavar="DAYS", help="Certificates are valid so long.")
+        int, typer.Option(min=1, max=3_650, metavar="DAYS", help="Validity of the certificates.")
     ] = CERTIFICATE_DAYS,
     as_json: Json = False,
 ) -> None:
@@ -116,12 +117,19 @@ def _tell(directory: Path, cluster: str, processes: list[Process], commands: lis
     serving = sum(process.serves for process in processes)
     write_line(f"made cluster {cluster} in {directory}; start it, each in a terminal of its own:")
     write_line("\n".join(("", *lines[:serving])))
-    write_line("\nand then a job, and a look at the cluster:")
+    write_line("\nthen submit a job and show the cluster:")
     write_line("\n".join(("", *lines[serving:])))
     _tell_units(directory, processes)
+    config = shlex.quote(str(directory / ADMIN / CONFIG))
     write_line(
-        "\nA directory may be moved to the machine of its process as a whole.\n"
-        f"Keep {directory / AUTHORITY} away from them: whoever has its key can be anybody."
+        f"\n{directory / ADMIN} holds the certificate of the first administrator, who has all "
+        "rights. Once the\ncluster runs, add accounts and tokens with it, also for the pages:\n\n"
+        f"  rollq --config {config} access add alice --role client\n"
+        f"  rollq --config {config} access token alice"
+    )
+    write_line(
+        "\nCopy each directory as a whole to the machine of its process.\n"
+        f"Keep {directory / AUTHORITY} off these machines: its key can issue any certificate."
     )
 
 
@@ -179,7 +187,7 @@ def _processes(addresses: list[str], cluster: str, workers: int) -> list[Process
     return [
         *processes,
         Process("client", CertificateRole.CLIENT, caller, ("submit", PROGRAM, "world", "--wait")),
-        Process("admin", CertificateRole.ADMIN, caller, ("status",)),
+        Process(ADMIN, CertificateRole.ADMIN, caller, ("status",)),
     ]
 
 

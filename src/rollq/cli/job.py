@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from rollq.base.amounts import counted
+from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT_S,
@@ -25,8 +27,10 @@ EPILOG = """\b
 Examples:
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --timeline
+  rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --follow
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --json | jq -r .end.exit_code
 """
+PARENTS_SHOWN: Final = 5
 PLACE_BYTES: Final = 8  # of a log index behind an id
 
 
@@ -42,6 +46,9 @@ def job(
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Show what happened to it, from the history.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show what happens to it from now on, until its end.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show one job or array: state, request, attempts, result.
@@ -49,9 +56,20 @@ def job(
     Of long output only the end is shown; `rollq logs` shows all. Exit code 4 if the job is unknown;
     the outcome of the job does not change the exit code. With --timeline any member answers, also
     of jobs that are forgotten, as far back as the history is kept; these need the full id.
+    With --follow: events of its life and its progress, one a line; progress is what its program
+    says (`rollq.progress`, or the file $ROLLQ_PROGRESS).
     """
     from rollq.cli.ids import asked_of
 
+    if timeline and follow:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, "--timeline and --follow are given", "give one of them"
+        )
+    if follow:
+        from rollq.cli.jobfollow import follow_job
+
+        asked_of(servers, timeout, [job_id], partial(follow_job, as_json=as_json))
+        return
     if timeline:
         _show_timeline(servers, timeout, job_id, as_json=as_json)
         return
@@ -108,7 +126,7 @@ def _show_timeline(servers: str, timeout_s: float, text: str, *, as_json: bool) 
 
 async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     from rollq.cli.grid import unknown_job
-    from rollq.documents.jobs import array_document
+    from rollq.documents.jobs import array_document, progress_document
 
     array = await client.array(job_id)
     if array is not None:
@@ -116,7 +134,11 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     view = await client.jobs.view(job_id)
     if view is None:
         raise unknown_job(job_id)
-    return await whole_document(client, view)
+    document = await whole_document(client, view)
+    progress = await client.progress(job_id) if view.end is None and view.worker_id else None
+    if progress is not None:
+        document["progress"] = progress_document(progress)
+    return document
 
 
 async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
@@ -188,7 +210,9 @@ def job_fields(document: dict[str, Any]) -> dict[str, Any]:
         "array": document.get("array"),
         "worker": document.get("worker", "") + (f" ({name})" if name else ""),
         "attempts": document["attempt"] or None,
+        "progress": document["progress"]["text"] if "progress" in document else None,
         "changed": document["changed"],
+        "after": _after(document.get("parents", [])),
         "delay": f"{document['delay_ms']} ms" if "delay_ms" in document else None,
         "cancel": "requested" if document.get("cancel_requested") and not end else None,
         "fence": document.get("fence"),
@@ -200,8 +224,23 @@ def job_fields(document: dict[str, Any]) -> dict[str, Any]:
     else:
         fields["body"] = counted(document["body_bytes"], "byte")
     options = document.get("options", {})
-    fields["options"] = " ".join(f"{name}={value}" for name, value in options.items())
+    fields["options"] = " ".join(f"{name}={_said(value)}" for name, value in options.items())
     return fields | (_end_fields(document) if end else {})
+
+
+def _after(parents: list[dict[str, Any]]) -> str:
+    """What a job waits for, those first that keep it waiting."""
+    ordered = sorted(parents, key=lambda one: bool(one["met"]))
+    listed = [f"{one['id']} ({one['condition']}; {one['state']})" for one in ordered]
+    more = len(listed) - PARENTS_SHOWN
+    return ", ".join(listed[:PARENTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _said(value: Any) -> str:
+    """An option as it is written: zone=a,!spot and cpu=1.5,gpu=1."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def value_bytes(end: dict[str, Any]) -> int:

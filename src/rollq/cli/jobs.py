@@ -19,6 +19,7 @@ Examples:
 class StateWord(enum.StrEnum):
     """Where a job stands: the words of `rollq.base.outcomes`."""
 
+    BLOCKED = "blocked"
     WAITING = "waiting"
     DELAYED = "delayed"
     RUNNING = "running"
@@ -64,7 +65,7 @@ def jobs(
     """
     from rollq.cli.grid import queue_name
     from rollq.cli.ids import short_ids
-    from rollq.cli.output import write_json, write_table
+    from rollq.cli.output import remark, write_json, write_table
     from rollq.cli.service import run
     from rollq.documents.times import ago
     from rollq.grid.matching import JobFilter
@@ -72,7 +73,7 @@ def jobs(
     word = state.value if state else ""
     names = word, queue_name(queue), client, exec_name
     matching = JobFilter(*names, newest=not oldest, key=key, text=text)
-    found = run(_look(servers, timeout, matching, limit))
+    found, has_more = run(_look(servers, timeout, matching, limit))
     if as_json:
         for document in found:
             write_json(document)
@@ -87,9 +88,14 @@ def jobs(
         ],
         fits=True,
     )
+    if has_more:
+        remark(f"shown: {len(found)}; there may be more (--limit)")
 
 
-async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list[dict[str, Any]]:
+async def _look(
+    servers: str, timeout_s: float, wanted: Any, limit: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """The first jobs that are wanted, and whether there may be more."""
     import msgspec
 
     from rollq.cli.grid import ask_pages, connected
@@ -103,6 +109,6 @@ async def _look(servers: str, timeout_s: float, wanted: Any, limit: int) -> list
             page, _ = await ask_pages(grid, JobPage, "jobs", key, limit - len(found))
             found += map(listed_document, page.jobs)
             if not page.after:
-                break
+                return found, False
             wanted = msgspec.structs.replace(wanted, after=page.after)
-    return found
+    return found, True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,12 +12,14 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import HISTORY_DAYS_MAX, HISTORY_MB_MAX
+from rollq.cli.federation import FederationKeyFile, Seeds, given_federation
 from rollq.cli.logs import Level
 from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, UnsafeNoAuth
 from rollq.security.mode import Mode
 
 if TYPE_CHECKING:
     from rollq.cli.notify import ServiceNotes
+    from rollq.cli.web import ServedBy
     from rollq.roles.member.node import MemberNode
     from rollq.roles.member.setup import BlobsSetup, MemberSetup
 
@@ -26,7 +29,6 @@ Examples:
   rollq leader 5001 --group g1 --peers 127.0.0.1:5002,127.0.0.1:5003
 """
 TICK_MS: Final = 25
-WILDCARDS: Final = ("0.0.0.0", "::", "")
 
 
 class LeaderRole(enum.StrEnum):
@@ -39,6 +41,9 @@ class LeaderRole(enum.StrEnum):
 Role = Annotated[
     LeaderRole,
     typer.Option(help="auto: take part in elections; leader: group of one, no election."),
+]
+Group = Annotated[
+    str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
 ]
 Peers = Annotated[
     str,
@@ -77,6 +82,9 @@ HeartbeatMs = Annotated[
     typer.Option(
         min=TICK_MS, max=30_000, metavar="MS", help="Interval between heartbeats of the leader."
     ),
+]
+SnapshotEntries = Annotated[
+    int, typer.Option(min=10, metavar="N", help="Log entries between two snapshots.")
 ]
 HistoryMb = Annotated[
     int,
@@ -118,7 +126,7 @@ Tls = Annotated[
     Mode | None,
     typer.Option(
         envvar="ROLLQ_TLS",
-        help="Whether links speak TLS.",
+        help="Whether connections use TLS.",
         show_default="require with a certificate in --credentials, else off",
     ),
 ]
@@ -126,7 +134,7 @@ Auth = Annotated[
     Mode | None,
     typer.Option(
         envvar="ROLLQ_AUTH",
-        help="Whether links must prove who speaks on them.",
+        help="Whether connections must log in.",
         show_default="require with --tls require, else off",
     ),
 ]
@@ -143,7 +151,7 @@ Http = Annotated[
     typer.Option(
         envvar="ROLLQ_HTTP",
         metavar="[HOST:]PORT",
-        help="Also serve pages and HTTP there, from a process of its own (0 = any free port).",
+        help="Also serve web pages and the HTTP API, in a separate process (0 = any free port).",
         show_default="no pages",
     ),
 ]
@@ -163,18 +171,14 @@ def leader(
         ),
     ],
     role: Role = LeaderRole.AUTO,
-    group: Annotated[
-        str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
-    ] = "default",
+    group: Group = "default",
     peers: Peers = "",
     host: Host = "127.0.0.1",
     advertise: Advertise = "",
     state: MemberState = None,
     election_ms: ElectionMs = 250,
     heartbeat_ms: HeartbeatMs = 100,
-    snapshot_entries: Annotated[
-        int, typer.Option(min=10, metavar="N", help="Log entries between two snapshots.")
-    ] = 10_000,
+    snapshot_entries: SnapshotEntries = 10_000,
     history_mb: HistoryMb = HISTORY_MB_MAX,
     history_days: HistoryDays = HISTORY_DAYS_MAX,
     blobs: Blobs = "",
@@ -187,6 +191,8 @@ def leader(
     legacy_account: LegacyAccount = None,
     require_encrypted_disk: EncryptedDisk = False,
     http: Http = "",
+    federation_key: FederationKeyFile = None,
+    seeds: Seeds = "",
     log_level: LogLevel = Level.INFO,
     log_format: LogFormatOption = None,
     as_json: Json = False,
@@ -203,7 +209,7 @@ def leader(
 
     port = port or _free_port(host)
     setup = _setup(
-        address=_address(host, port, advertise, has_peers=bool(peers)),
+        address=_address(host, port, advertise, has_peers=bool(peers or federation_key)),
         role=role,
         group=group,
         peers=peers,
@@ -218,11 +224,21 @@ def leader(
         auth=auth,
         legacy_accounts=legacy_account or (),
     )
+    setup = replace(setup, federation=given_federation(federation_key, seeds))
     setup = _protected(setup, host, unsafe_no_auth=unsafe_no_auth)
-    web = child_words(ctx, setup, http) if http else []
+    web = child_words(ctx, _served_by(setup), http) if http else []
     state_dir = _state_dir(state, port, is_encrypted=require_encrypted_disk)
     set_up_logs(ctx, address=setup.address, group=group)
     run(_serve(setup, host, port, state_dir, web, as_json=as_json))
+
+
+def _served_by(setup: MemberSetup) -> ServedBy:
+    from rollq.cli.web import ServedBy
+
+    is_protected = setup.tls is Mode.REQUIRE and setup.auth is Mode.REQUIRE
+    return ServedBy(
+        setup.group, setup.address, setup.peers, setup.credentials, is_protected=is_protected
+    )
 
 
 def _state_dir(given: Path | None, port: int, *, is_encrypted: bool) -> Path:
@@ -308,8 +324,6 @@ def _setup(
 
 def _protected(setup: MemberSetup, host: str, *, unsafe_no_auth: bool) -> MemberSetup:
     """Refuse to serve other machines without protection, unless that is what was asked for."""
-    from dataclasses import replace
-
     from rollq.net.addresses import is_loopback
 
     lacking = [
@@ -348,10 +362,12 @@ def _blobs(url: str, bytes_max: str, age: str) -> BlobsSetup:
 
 
 def _address(host: str, port: int, advertise: str, *, has_peers: bool) -> str:
+    from rollq.net.addresses import is_any
+
     if advertise:
         is_whole = advertise.rpartition(":")[2].isdecimal() and not advertise.endswith("]")
         return advertise if is_whole else f"{advertise}:{port}"
-    if host in WILDCARDS:
+    if is_any(host):
         if has_peers:
             raise LocalError(
                 ErrorCode.BAD_SETUP,

@@ -15,7 +15,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from importlib.metadata import version as version_of
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +22,7 @@ import typer
 
 from rollq.base.log_events import STARTING, SUPPRESSED, tell
 from rollq.cli.output import alarming
+from rollq.release import release
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -74,7 +74,7 @@ def set_up_logs(ctx: typer.Context, **process: str) -> None:
     tell(
         root,
         STARTING,
-        version=version_of("rollq"),
+        version=release(),
         command=ctx.info_name,
         python=platform.python_version(),
         pid=os.getpid(),

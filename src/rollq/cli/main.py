@@ -3,6 +3,8 @@ so a command imports what it runs on when it runs."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +15,14 @@ from rollq.cli import (
     access,
     access_roles,
     backup,
+    batch,
     blobs,
     cache,
     cancel,
     client,
     clientx,
     cluster,
+    cron,
     demo,
     demo3,
     dlq,
@@ -26,7 +30,10 @@ from rollq.cli import (
     drain,
     execs,
     explain,
+    federation,
     fetch,
+    flow,
+    groups,
     hints,
     history,
     init,
@@ -34,21 +41,28 @@ from rollq.cli import (
     joblogs,
     jobs,
     leader,
+    limit,
     metrics,
     pipeline,
+    publish,
     queue,
     report,
+    request,
     restore,
+    router,
     settings,
     sql,
     status,
     submit,
+    subscribe,
     tls,
     top,
+    topic,
     wait,
     wal,
     watch,
     web,
+    weight,
     worker,
 )
 from rollq.cli.config import load_config
@@ -56,6 +70,8 @@ from rollq.cli.credentials import with_credentials
 from rollq.cli.failures import EXIT_USAGE, Commands
 from rollq.cli.pages import Command
 from rollq.leash import watch_leash
+from rollq.net.packing import PACKING, Compress
+from rollq.net.standard import hold_standard_descriptors
 
 EPILOG = """\b
 Exit codes:
@@ -83,6 +99,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command that the arguments name."""
+    hold_standard_descriptors()
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if not __debug__:
         sys.stderr.write(
             "rollq requires assertions and does not run under python -O.\n"
@@ -90,15 +109,18 @@ def main() -> None:
         )
         sys.exit(EXIT_USAGE)
     watch_leash()
-    app(prog_name="rollq")
+    command = typer.main.get_command(app)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `rollq.__main__` left it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command(prog_name="rollq")
 
 
 def show_version(value: bool) -> None:
     """Callback of `--version`: it needs no command."""
     if value:
-        from importlib.metadata import version as version_of
+        from rollq.release import release
 
-        sys.stdout.write(f"rollq {version_of('rollq')}\n")
+        sys.stdout.write(f"rollq {release()}\n")
         raise typer.Exit
 
 
@@ -114,28 +136,40 @@ def rollq(
             metavar="FILE",
         ),
     ] = None,
+    compress: Annotated[
+        Compress,
+        typer.Option(
+            envvar="ROLLQ_COMPRESS",
+            help="What to compress before sending; auto: only what waits for a slow network.",
+        ),
+    ] = Compress.AUTO,
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Show the version and exit.", is_eager=True, callback=show_version
+            "--version",
+            help="Show the version and the commit that it was built from, and exit.",
+            is_eager=True,
+            callback=show_version,
         ),
     ] = False,
 ) -> None:
     """A durable, replicated job grid."""
     load_config(ctx, config)
+    PACKING.mode = compress
 
 
 for module in (
     *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
     *(client, clientx, demo3, demo, doctor, drain, sql, report, init, web),
-    *(restore, top, watch),
+    *(restore, top, watch, groups, publish, subscribe, request),
+    *(router,),
 ):
     module.register(app)
 GROUPS = [
     group.app
     for group in (
-        *(dlq, queue, cluster, settings, hints, history, wal, blobs, cache, pipeline, tls),
-        *(access, execs, backup, metrics),
+        *(dlq, flow, queue, limit, weight, cluster, settings, hints, history, wal, blobs, cache),
+        *(pipeline, tls, access, execs, backup, metrics, federation, topic, cron, batch),
     )
 ]
 for group in GROUPS:

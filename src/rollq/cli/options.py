@@ -12,7 +12,7 @@ from rollq.cli.logs import Level, LogFormat
 
 DEFAULT_SERVERS: Final = "127.0.0.1:5000"
 DEFAULT_TIMEOUT_S: Final = 10.0
-DEFAULT_TABLES: Final = Path("rollq-tables")
+DEFAULT_TABLES: Final = "rollq-tables"
 DEFAULT_MASTER: Final = "local[*]"
 
 Servers = Annotated[
@@ -99,12 +99,27 @@ StateDir = Annotated[
     ),
 ]
 Tables = Annotated[
-    Path,
+    str,
     typer.Option(
         "--tables",
         envvar="ROLLQ_TABLES",
         metavar="DIR",
-        help="Table directory of `rollq pipeline run`.",
+        help="Table directory of `rollq pipeline run`; or its URL or database, see --format.",
+    ),
+]
+TablesFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        envvar="ROLLQ_TABLES_FORMAT",
+        metavar="NAME",
+        help="Format of tables: parquet, iceberg, delta (default: what the directory holds).",
+    ),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="NAME=VALUE", help="Spark setting; may be repeated.", show_default=False
     ),
 ]
 Master = Annotated[
@@ -114,5 +129,16 @@ Master = Annotated[
         envvar="ROLLQ_SPARK_MASTER",
         metavar="URL",
         help="Spark master: local[*], spark://… or sc://….",
+    ),
+]
+# Of commands that ask the tables.
+MasterToAsk = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        envvar="ROLLQ_SPARK_MASTER",
+        metavar="URL",
+        help="Spark master: local[*], spark://… or sc://….",
+        show_default="a running `rollq pipeline serve`, else local[*]",
     ),
 ]

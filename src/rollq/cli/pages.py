@@ -14,6 +14,19 @@ from typer.core import TyperCommand
 class Command(TyperCommand):
     """A command whose help follows the rule, whichever version of the library writes it."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As ever; whoever gives a program -1 or -v is told where such arguments go."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # By its name, because versions of the library have the class in different places.
+            name = getattr(error, "option_name", "")
+            takes_rest = any(is_argument(param) and param.nargs == -1 for param in self.params)
+            if type(error).__name__ == "NoSuchOption" and takes_rest and name[:2] != "--":
+                told: Any = error
+                told.message += f". An argument that begins with - stands behind --: … -- {name}"
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """What stands behind the command on its usage line."""
         arguments = [argument_name(param) for param in self.get_params(ctx) if is_argument(param)]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli import pipeline_forget, pipeline_serve, pipeline_tables
 from rollq.cli.options import (
     DEFAULT_MASTER,
     DEFAULT_SERVERS,
@@ -19,20 +21,26 @@ from rollq.cli.options import (
     Json,
     Master,
     Servers,
+    SparkConf,
     Tables,
+    TablesFormat,
     Timeout,
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rollq.base.hints import ExecHint
     from rollq.cli.progress import Advance
+    from rollq.spark.pipeline.checks import CheckResult
     from rollq.spark.pipeline.feed import Feed
-    from rollq.spark.pipeline.manifest import File, Manifest
+    from rollq.spark.pipeline.manifest import Manifest
     from rollq.spark.pipeline.run import Step
 
 EPILOG = """\b
 Examples:
   rollq pipeline run --once
+  rollq pipeline serve
   rollq pipeline status
   rollq pipeline files gold_hourly
 """
@@ -52,6 +60,7 @@ Examples:
   rollq pipeline run --every 10s --servers 10.0.0.1:5000,10.0.0.2:5000
   rollq pipeline run --once --path ./state/5000 --tables ./tables
   rollq pipeline run --once --path s3://bucket/history --master spark://host:7077
+  rollq pipeline run --once --format iceberg --tables ./lake
 """
 )
 def run(
@@ -62,6 +71,7 @@ def run(
         str, typer.Option(metavar="TIME", help="Run until Ctrl-C, one batch per interval: 10s.")
     ] = "",
     tables: Tables = DEFAULT_TABLES,
+    form: TablesFormat = "",
     servers: Servers = DEFAULT_SERVERS,
     path: Annotated[
         str,
@@ -88,182 +98,64 @@ def run(
         typer.Option("--hints/--no-hints", help="Afterwards send run time hints to the grid."),
     ] = False,
     master: Master = DEFAULT_MASTER,
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Bring the tables up to date.
 
     Reads only new history. It may be stopped or killed at any time: only whole batches become
-    visible, and the next run resumes after the last one. With --json: one object per batch.
+    visible, and the next run resumes after the last one. Every batch is checked; if a check fails
+    the batch is kept, and the exit code is 1. With --json: one object per batch.
     """
     from rollq.cli.progress import spinner
     from rollq.cli.service import interrupted_by_signals
-    from rollq.cli.spark import quiet_spark, suited_to
+    from rollq.cli.spark import suited_to
+    from rollq.cli.tables import spark_with
 
     every_s = _pause_s(every, once=once, hints=hints)
     with spinner(f"reading the history of {path or servers}"):
-        from rollq.spark.pipeline.manifest import Book
+        from rollq.spark.pipeline.formats import form_of
         from rollq.spark.pipeline.run import Pipeline
 
+        found = form_of(tables, form)
         feed = _feed("" if path else servers, path, group, fail_on_data_loss=not skip_lost)
-        extents = feed.extents()  # before Spark is started: nobody may answer
-        with Book(tables).writing():
-            newest = Book(tables).newest()  # nor may we be able to write
-        ends = {extent.group: extent.end for extent in extents}
+        ends = {each.group: each.end for each in feed.extents()}  # nobody may answer
+        newest = _newest(tables, found)
+    quick = {} if every else suited_to(newest, ends)
     with (
         _shown(as_json=as_json, goes_on=bool(every)) as shown,
         interrupted_by_signals(),
-        quiet_spark(master, **({} if every else suited_to(newest, ends))) as spark,
+        spark_with(found, master, conf, quick) as spark,
     ):
-        made = Pipeline(spark, feed, tables, most=batch, told=shown.tell, has_moved=moved)
-        shown.end(made.run(every_s))
-    if hints:
-        from rollq.spark.pipeline.hints import hints_of
-
-        _send(hints_of(tables), servers, DEFAULT_TIMEOUT_S)
-
-
-@app.command(
-    epilog="""\b
-Examples:
-  rollq pipeline status
-  rollq pipeline status --json | jq .tables
-"""
-)
-def status(tables: Tables = DEFAULT_TABLES, as_json: Json = False) -> None:
-    """Show the last batch, and the size of each table."""
-    from rollq.cli.output import write_json, write_line, write_table
-    from rollq.documents.times import when
-    from rollq.spark.pipeline.catalog import TABLES
-    from rollq.spark.pipeline.manifest import Book
-
-    manifest = Book(tables).expect()
-    rows = [
-        (table.name, *_sums(manifest.files(table.name)))
-        for table in TABLES.values()
-        if not table.is_internal
-    ]
-    if as_json:
-        names = ("files", "rows", "bytes")
-        write_json(
-            {
-                "number": manifest.number,
-                "source": manifest.source,
-                "made": when(manifest.made_ms),
-                "events": manifest.events,
-                "groups": {
-                    group: {"index": mark.index, "last": when(mark.last_ms)}
-                    for group, mark in manifest.marks.items()
-                },
-                "tables": {name: dict(zip(names, sums, strict=True)) for name, *sums in rows},
-            }
+        made = Pipeline(
+            spark, feed, tables, form=found, most=batch, told=shown.tell, has_moved=moved
         )
-        return
-    write_line(f"batch {manifest.number} of {when(manifest.made_ms)}, from {manifest.source}")
-    for group, mark in manifest.marks.items():
-        write_line(f"group {group}: up to index {mark.index}, {when(mark.last_ms)}")
-    write_table(("table", "files", "rows", "bytes"), rows)
+        shown.end(made.run(every_s), made.failed)
+        if hints:
+            _send(_hints(spark, tables, found), servers, DEFAULT_TIMEOUT_S)
 
 
-@app.command(
-    epilog="""\b
-Examples:
-  rollq pipeline files gold_hourly
-  duckdb -c "SELECT * FROM read_parquet([$(rollq pipeline files gold_hourly --quoted)])"
-"""
-)
-def files(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Table, such as gold_hourly.")],
-    tables: Tables = DEFAULT_TABLES,
-    quoted: Annotated[
-        bool, typer.Option("--quoted", help="One line, quoted and comma-separated, for SQL.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """List the Parquet files that hold a table now, for other programs.
-
-    The directory also holds files of older and of failed batches, which must not be read. Replaced
-    files are deleted after an hour.
-    """
-    from rollq.cli.output import write_json, write_line
-    from rollq.spark.pipeline.tables import paths
-
-    found = [str(path.absolute()) for path in paths(tables, table)]
-    if as_json:
-        write_json(found)
-    elif quoted:
-        write_line(", ".join("'" + path.replace("'", "''") + "'" for path in found))
-    else:
-        for path in found:
-            write_line(path)
-
-
-@app.command(
-    epilog="""\b
-Example:
-  rollq pipeline compact
-"""
-)
-def compact(
-    tables: Tables = DEFAULT_TABLES, master: Master = DEFAULT_MASTER, as_json: Json = False
-) -> None:
-    """Merge small files into large ones, day by day.
-
-    A run does this by itself when a day has many files. Rows do not change.
-    """
-    from rollq.cli.output import write_answer
-    from rollq.cli.spark import quiet_spark
-    from rollq.spark.pipeline.compact import compact as compact_tables
+def _newest(tables: str, form: str) -> Manifest | None:
+    """What can be known before Spark is started: the last batch, and whether we may write."""
+    from rollq.spark.pipeline.formats import PARQUET
     from rollq.spark.pipeline.manifest import Book
 
-    Book(tables).expect()
-    with quiet_spark(master) as spark:
-        before, after = compact_tables(spark, tables)
-    counts = [sum(map(len, each.tables.values())) for each in (before, after)]
-    document = {"files_before": counts[0], "files_after": counts[1]}
-    write_answer(document, f"{counted(counts[0], 'file')} before, {counts[1]} now", as_json=as_json)
+    if form != PARQUET:
+        return None
+    book = Book(Path(tables))
+    with book.writing():
+        return book.newest()
 
 
-@app.command(
-    epilog="""\b
-Examples:
-  rollq pipeline export ./lake --format delta
-  rollq pipeline export lake.rollq gold_hourly gold_dead --format iceberg --master spark://host:7077
-"""
-)
-def export(
-    to: Annotated[
-        str,
-        typer.Argument(metavar="TO", help="Directory, URL, or database of the catalog."),
-    ],
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TABLE…", help="Tables, such as gold_hourly (default: all)."),
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="Any format that this Spark supports.")
-    ] = "parquet",
-    tables: Tables = DEFAULT_TABLES,
-    master: Master = DEFAULT_MASTER,
-    as_json: Json = False,
-) -> None:
-    """Export the tables in another format: ORC, Avro, CSV; Delta or Iceberg if Spark has them.
+def _hints(
+    spark: SparkSession, tables: str, form: str, group: str = "", runs: int = 20
+) -> list[ExecHint]:
+    from rollq.spark.asking.queries import loader
+    from rollq.spark.pipeline.catalog import EXECS
+    from rollq.spark.pipeline.hints import hints_of
 
-    All tables are of one batch and replace an earlier export. TO with a slash is a directory with
-    one subdirectory per table; otherwise it is a database with one table per table.
-    """
-    from rollq.cli.output import write_answer
-    from rollq.cli.spark import quiet_spark
-    from rollq.spark.pipeline.catalog import table_of
-    from rollq.spark.pipeline.export import export as export_tables
-    from rollq.spark.pipeline.manifest import Book
-
-    Book(tables).expect()  # before Spark is started
-    for name in names or ():
-        table_of(name)
-    with quiet_spark(master) as spark:
-        manifest = export_tables(spark, tables, to, form, names or ())
-    document = {"to": to, "format": form, "batch": manifest.number}
-    write_answer(document, f"batch {manifest.number} exported to {to}", as_json=as_json)
+    rows = loader(spark, tables, form)(EXECS.name).collect()
+    return hints_of([row.asDict() for row in rows], group, runs)
 
 
 @app.command(
@@ -276,6 +168,7 @@ Examples:
 )
 def tell_hints(
     tables: Tables = DEFAULT_TABLES,
+    form: TablesFormat = "",
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     group: Annotated[
@@ -285,6 +178,8 @@ def tell_hints(
         int, typer.Option(min=1, metavar="N", help="Only execs with at least N runs.")
     ] = 20,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print only; send nothing.")] = False,
+    master: Master = DEFAULT_MASTER,
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Send run time hints to the grid, from the table gold_execs.
@@ -293,10 +188,16 @@ def tell_hints(
     their use on or off.
     """
     from rollq.cli.output import remark, write_json, write_table
+    from rollq.cli.tables import spark_for
     from rollq.documents.grid import HINT_COLUMNS, hint_document
-    from rollq.spark.pipeline.hints import hints_of
+    from rollq.spark.pipeline.formats import PARQUET, form_of
+    from rollq.spark.pipeline.hints import exec_rows, hints_of
 
-    found = hints_of(tables, group, runs)
+    if form_of(tables, form) == PARQUET:
+        found = hints_of(exec_rows(tables), group, runs)
+    else:
+        with spark_for(tables, form, master, conf) as spark:
+            found = _hints(spark, tables, form, group, runs)
     if as_json:
         write_json([hint_document(hint) for hint in found])
     else:
@@ -305,6 +206,11 @@ def tell_hints(
     if not dry_run:
         _send(found, servers, timeout)
         remark(f"sent hints for {counted(len(found), 'exec')}")
+
+
+pipeline_tables.register(app)
+pipeline_forget.register(app)
+pipeline_serve.register(app)
 
 
 def _feed(servers: str, path: str, group: str, *, fail_on_data_loss: bool) -> Feed:
@@ -351,7 +257,7 @@ class _Shown:
 
     def tell(self, step: Step) -> None:
         """Called as the run gets on."""
-        from rollq.cli.output import write_json, write_line
+        from rollq.cli.output import remark, write_json, write_line
 
         manifest = step.manifest
         before = manifest.events if self._before is None else self._before
@@ -365,17 +271,28 @@ class _Shown:
                 sys.stderr.flush()
             return
         new, self._before = manifest.events - before, manifest.events
+        failed = [one for one in step.checked if one.outcome == "failed"]
         if self._as_json:
-            write_json(_document(manifest) | {"new": new, "seconds": round(step.batch_s, 3)})
+            document = {"new": new, "seconds": round(step.batch_s, 3)}
+            write_json(_document(manifest) | document | {"failed": [one.name for one in failed]})
         elif self._goes_on:
             write_line(f"batch {manifest.number}: {new} events in {step.batch_s:.1f} s")
+            for one in failed:  # a run that goes on does not end with an error soon
+                remark(f"batch {manifest.number}: check failed: {one.told()}")
 
-    def end(self, manifest: Manifest) -> None:
-        """The run is over."""
+    def end(self, manifest: Manifest, failed: Sequence[CheckResult]) -> None:
+        """The run is over.
+
+        Raises:
+            LocalError: CHECK_FAILED; some of its checks did.
+        """
         from rollq.cli.output import write_line
+        from rollq.spark.pipeline.checks import failure
 
         if not self._as_json:
             write_line(f"{manifest.events} events up to batch {manifest.number}")
+        if failed:
+            raise failure(failed)
 
 
 @contextlib.contextmanager
@@ -395,7 +312,3 @@ def _send(found: list[ExecHint], servers: str, timeout_s: float) -> None:
 def _document(manifest: Manifest) -> dict[str, Any]:
     marks = {group: mark.index for group, mark in manifest.marks.items()}
     return {"batch": manifest.number, "events": manifest.events, "groups": marks}
-
-
-def _sums(files: list[File]) -> tuple[int, int, int]:
-    return len(files), sum(file.rows for file in files), sum(file.bytes for file in files)

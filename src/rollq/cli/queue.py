@@ -1,4 +1,4 @@
-"""`rollq queue`: list, pause and resume queues."""
+"""`rollq queue`: list, pause and resume queues, and say how they choose workers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.needs import PLACEMENTS, SCORES
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
+from rollq.subjects.queues import check_typed
 
 EPILOG = """\b
 Examples:
   rollq queue list
   rollq queue pause render
   rollq queue resume render
+  rollq queue policy 'render.*' --placement sticky
+  rollq queue policies
 """
 app = typer.Typer(
     name="queue",
-    help="List, pause and resume queues.",
+    help="List, pause and resume queues; set how they choose workers.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -68,6 +73,101 @@ def resume(
 ) -> None:
     """Resume a paused queue."""
     _order("resume", name, servers, timeout, as_json=as_json)
+
+
+@app.command(
+    epilog="Example: rollq queue policy 'render.*' --placement score --weight cpu=2 --weight held=1"
+)
+def policy(
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN", help="Queues: render, render.*, render.> (all below), > (all)."
+        ),
+    ],
+    placement: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"How to choose among several workers: {', '.join(PLACEMENTS)}.",
+            show_default=False,
+        ),
+    ] = "",
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--weight",
+            metavar="NAME=N",
+            help=f"Weight of a score, 0 to 1000: {', '.join(SCORES)}; may be repeated.",
+        ),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the policy of this pattern.")
+    ] = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """Set how the queues of a pattern choose workers; the most specific pattern counts."""
+    from rollq.cli.grid import asked
+    from rollq.cli.output import write_answer
+
+    if remove == bool(placement):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "neither --placement nor --remove" if placement == "" else "--placement and --remove",
+            f"give one of them; placements are {', '.join(PLACEMENTS)}",
+        )
+    check_typed(pattern)
+    if remove:
+        is_removed = asked(servers, timeout, lambda client: client.remove_policy(pattern))
+        told = f"{pattern}: {'policy removed' if is_removed else 'has no policy'}"
+        write_answer({"pattern": pattern, "removed": is_removed}, told, as_json=as_json)
+        return
+    weights = _weights(weight or [])
+    asked(servers, timeout, lambda client: client.set_policy(pattern, placement, weights))
+    document = {"pattern": pattern, "placement": placement, "weights": weights}
+    write_answer(document, f"{pattern}: {placement}", as_json=as_json)
+
+
+@app.command(epilog="Example: rollq queue policies --json | jq -r .pattern")
+def policies(
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    as_json: Json = False,
+) -> None:
+    """List how queues choose workers; queues that match no pattern: the least loaded worker."""
+    from rollq.cli.grid import asked
+    from rollq.cli.output import write_json, write_line, write_table
+    from rollq.documents.rules import policy_document
+
+    found = [policy_document(one) for one in asked(servers, timeout, lambda one: one.policies())]
+    if as_json:
+        for document in found:
+            write_json(document)
+    elif found:
+        rows = [[one["pattern"], one["placement"], _weights_text(one)] for one in found]
+        write_table(("pattern", "placement", "weights"), rows)
+    else:
+        write_line("no policies: all queues choose the least loaded worker")
+
+
+def _weights(given: list[str]) -> dict[str, int]:
+    weights: dict[str, int] = {}
+    for one in given:
+        name, _, number = one.partition("=")
+        if name not in SCORES or not number.isdecimal() or name in weights:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"--weight {one[:64]!r}",
+                f"write NAME=N once for each of {', '.join(SCORES)}",
+            )
+        weights[name] = int(number)
+    return weights
+
+
+def _weights_text(document: dict[str, Any]) -> str:
+    return " ".join(f"{name}={weight}" for name, weight in document["weights"].items()) or "-"
 
 
 def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: bool) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Master, Tables
+from rollq.cli.options import (
+    DEFAULT_TABLES,
+    Json,
+    MasterToAsk,
+    SparkConf,
+    Tables,
+    TablesFormat,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +27,17 @@ EPILOG = """\b
 Examples:
   rollq report
   rollq report --last 24h --out yesterday.html
+  rollq report --last 7d --compare
+  rollq report --lang ja
   rollq report --job 6f9619ff-8b86-d011-b42d-00c04fc964ff
 """
+
+
+class PageLanguage(enum.StrEnum):
+    """In which a page can be; as `rollq.spark.report.words` has them."""
+
+    EN = "en"
+    JA = "ja"
 
 
 def register(app: typer.Typer) -> None:
@@ -39,8 +56,17 @@ def report(
     last: Annotated[
         str, typer.Option(metavar="AGE", help="Only the last 24h, 7d, … (0 = all).")
     ] = "0",
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Compare with the period of the same length before --last."),
+    ] = False,
+    lang: Annotated[
+        PageLanguage, typer.Option("--lang", help="Language of the page.")
+    ] = PageLanguage.EN,
     tables: Tables = DEFAULT_TABLES,
-    master: Master = DEFAULT_MASTER,
+    form: TablesFormat = "",
+    master: MasterToAsk = "",
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Write an HTML report: throughput, wait and run times, workers, dead jobs.
@@ -52,14 +78,28 @@ def report(
     from rollq.base.ids import guid_to_text
     from rollq.cli.grid import job_ids
     from rollq.cli.output import write_answer
-    from rollq.cli.spark import quiet_spark, suited_to
-    from rollq.spark.pipeline.manifest import Book
+    from rollq.cli.spark import spark_to_ask
+    from rollq.spark.asking.queries import add_views
 
     last_ms = 1000 * amount(last, AGES_S, "--last")
+    if compare and not last_ms:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "--compare needs a period to compare with the one before it",
+            "say how long with --last, as in --last 24h",
+        )
     job_id = guid_to_text(job_ids([job])[0]) if job else ""
-    manifest = Book(tables).expect()
-    with quiet_spark(master, **suited_to(manifest)) as spark:
-        made = write_report(spark, tables, out, last_ms=last_ms, job_id=job_id)
+    with spark_to_ask(master, tables, form, conf) as (spark, open_tables):
+        add_views(spark, open_tables())
+        made = write_report(
+            spark,
+            tables,
+            out,
+            last_ms=last_ms,
+            job_id=job_id,
+            compares=compare,
+            language=lang.value,
+        )
     document = {
         "report": str(out),
         "bytes": out.stat().st_size,
@@ -73,9 +113,16 @@ def report(
 
 
 def write_report(
-    spark: SparkSession, tables: Path, out: Path, *, last_ms: int = 0, job_id: str = ""
+    spark: SparkSession,
+    tables: str | Path,
+    out: Path,
+    *,
+    last_ms: int = 0,
+    job_id: str = "",
+    compares: bool = False,
+    language: str = "en",
 ) -> Report:
-    """Ask the tables and write the page.
+    """Ask the tables, whose views must be there, and write the page.
 
     Raises:
         LocalError: BAD_OPTIONS, if it cannot be written.
@@ -84,21 +131,20 @@ def write_report(
 
     from rollq.cli.progress import spinner
     from rollq.spark.asking.figures import gather
-    from rollq.spark.asking.queries import views
     from rollq.spark.report.page import page_of
 
     with spinner("asking the tables"):
-        views(spark, tables)
         made = gather(
             spark,
             source=str(tables),
             made_ms=time.time_ns() // 1_000_000,
             last_ms=last_ms,
             job_id=job_id,
+            compares=compares,
         )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(page_of(made), encoding="utf-8")
+        out.write_text(page_of(made, language), encoding="utf-8")
     except OSError as error:
         why = error.strerror or error
         raise LocalError(ErrorCode.BAD_OPTIONS, f"{out}: {why}", "name another file") from None

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rollq.cli.backup import BackupArgument, counted_jobs
 from rollq.cli.options import Json
 
 EPILOG = """\b
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")],
+    file: BackupArgument,
     state: Annotated[
         Path,
         typer.Option("--state", metavar="DIR", help="State directory to make; must be empty."),
@@ -63,10 +64,9 @@ def restore(
     if as_json:
         write_json(msgspec.to_builtins(restored) | {"state": str(state), "jobs": summary.jobs})
         return
-    jobs = ", ".join(f"{count} {name}" for name, count in summary.jobs.items() if count)
     write_line(
-        f"restored group {restored.group} at log index {restored.index} into {state}: "
-        f"{jobs or 'no jobs'}"
+        f"restored group {restored.group} at log index {restored.index} into {state}, "
+        f"jobs: {counted_jobs(summary.jobs)}"
     )
     write_line(f"start it: rollq leader {port} --state {state} --group {restored.group}")
     write_line(

@@ -12,6 +12,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.outcomes import (
+    BLOCKED,
     CANCELLED,
     DEAD,
     DELAYED,
@@ -37,6 +38,8 @@ STATE_AFTER: Final = {
     events.JOB_ENQUEUED: WAITING,
     events.JOB_DELAYED: DELAYED,
     events.JOB_RELEASED: WAITING,
+    events.JOB_BLOCKED: BLOCKED,
+    events.JOB_UNBLOCKED: WAITING,
     events.JOB_ASSIGNED: RUNNING,
     events.ATTEMPT_ADOPTED: RUNNING,
     events.JOB_TIMED_OUT: WAITING,

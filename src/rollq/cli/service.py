@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from rollq.cli.failures import EXIT_INTERRUPTED
+from rollq.net.loops import new_loop
 from rollq.security.tls import reload_all
 
 Value = TypeVar("Value")
@@ -26,12 +27,7 @@ SWITCH_S: Final = 0.000_05
 def run(main: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine on the fastest loop there is."""
     sys.setswitchinterval(SWITCH_S)
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 

@@ -59,12 +59,12 @@ def _parse(pairs: list[str]) -> dict[str, int]:
     changes = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or name not in Settings.__struct_fields__ or not value.isdecimal():
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS,
-                f"{pair[:64]!r} is not a setting",
-                f"use NAME=NUMBER with one of: {' '.join(Settings.__struct_fields__)}",
-            )
+        if name not in Settings.__struct_fields__:
+            hint = f"use one of: {' '.join(Settings.__struct_fields__)}"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"no setting {name[:64]!r}", hint)
+        if not equals or not value.isdecimal():
+            hint = f"write {name}=NUMBER, with a whole number that is not negative"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{pair[:64]!r} gives {name} no number", hint)
         is_switch = isinstance(getattr(Settings(), name), bool)
         changes[name] = value != "0" if is_switch else int(value)
     return changes

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
@@ -16,10 +18,13 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rollq.spark.asking.queries import Load
     from rollq.spark.pipeline.manifest import Manifest
 
 SAID_LINES: Final = 5
+_NOT_FETCHED: Final = "unresolved dependency: "
 QUICK_ROWS: Final = 500_000  # up to here a quick start is worth more than good code
+REMOTE: Final = "sc://"
 ROWS_PER_INDEX: Final = 100  # before anything is known
 
 
@@ -47,6 +52,64 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
                 spark.stop()
 
 
+@contextlib.contextmanager
+def spark_to_ask(
+    master: str, tables: str, form: str = "", conf: Sequence[str] | None = None
+) -> Iterator[tuple[SparkSession, Callable[[], Load]]]:
+    """A session that can be asked about the tables, and the function that opens them, all of one
+    batch: of a server that runs over them, else of a Spark that is started for it.
+
+    Args:
+        master: where Spark is; "": wherever it answers soonest.
+        tables: the folder. Without tables in it, a Connect server may have some of its own.
+        form: the format of the tables, if it cannot be seen.
+        conf: what the user has set, as `NAME=VALUE`.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there are no tables, BAD_SETUP if Spark does not start.
+    """
+    from rollq.cli.options import DEFAULT_MASTER
+    from rollq.cli.tables import spark_conf, spark_with
+    from rollq.spark.asking.queries import loader, served
+    from rollq.spark.pipeline.formats import PARQUET, form_of
+    from rollq.spark.pipeline.manifest import Book
+    from rollq.spark.pipeline.settings import COLD_SETTINGS, SMALL_ROWS, SMALL_SETTINGS
+
+    found = form_of(tables, form)
+    if found != PARQUET:
+        with spark_with(found, master or DEFAULT_MASTER, conf, {}) as spark:
+            yield spark, lambda: loader(spark, tables, found)
+        return
+    given = spark_conf(conf)
+    book = Book(Path(tables))
+    if master.startswith(REMOTE) and book.newest() is None:
+        with quiet_spark(master, **given) as spark:
+            yield spark, lambda: served(spark)
+        return
+    manifest = book.expect()
+    place = master or _warm_place(Path(tables))
+    settings = {} if place.startswith(REMOTE) else suited_to(manifest)
+    if _rows(manifest) <= SMALL_ROWS:
+        settings = {**settings, **SMALL_SETTINGS, **COLD_SETTINGS}
+    with quiet_spark(place, **{**settings, **given}) as spark:
+        yield spark, lambda: loader(spark, tables, found)
+
+
+def _warm_place(tables: Path) -> str:
+    """A server over the tables, if there is one; how to get one, if there is none."""
+    from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES
+    from rollq.cli.output import remark
+    from rollq.spark.serving import find_server
+
+    if _is_running():
+        return DEFAULT_MASTER
+    found = find_server(tables)
+    if not found:
+        which = "" if str(tables) == DEFAULT_TABLES else f" --tables {shlex.quote(str(tables))}"
+        remark(f"starting Spark; for faster answers keep it running: rollq pipeline serve{which}")
+    return found or DEFAULT_MASTER
+
+
 def suited_to(
     manifest: Manifest | None, ends: Mapping[str, int] | None = None
 ) -> Mapping[str, str]:
@@ -60,14 +123,17 @@ def suited_to(
     from rollq.spark.session import QUICK
 
     if ends is None:
-        files = manifest.tables.values() if manifest else ()
-        rows = float(sum(file.rows for each in files for file in each))
+        rows = _rows(manifest) if manifest else 0.0
     else:
         marks = {group: mark.index for group, mark in manifest.marks.items()} if manifest else {}
         known = sum(marks.values())
         each_index = manifest.events / known if manifest and known else ROWS_PER_INDEX
         rows = sum(end - marks.get(group, 0) for group, end in ends.items()) * each_index
     return QUICK if rows <= QUICK_ROWS else {}
+
+
+def _rows(manifest: Manifest) -> float:
+    return float(sum(file.rows for files in manifest.tables.values() for file in files))
 
 
 def _is_running() -> bool:
@@ -89,18 +155,36 @@ def _start(master: str, conf: dict[str, object]) -> SparkSession:
     from rollq.cli.progress import spinner
     from rollq.spark.session import session
 
-    with spinner("starting Spark"), tempfile.TemporaryFile() as said:
+    doing = "asking Spark" if master.startswith(REMOTE) else "starting Spark"
+    with spinner(doing), tempfile.TemporaryFile() as said:
         try:
             with _stderr_in(said):
                 return session(master, **conf)
         except RollqError:
             raise
         except Exception as error:
-            told = _failed("Spark does not start", error)
             said.seek(0)
-            for line in said.read().decode(errors="replace").splitlines()[-SAID_LINES:]:
+            lines = said.read().decode(errors="replace").splitlines()
+            if missing := _not_fetched(lines):
+                raise missing from error
+            told = _failed("Spark does not start", error)
+            for line in lines[-SAID_LINES:]:
                 told.add_note(line)
             raise told from error
+
+
+def _not_fetched(lines: Sequence[str]) -> LocalError | None:
+    """What is wrong if a package was not to be had."""
+    for line in lines:
+        _, found, package = line.partition(_NOT_FETCHED)
+        if found:
+            return LocalError(
+                ErrorCode.BAD_SETUP,
+                f"Spark cannot fetch the package {package.split(':')[0].strip().replace('#', ':')}",
+                "give it access to a Maven repository (spark.jars.repositories, "
+                "spark.jars.ivySettings), or name jars that are here: --conf spark.jars=FILE",
+            )
+    return None
 
 
 def _failed(what: str, error: Exception) -> LocalError:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Limit, Master, Tables
+from rollq.cli.options import (
+    DEFAULT_TABLES,
+    Json,
+    Limit,
+    MasterToAsk,
+    SparkConf,
+    Tables,
+    TablesFormat,
+)
 
 if TYPE_CHECKING:
-    from rollq.spark.asking.queries import QueryAnswer
+    from pyspark.sql import SparkSession
+
+    from rollq.spark.asking.queries import Load, QueryAnswer
 
 EPILOG = """\b
 Examples:
@@ -19,7 +30,8 @@ Examples:
   rollq sql "SELECT exec, run_ms_p95 FROM execs ORDER BY run_ms_p95 DESC" --limit 5
   rollq sql "SELECT * FROM dead" --csv > dead.csv
   rollq sql "DESCRIBE attempts"
-  cat question.sql | rollq sql -
+  cat questions.sql | rollq sql
+  rollq sql
 """
 
 
@@ -30,40 +42,88 @@ def register(app: typer.Typer) -> None:
 
 def sql(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="SQL query; - reads it from stdin.")
-    ],
+        str,
+        typer.Argument(
+            metavar="QUERY", help="SQL query; - or none: read from stdin, or from a prompt."
+        ),
+    ] = "",
     limit: Limit = 1000,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Write CSV with a header to stdout.")
     ] = False,
     tables: Tables = DEFAULT_TABLES,
-    master: Master = DEFAULT_MASTER,
+    form: TablesFormat = "",
+    master: MasterToAsk = "",
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Query the tables of the pipeline in SQL.
 
-    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs; SHOW TABLES and
-    DESCRIBE jobs tell more. Times are UTC. The tables are as the last `rollq pipeline run` left
-    them. With --json: one JSON object a row and line.
+    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs, checks; SHOW TABLES
+    and DESCRIBE jobs tell more. Times are UTC. They are as the last `rollq pipeline run` left
+    them. Without a query on a terminal: a shell, with history and completion. From a pipe: one
+    statement after the other, with semicolons between. With --json: one JSON object a row and line.
     """
-    from rollq.cli.progress import spinner
-    from rollq.cli.spark import quiet_spark, suited_to
-    from rollq.spark.asking.queries import add_views, ask, check_reads, loader
-    from rollq.spark.pipeline.manifest import Book
+    from rollq.cli.spark import spark_to_ask
+    from rollq.spark.asking.queries import check_reads
+    from rollq.spark.asking.typing_help import split_statements
 
     if as_csv and as_json:
         raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json", "choose one of them")
-    text = sys.stdin.read() if query == "-" else query
-    check_reads(text)
-    manifest = Book(tables).expect()
-    with quiet_spark(master, **suited_to(manifest)) as spark, spinner("asking the tables"):
-        add_views(spark, loader(spark, tables), text)
-        answer = ask(spark, text, limit)
-    write_rows(answer, as_csv=as_csv, as_json=as_json)
-    if answer.has_more:
-        from rollq.cli.output import remark
+    is_shell = not query and sys.stdin.isatty() and sys.stdout.isatty()
+    statements: list[str] = []
+    if not is_shell:
+        done, rest = split_statements(sys.stdin.read() if query in ("", "-") else query)
+        statements = [*done, rest] if rest or not done else done
+        for one in statements:
+            check_reads(one)
+    with spark_to_ask(master, tables, form, conf) as (spark, open_tables):
+        asking = _Asking(spark, open_tables, limit, as_csv=as_csv, as_json=as_json)
+        if is_shell:
+            from rollq.cli.output import remark
+            from rollq.cli.sql_shell import SqlShell
 
-        remark(f"only the first {limit} rows are shown; use --limit for more")
+            remark("\\? for help, \\d for tables, Ctrl-D to leave")
+            SqlShell(asking.answer, asking.cancel).run()
+        for one in statements:
+            asking.answer(one)
+
+
+class _Asking:
+    """Statements that are asked one after the other in one session."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        open_tables: Callable[[], Load],
+        limit: int,
+        *,
+        as_csv: bool,
+        as_json: bool,
+    ) -> None:
+        self._spark = spark
+        self._open_tables = open_tables
+        self._limit = limit
+        self._form = {"as_csv": as_csv, "as_json": as_json}
+
+    def answer(self, statement: str) -> None:
+        """Write what a statement gives. The tables are opened anew: there may be a new batch."""
+        from rollq.cli.output import remark
+        from rollq.cli.progress import spinner
+        from rollq.spark.asking.queries import add_views, ask, check_reads
+
+        check_reads(statement)
+        with spinner("asking the tables"):
+            add_views(self._spark, self._open_tables(), statement)
+            answer = ask(self._spark, statement, self._limit)
+        write_rows(answer, **self._form)
+        if answer.has_more:
+            remark(f"only the first {self._limit} rows are shown; use --limit for more")
+
+    def cancel(self) -> None:
+        """End what was asked. An embedded Spark has ended it by itself."""
+        if hasattr(self._spark, "client"):
+            self._spark.interruptAll()
 
 
 def write_rows(answer: QueryAnswer, *, as_csv: bool, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rollq.base.amounts import size_text
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 EPILOG = """\b
@@ -15,7 +16,7 @@ Examples:
   rollq status --workers
 """
 ROWS_MAX = 200
-NO_WORKERS = "no workers: start one with `rollq worker HOST PORT --exec-dir DIR`"
+NO_WORKERS = "no workers: start one with `rollq worker HOST PORT --exec-dir DIR`, or --app MODULE"
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +29,7 @@ def status(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     workers: Annotated[
         bool,
-        typer.Option("--workers", help="Show workers alone, with the layers that jobs run in."),
+        typer.Option("--workers", help="Show workers alone: layers, resources, labels, disk."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -103,8 +104,25 @@ def _show_layers(workers: list[dict[str, Any]]) -> None:
     else:
         write_line(NO_WORKERS)
     for one in workers:
-        layers = ", ".join(one["layers"]) or "not told: a worker of an older version"
-        write_line(f"layers of {one['name'] or one['id']}: {layers}")
+        name = one["name"] or one["id"]
+        layers = ", ".join(one["layers"]) or "unknown (worker of an older version)"
+        write_line(f"layers of {name}: {layers}")
+        if one["resources"]:
+            write_line(f"resources of {name}: {', '.join(_resources(one))}")
+        if one["labels"]:
+            write_line(f"labels of {name}: {', '.join(one['labels'])}")
+        if one["load"] is not None:
+            cache, disk = one["load"]["cache_bytes"], one["load"]["disk_free_bytes"]
+            write_line(f"files of {name}: {size_text(cache)} held, {size_text(disk)} free")
+
+
+def _resources(worker: dict[str, Any]) -> list[str]:
+    """What a worker has, and what of it is taken."""
+    in_use = worker["in_use"]
+    return [
+        f"{name}={amount}" + (f" ({in_use[name]} in use)" if name in in_use else "")
+        for name, amount in worker["resources"].items()
+    ]
 
 
 def _show_absent(drained: list[dict[str, Any]]) -> None:
@@ -123,15 +141,28 @@ def show_workers(workers: list[dict[str, Any]]) -> None:
     from rollq.cli.output import write_table
 
     write_table(
-        ["worker", "name", "state", "running", "slots", "patterns"],
+        ["worker", "name", "state", "running", "slots", "cpu", "memory", "patterns"],
         [
             [
                 *(one["id"], one["name"], one["state"], one["running"], _slots(one)),
-                " ".join(one["patterns"]),
+                *(cpu_text(one["load"]), memory_text(one["load"]), " ".join(one["patterns"])),
             ]
             for one in workers
         ],
     )
+
+
+def cpu_text(load: dict[str, Any] | None) -> str:
+    """How busy the CPUs of a worker's computer are."""
+    return "-" if load is None else f"{load['cpu_percent']:.0f} %"
+
+
+def memory_text(load: dict[str, Any] | None) -> str:
+    """How much of its memory is in use."""
+    if load is None:
+        return "-"
+    used, total = load["memory_used_bytes"], load["memory_total_bytes"]
+    return f"{used / 1024**3:.1f}/{total / 1024**3:.1f} GiB"
 
 
 def _slots(worker: dict[str, Any]) -> str:

@@ -6,17 +6,18 @@ import enum
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.traces import VARIABLE, is_traceparent
+from rollq.cli import following, needs
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
 if TYPE_CHECKING:
-    from rollq.roles.client.specs import Input, Options
+    from rollq.roles.client.specs import Input, JobSpec, Options
 
 EPILOG = """\b
 Examples:
@@ -24,9 +25,13 @@ Examples:
   rollq submit resize --file photo.png --wait --save ./results -- -s 50
   rollq submit train --dir ./data --file conf=a.toml --output '*.pt' --wait --save .
   rollq submit simulate --array 10000 --running-max 64 --wait
+  rollq submit train --cpu 1.5 --memory 2G --gpu 1 --label zone=a --limit matlab
   rollq submit calcA --from-file jobs.csv --wait
   rollq submit --like 9ea19921 --wait -- 3 4
+  rollq submit train --notify https://hooks.example.com/rollq --then 'mail ops'
 """
+
+FED = ("args", "file", "folder", "cached", "input_", "output", "payload")  # what a job is given
 
 
 class ExitRule(enum.StrEnum):
@@ -54,6 +59,7 @@ class SubmitOrder:
     header: bool
     batch_key: str
     options: Options
+    followers: list[JobSpec]
     servers: str
     client_id: str
     timeout_s: float
@@ -82,6 +88,14 @@ Cached = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CACHE:NAME", help="Input file from a cache (rollq cache put); may be repeated."
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=ID:FILE",
+        help="Input file from the output of job ID, which is waited for; - = stdout. Repeatable.",
     ),
 ]
 Outputs = Annotated[
@@ -113,6 +127,7 @@ FromFile = Annotated[
         "program: field exec, or the first column of CSV.",
     ),
 ]
+Header = Annotated[bool, typer.Option("--header", help="Skip the first row of a CSV file.")]
 BatchKey = Annotated[
     str,
     typer.Option(
@@ -131,7 +146,7 @@ MaxAttempts = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="Starts that may come to nothing before the job is dead (0 = grid setting).",
+        help="Attempts that may be lost before the job is dead (0 = grid setting).",
     ),
 ]
 RunLimit = Annotated[
@@ -216,7 +231,7 @@ Like = Annotated[
     str,
     typer.Option(
         metavar="ID",
-        help="A new job like this one; all arguments here are the program's, none: as they were.",
+        help="Copy this job; arguments given here replace all of its arguments.",
     ),
 ]
 ExitCode = Annotated[
@@ -239,14 +254,13 @@ def submit(
     file: Files = None,
     folder: Dirs = None,
     cached: Cached = None,
+    input_: Inputs = None,
     output: Outputs = None,
     payload: Payload = None,
     array: Array = None,
     running_max: RunningMax = 0,
     from_file: FromFile = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="Skip the first row of a CSV file.")
-    ] = False,
+    header: Header = False,
     batch: BatchKey = "",
     like: Like = "",
     queue: Queue = "",
@@ -260,6 +274,17 @@ def submit(
     result_ttl: ResultTtl = 0,
     expire: Expire = 0,
     worker: Worker = "",
+    cpu: needs.Cpu = "",
+    memory: needs.Memory = "",
+    gpu: needs.Gpu = "",
+    resource: needs.Resource = None,
+    label: needs.Label = None,
+    limit: needs.Limit = None,
+    sticky_key: needs.StickyKey = "",
+    after: needs.After = None,
+    then: following.Then = None,
+    notify: following.Notify = None,
+    notify_key: following.NotifyKey = "",
     env: Env = None,
     secret: Secrets = None,
     traceparent: Traceparent = "",
@@ -278,28 +303,42 @@ def submit(
 
     Returns once the jobs are on the disks of a majority of members. Large files are uploaded first
     unless already stored; an interrupted upload resumes. Without --wait it prints the id of the
-    job, of the array, or of every job of a file, one per line. With --json: one document, or one
-    per result with its task or line number.
+    job or array, or of every job of a file. With --json: one document, or one for each result.
 
     With --wait a single job behaves as if its program ran here: output is streamed, and the exit
     code is the program's, or 128 + n for signal n; 124: --wait-timeout expired, the job is still in
     the grid; 125: dead; 143: cancelled; 1: failed without an exit code. With several jobs, output
     is not shown, and the exit code is 1 unless all succeeded.
     """
+    if code := _carried_out(ctx):
+        raise typer.Exit(code)
+
+
+def _carried_out(ctx: typer.Context) -> int:
     from rollq.cli.service import run
     from rollq.cli.submitting import carry_out
     from rollq.cli.tracing import open_tracer
 
     open_tracer("rollq-submit")
-    is_fed = bool(args or file or folder or cached or output or payload)
-    if like:
+    _check(ctx)
+    return run(carry_out(_order(ctx)))
+
+
+def _check(ctx: typer.Context) -> None:
+    """Refuse what cannot be meant so."""
+    asked = ctx.params
+    if asked["like"]:
         check_like(ctx)
     else:
-        check_together(exec_name, from_file, is_fed=is_fed, array=array, own=job_id or key)
+        check_together(
+            asked["exec_name"],
+            asked["from_file"],
+            is_fed=any(asked[name] for name in FED),
+            array=asked["array"],
+            own=asked["job_id"] or asked["key"],
+        )
     check_needs(ctx)
-    check_save(save)
-    if code := run(carry_out(_order(ctx))):
-        raise typer.Exit(code)
+    check_save(asked["save"])
 
 
 def _order(ctx: typer.Context) -> SubmitOrder:
@@ -310,11 +349,12 @@ def _order(ctx: typer.Context) -> SubmitOrder:
     if asked["job_id"]:
         job_ids([asked["job_id"]])
     args = asked["args"] or []
-    files = _find(asked["file"] or [], "--file") | _find(asked["folder"] or [], "--dir")
+    files = find_files(asked["file"] or [], "--file")
+    files |= find_files(asked["folder"] or [], "--dir")
     return SubmitOrder(
         exec_name="" if asked["like"] else asked["exec_name"],
         args=[asked["exec_name"], *args] if asked["like"] and asked["exec_name"] else args,
-        files=files | _cached(asked["cached"] or []),
+        files=files | cached_files(asked["cached"] or []) | left_files(asked),
         outputs=asked["output"] or [],
         payload=_read_payload(asked["payload"]),
         job_id=asked["job_id"],
@@ -325,7 +365,8 @@ def _order(ctx: typer.Context) -> SubmitOrder:
         like=asked["like"],
         header=asked["header"],
         batch_key=asked["batch"],
-        options=_options(ctx),
+        options=options_of(ctx),
+        followers=following.asked_followers(asked),
         servers=asked["servers"],
         client_id=asked["client_id"],
         timeout_s=asked["timeout"],
@@ -337,17 +378,18 @@ def _order(ctx: typer.Context) -> SubmitOrder:
     )
 
 
-def _options(ctx: typer.Context) -> Options:
-    """What the job asks for beyond the grid's settings."""
+def options_of(ctx: typer.Context) -> Options:
+    """What the job asks for beyond the grid's settings, by the options that a command has."""
     from rollq.cli.grid import queue_name
 
-    wanted = {name: ctx.params[name] for name in OPTIONS} | {
+    wanted = {name: ctx.params.get(name) for name in OPTIONS} | {
         "queue": queue_name(ctx.params["queue"]),
         "run_limit_soft": ctx.params["soft_limit"],
         "retry_exit_codes": tuple(ctx.params["retry_exit_code"] or ()),
         "env": environment(ctx.params["env"] or []),
         "secrets": _secrets(ctx.params["secret"] or []),
-        "traceparent": _traceparent(ctx),
+        "traceparent": _traceparent(ctx) if "traceparent" in ctx.params else "",
+        **needs.needs_of(ctx.params),
     }
     return cast("Options", {name: value for name, value in wanted.items() if value})
 
@@ -393,7 +435,7 @@ def _secrets(given: list[str]) -> dict[str, str]:
     return secrets
 
 
-def _find(named: list[str], option: str) -> dict[str, Input]:
+def find_files(named: list[str], option: str) -> dict[str, Input]:
     """Files or folders by their name in the job's directory. They must be there, and readable."""
     found: dict[str, Input] = {}
     for one in named:
@@ -413,7 +455,7 @@ def _find(named: list[str], option: str) -> dict[str, Input]:
     return found
 
 
-def _cached(named: list[str]) -> dict[str, Input]:
+def cached_files(named: list[str]) -> dict[str, Input]:
     """Files of caches by their name, which is the same in the job's directory."""
     from rollq.roles.client.specs import CacheFile
 
@@ -425,6 +467,22 @@ def _cached(named: list[str]) -> dict[str, Input]:
                 ErrorCode.BAD_OPTIONS, f"--cached {one!r}", "write CACHE:NAME, as in dataset:a.csv"
             )
         found[name] = CacheFile(cache_id)
+    return found
+
+
+def left_files(asked: dict[str, Any]) -> dict[str, Input]:
+    """Files that other jobs leave, by their name in the job's directory."""
+    from rollq.cli.ids import full_id
+    from rollq.roles.client.job_files import JobFile
+
+    found: dict[str, Input] = {}
+    for one in asked["input_"] or ():
+        name, equals, source = one.partition("=")
+        named, colon, output = source.partition(":")
+        if not (name and equals and named and colon and output):
+            hint = "write NAME=ID:FILE, as in --input in.csv=1d0b4f2e:out.csv"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"--input {one!r}", hint)
+        found[name] = JobFile(full_id(asked["servers"], asked["timeout"], named), output)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli import following, needs
 
 OPTIONS: Final = (
     *("priority", "delay", "max_attempts", "run_limit", "lease", "result_ttl", "expire", "worker"),
@@ -15,6 +16,8 @@ OPTIONS: Final = (
 # What stays as it is in the job that --like names.
 NOT_LIKE: Final = (
     *OPTIONS,
+    *needs.NEEDS,
+    *following.FOLLOWING,
     *("soft_limit", "retry_exit_code", "secret", "file", "folder", "cached", "output", "payload"),
     *("array", "from_file", "job_id", "key"),
 )
@@ -25,6 +28,7 @@ NEEDS: Final = {
     "header": "from_file",
     "batch": "from_file",
     "running_max": "array",
+    "notify_key": "notify",
     "key": "client_id",  # whose key it is: a client id of its own would make every key new
 }
 

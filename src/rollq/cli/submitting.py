@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rollq.base.amounts import counted
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
@@ -76,6 +76,7 @@ async def _submit(client: Client, order: SubmitOrder) -> Job:
             payload=order.payload,
             job_id=order.job_id or None,
             key=order.key,
+            then=order.followers,
             progress=uploaded,
             **order.options,
         )
@@ -84,7 +85,9 @@ async def _submit(client: Client, order: SubmitOrder) -> Job:
 async def _one(client: Client, order: SubmitOrder) -> int:
     job = await _submit(client, order)
     if not order.wait:
-        document = {"id": job.id, "client": client.client_id}
+        document: dict[str, Any] = {"id": job.id, "client": client.client_id}
+        if job.followers:
+            document["then"] = list(job.followers)
         write_answer(document, job.id, as_json=order.as_json)
         return EXIT_OK
     with _told_if_interrupted(f"job {job.id} is still in the grid: rollq job {job.id}"):
@@ -110,6 +113,7 @@ async def _array(client: Client, order: SubmitOrder) -> bool:
             payload=order.payload,
             running_max=order.running_max,
             keep_results=order.wait,
+            then=order.followers,
             progress=uploaded,
             **order.options,
         )

@@ -53,7 +53,7 @@ def init(
 ) -> None:
     """Make a private authority (CA) for a cluster.
 
-    Keep ca.key away from the cluster: whoever has it can be anybody in it.
+    Keep ca.key off the machines of the cluster: it can issue a certificate for any identity.
     """
     from rollq.cli.output import write_answer
     from rollq.security.authority import Authority
@@ -61,7 +61,7 @@ def init(
     facts = Authority.make(directory, cluster, _now(), days).facts
     write_answer(
         _document(directory / "ca.pem", facts),
-        f"made the authority of cluster {cluster} in {directory}; keep its ca.key to yourself",
+        f"made the authority of cluster {cluster} in {directory}; keep its ca.key secret",
         as_json=as_json,
     )
 
@@ -71,17 +71,26 @@ def init(
 Examples:
   rollq tls issue member-4 --role member --ca ca --out member-4
   rollq tls issue alice --role client --ca ca --days 30
+  rollq tls issue web --role member --ca ca --host grid.example.org
 """
 )
 def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the holder: its account.")],
-    role: Annotated[CertificateRole, typer.Option(help="What the holder is.", show_default=False)],
+    role: Annotated[CertificateRole, typer.Option(help="Role of the holder.", show_default=False)],
     ca: Ca = Path("ca"),
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Directory of credentials.", show_default="./NAME"),
     ] = None,
     days: Days = CERTIFICATE_DAYS,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="For pages alone: host name or address that browsers look for; may be repeated.",
+            show_default="none",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a directory of credentials: ca.pem, cert.pem and key.pem.
@@ -93,7 +102,7 @@ def issue(
     from rollq.security.files import CERTIFICATE
 
     target = out or Path(name)
-    facts = Authority(ca).issue(target, role, name, _now(), days=days)
+    facts = Authority(ca).issue(target, role, name, _now(), days=days, hosts=host or ())
     document = _document(target / CERTIFICATE, facts)
     write_answer(
         document,
@@ -128,7 +137,7 @@ def rotate(
         bool, typer.Option("--new-ca", help="Replace the authority; the old one stays trusted.")
     ] = False,
     drop_old_ca: Annotated[
-        bool, typer.Option("--drop-old-ca", help="No longer trust the authority before.")
+        bool, typer.Option("--drop-old-ca", help="Stop trusting the previous authority.")
     ] = False,
     as_json: Json = False,
 ) -> None:

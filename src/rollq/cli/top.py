@@ -30,9 +30,9 @@ def register(app: typer.Typer) -> None:
 
 def top(
     interval: Annotated[
-        float, typer.Option(min=0.2, max=3600, metavar="SECONDS", help="Time between two looks.")
+        float, typer.Option(min=0.2, max=3600, metavar="SECONDS", help="Time between updates.")
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Show one frame, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show one frame and exit.")] = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,

@@ -12,6 +12,7 @@ from rollq.base.amounts import time_text
 from rollq.base.outcomes import DEAD, FAILED
 from rollq.cli.ids import SHORT_DIGITS
 from rollq.cli.output import cut
+from rollq.cli.status import cpu_text, memory_text
 
 # Looks of a line.
 PLAIN: Final = ""
@@ -299,10 +300,13 @@ def _queue_cells(one: dict[str, Any], _now_ms: int) -> tuple[str, ...]:
 
 
 def _worker_cells(one: dict[str, Any], _now_ms: int) -> tuple[str, ...]:
-    state = "away" if one.get("connected") is False else "CPU cap" if one["cpu_capped"] else "up"
+    is_ready = one["state"] == "ready"
+    state = ("CPU cap" if one["cpu_capped"] else "up") if is_ready else one["state"]
     name = one["name"] or one["id"]
     serves = " ".join(one["patterns"]).replace("job.assign.", "")
-    return name, f"{one['running']}/{one['slots']}", state, serves
+    load = one["load"]
+    used = (cpu_text(load), memory_text(load))
+    return name, f"{one['running']}/{one['slots']}", state, *used, serves
 
 
 def _job_cells(one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
@@ -328,7 +332,7 @@ COLUMNS: Final[dict[str, tuple[tuple[str, ...], Cells]]] = {
         ("", "waiting", "delayed", "running", "failed", "dead", "oldest", "ended/s"),
         _queue_cells,
     ),
-    "workers": (("", "jobs", "state", "serves"), _worker_cells),
+    "workers": (("", "jobs", "state", "cpu", "memory", "serves"), _worker_cells),
     "slowest": (JOB_HEADS, _job_cells),
     "jobs": (JOB_HEADS, _job_cells),
 }

@@ -80,7 +80,7 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
 
 async def write_value(result: Result) -> None:
     """What a function returned as bytes, to stdout. What it returned as text is in the stream."""
-    if result.data_size:
+    if result.data_size and not result.is_packed:  # of a Python value the stream has a short form
         with await result.whole_data.aopen() as data:
             shutil.copyfileobj(data, sys.stdout.buffer)
     sys.stdout.flush()

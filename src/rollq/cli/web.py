@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,10 +17,9 @@ from rollq.cli.options import (
     Servers,
     UnsafeNoAuth,
 )
-from rollq.security.mode import Mode
+from rollq.security.credentials import Credentials
 
 if TYPE_CHECKING:
-    from rollq.roles.member.setup import MemberSetup
     from rollq.web.setup import WebSetup
 
 DEFAULT_PORT = 5080
@@ -116,12 +115,30 @@ def web(
     run(_serve(setup, as_json=as_json))
 
 
-def child_words(ctx: typer.Context, setup: MemberSetup, http: str) -> list[str]:
-    """The options with which a member starts this command beside itself.
+class ServedBy(NamedTuple):
+    """Whom the pages are of: a member, or a router.
+
+    Attributes:
+        group: Its name.
+        address: Where the process is reached.
+        others: The same of the other members.
+        credentials: Of the process.
+        is_protected: Whether it takes nobody without TLS and, if it is a member, a login.
+    """
+
+    group: str
+    address: str
+    others: tuple[str, ...]
+    credentials: Credentials
+    is_protected: bool
+
+
+def child_words(ctx: typer.Context, by: ServedBy, http: str) -> list[str]:
+    """The options with which a member or a router starts this command beside itself.
 
     Args:
-        ctx: Of the command `leader`: what both have in common is handed on.
-        setup: Of the member.
+        ctx: Of the command: what both have in common is handed on.
+        by: Whose pages they are.
         http: Where it is to listen.
 
     Raises:
@@ -136,17 +153,16 @@ def child_words(ctx: typer.Context, setup: MemberSetup, http: str) -> list[str]:
     if where.endswith(":0"):
         where = f"{where[:-1]}{free_ports(1)[0]}"
     host, port = split_address(where)
-    is_protected = setup.tls is Mode.REQUIRE and setup.auth is Mode.REQUIRE
-    if not is_loopback(host) and not is_protected and not unsafe_no_auth:
+    if not is_loopback(host) and not by.is_protected and not unsafe_no_auth:
         raise LocalError(
             ErrorCode.UNPROTECTED,
             f"other machines would reach the pages on {host} without --tls and --auth require",
             "give --credentials made by `rollq init`, or leave the host out of --http",
         )
-    words = ["--host", host, "--port", str(port), "--group", setup.group]
-    words += ["--servers", ",".join((setup.address, *setup.peers)), "--prefer", setup.address]
-    if setup.credentials.directory:
-        words += ["--credentials", setup.credentials.directory]
+    words = ["--host", host, "--port", str(port), "--group", by.group]
+    words += ["--servers", ",".join((by.address, *by.others)), "--prefer", by.address]
+    if by.credentials.directory:
+        words += ["--credentials", by.credentials.directory]
     words += ["--unsafe-no-auth"] * unsafe_no_auth
     words += ["--log-level", ctx.params["log_level"]]
     if ctx.params["log_format"] is not None:

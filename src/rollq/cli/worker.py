@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from rollq.base.amounts import AGES_S, SIZES, amount, counted
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.needs import labels_of
 from rollq.cli import sandboxing
 from rollq.cli.credentials import given_credentials
 from rollq.cli.logs import Level
@@ -27,6 +29,7 @@ Examples:
   rollq worker 127.0.0.1 5000 --exec-dir ./bin
   rollq worker 127.0.0.1 5000 'job.assign.render.*' --exec-dir ./bin --slots 8
   rollq worker 127.0.0.1 5000 --app mytasks
+  rollq worker 127.0.0.1 5000 --app mytasks --label zone=a --resource gpu=2
   rollq worker 127.0.0.1 5000 --exec-dir ./bin --sandbox strict --memory 2G --disk 10G
 """
 
@@ -60,6 +63,26 @@ Slots = Annotated[
     int,
     typer.Option(
         envvar=["ROLLQ_SLOTS", "WORKER_MAX_PAR"], min=1, metavar="N", help="Jobs to run at once."
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        envvar="ROLLQ_LABELS",
+        metavar="NAME[=VALUE],…",
+        help="Labels that jobs may require: zone=a, ssd; may be repeated.",
+        show_default="none",
+    ),
+]
+Resources = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resource",
+        envvar="ROLLQ_RESOURCES",
+        metavar="NAME=AMOUNT,…",
+        help="Resources that jobs may use: gpu=2, memory=8G; may be repeated.",
+        show_default="the CPUs and the memory of the machine",
     ),
 ]
 CpuCap = Annotated[
@@ -208,6 +231,8 @@ def worker(
     name: Name = "",
     slots: Slots = 4,
     cpu_cap: CpuCap = 0.75,
+    label: Labels = None,
+    resource: Resources = None,
     ahead: Ahead = 1_024,
     drain_s: Drain = 30.0,
     allow_shipped_execs: ShippedExecs = False,
@@ -263,6 +288,7 @@ def worker(
 
 def _setup(asked: dict[str, Any]) -> NodeSetup:
     """What was asked for, with what follows from it."""
+    from rollq.net.dialer import split_address
     from rollq.roles.worker.setup import NodeSetup
 
     exec_dir, jobs_dir, own_execs, cache_dir = find_places(asked["exec_dir"], asked["jobs_dir"])
@@ -275,9 +301,12 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
         )
     host, port, name = asked["host"], asked["port"], asked["name"]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    addresses = dict.fromkeys([address, *_parts(asked["servers"])])
+    for one in addresses:
+        split_address(one)  # now: it would be dialed for ever
     state = asked["state"] or Path("state") / (f"worker-{name}" if name else "worker")
     return NodeSetup(
-        addresses=tuple(dict.fromkeys([address, *_parts(asked["servers"])])),
+        addresses=tuple(addresses),
         patterns=tuple(_parts(asked["pattern"])),
         exec_dir=exec_dir.resolve() if exec_dir is not None else None,
         jobs_dir=jobs_dir.resolve(),
@@ -285,6 +314,8 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
         name=name,
         slots=asked["slots"],
         cpu_cap=asked["cpu_cap"],
+        labels=labels_of(one for part in asked["label"] or () for one in _parts(part)),
+        resources=_amounts(asked["resource"] or ()),
         apps=tuple(asked["app"] or ()),
         ahead=asked["ahead"],
         drain_ms=int(asked["drain_s"] * 1000),
@@ -302,6 +333,17 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
         sandbox=sandboxing.sandbox_setup(asked),
         unsafe_no_auth=asked["unsafe_no_auth"],
     )
+
+
+def _amounts(said: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Names and amounts, from gpu=2."""
+    parts = [one.partition("=") for part in said for one in _parts(part)]
+    for name, equals, _ in parts:
+        if not equals:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS, f"--resource {name!r} has no amount", f"write {name}=1"
+            )
+    return tuple((name, said) for name, _, said in parts)
 
 
 def _parts(text: str) -> list[str]:

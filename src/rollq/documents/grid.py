@@ -1,4 +1,4 @@
-"""Queues, workers, the group and its hints."""
+"""Queues, workers, topics, the group and its hints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import msgspec
 
 from rollq.base.hints import ExecHint
 from rollq.base.ids import guid_to_text
+from rollq.base.needs import WorkerLoad, resource_texts
 from rollq.base.outcomes import STATES
 from rollq.grid import views
+from rollq.grid.topic_views import TopicView
 from rollq.grid.views import RawDrainView, RawWorkerView
 from rollq.roles.client.views import QueueView
 from rollq.roles.member.status import UNKNOWN, ClusterView
@@ -27,7 +29,7 @@ def queue_document(told: views.RawQueueView) -> dict[str, Any]:
 
 def worker_document(view: RawWorkerView) -> dict[str, Any]:
     """One worker. Where `connected` is null, a member was asked that does not lead: it does not
-    know that, nor whether the CPU cap is met, nor the layers."""
+    know that, nor whether the CPU cap is met, nor the layers, nor the load."""
     return {
         "id": guid_to_text(view.worker_id),
         "name": view.name,
@@ -38,15 +40,28 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
         "cpu_capped": view.is_capped,
         "layers": list(view.layers),
         "patterns": list(view.patterns),
+        "labels": list(view.labels),
+        "resources": resource_texts(view.resources),
+        "in_use": resource_texts(view.in_use),
+        "load": load_document(view.load),
         "jobs": [guid_to_text(job_id) for job_id in view.held],
     }
 
 
+def load_document(load: WorkerLoad | None) -> dict[str, Any] | None:
+    """How busy the computer of a worker is; null: not told."""
+    if load is None:
+        return None
+    document = msgspec.structs.asdict(load)
+    return {"cpu_percent": document.pop("cpu_permille") / 10} | document
+
+
 def worker_state(view: RawWorkerView) -> str:
-    """Whether a worker gets jobs: ready, draining (no new ones) or drained (and has none left)."""
-    if not view.is_drained:
-        return "ready"
-    return "draining" if view.held else "drained"
+    """Whether a worker gets jobs: ready, draining (no new ones), drained (and has none left), or
+    away: not connected, and not given up yet."""
+    if view.is_drained:
+        return "draining" if view.held else "drained"
+    return "away" if view.connected is False else "ready"
 
 
 def drain_document(view: RawDrainView) -> dict[str, Any]:
@@ -90,6 +105,32 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
         ],
         "alarms": [
             {"code": alarm.code, "text": alarm.text, "todo": alarm.todo} for alarm in view.alarms
+        ],
+    }
+
+
+def topic_document(view: TopicView) -> dict[str, Any]:
+    """A topic, with its durable subscriptions."""
+    return {
+        "topic": view.name,
+        "patterns": list(view.patterns),
+        "age_ms": view.age_ms,
+        "bytes_max": view.bytes_max,
+        "count_max": view.count_max,
+        "changed_ms": view.stamp_ms,
+        "by": view.by,
+        "first_index": view.first_index,
+        "last_index": view.last_index,
+        "count": view.count,
+        "bytes": view.size_bytes,
+        "cursors": [
+            {
+                "durable": one.durable,
+                "index": one.index,
+                "behind": one.behind,
+                "moved_ms": one.stamp_ms,
+            }
+            for one in view.cursors
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Jobs, their results, and arrays."""
+"""Jobs, their results, arrays and batches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import base64
 import shlex
 from typing import Any, Final
 
+import msgspec
+
 from rollq.base.amounts import counted
 from rollq.base.ids import guid_to_text
+from rollq.base.job_events import JobProgress
 from rollq.base.job_secrets import asked_for
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
+from rollq.base.needs import resource_texts, token_texts
 from rollq.base.outcomes import signal_text
 from rollq.base.requests import request_document
 from rollq.documents.times import when
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import RawEndView, RawJobView
 from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.views import ArrayView, Explanation, cause_word, state_of
+from rollq.roles.client.views import (
+    ArrayView,
+    BatchView,
+    Explanation,
+    ParentView,
+    cause_word,
+    state_of,
+)
 from rollq.wire.output_messages import STREAMS
 
 SHOWN_APART: Final = ("stdout", "stderr", "stdout_base64", "stderr_base64", "data_base64")
@@ -50,6 +61,11 @@ def job_document(view: RawJobView) -> dict[str, Any]:
         document["delay_ms"] = view.delay_ms
     if view.cancel_requested:
         document["cancel_requested"] = True
+    if view.parents:
+        document["parents"] = [
+            {"id": one.job_id, "condition": one.condition, "state": one.state, "met": one.is_met}
+            for one in map(ParentView.of, view.parents)
+        ]
     if view.array_id:
         document["array"] = guid_to_text(view.array_id)
     if view.end is not None:
@@ -150,6 +166,41 @@ def array_document(view: ArrayView) -> dict[str, Any]:
     }
 
 
+def batch_document(view: BatchView) -> dict[str, Any]:
+    """One batch. Its id is made of client and key, which may hold any characters."""
+    return {
+        "id": batch_id(view.client_id, view.batch_key),
+        "key": view.batch_key,
+        "client": view.client_id,
+        "state": view.state,
+        "jobs": view.jobs,
+        "entered": view.entered,
+        "parts": view.parts,
+        "since": when(view.stamp_ms) if view.stamp_ms else None,
+        "since_ms": view.stamp_ms or None,
+    }
+
+
+def batch_id(client_id: str, batch_key: str) -> str:
+    """A batch as one text, that can be part of an address."""
+    name = msgspec.msgpack.encode((client_id, batch_key))
+    return base64.urlsafe_b64encode(name).decode().rstrip("=")
+
+
+def batch_of_id(text: str) -> tuple[str, str]:
+    """Client and key of a batch, by its id.
+
+    Raises:
+        ValueError: it is none.
+    """
+    padded = text + "=" * (-len(text) % 4)
+    try:
+        name = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
+        return msgspec.msgpack.decode(name, type=tuple[str, str])
+    except (ValueError, msgspec.MsgspecError):
+        raise ValueError(f"{text[:64]!r} is not the id of a batch") from None
+
+
 def explain_document(told: Explanation) -> dict[str, Any]:
     """Why a job or array does not run, runs, or ended as it did."""
     document: dict[str, Any] = {
@@ -196,6 +247,10 @@ def _options(options: JobOptions) -> dict[str, Any]:
     }
     if options.secrets:
         said["secrets"] = asked_for(options.secrets)
+    if options.resources:
+        said["resources"] = resource_texts(options.resources)
+    if options.limits:
+        said["limits"] = token_texts(options.limits)
     return said
 
 
@@ -204,3 +259,13 @@ def _end(view: RawJobView, end: RawEndView) -> dict[str, Any]:
     for name in ("id", "exec", "key", "state"):
         document.pop(name, None)
     return document | {"peak_bytes": end.peak_bytes, "confirmed": end.confirmed}
+
+
+def progress_document(progress: JobProgress) -> dict[str, Any]:
+    """How far a job is, as its program says."""
+    return {
+        "done": progress.done,
+        "total": progress.total,
+        "note": progress.note,
+        "text": progress.text,
+    }

@@ -15,12 +15,15 @@ from rollq.history.job_rows import JobTimeline
 from rollq.history.schema import HistoryRow
 from rollq.roles.client.views import cause_text, cause_word
 
+PARENTS_SHOWN: Final = 3  # in a line
 # In the words for people: a row of the history has the older names.
 WORDS: Final = {
     kinds.JOB_ENQUEUED: "accepted",
     kinds.ARRAY_ENQUEUED: "accepted",
     kinds.JOB_DELAYED: "delayed",
     kinds.JOB_RELEASED: "released",
+    kinds.JOB_BLOCKED: "blocked",
+    kinds.JOB_UNBLOCKED: "unblocked",
     kinds.JOB_ASSIGNED: "assigned",
     kinds.ATTEMPT_ADOPTED: "adopted",
     kinds.JOB_TIMED_OUT: "lost",
@@ -69,6 +72,7 @@ def event_document(row: HistoryRow, name_of: Callable[[str], str | None]) -> dic
         "by": row.by,
         "detail": row.detail if row.detail != row.by else "",
         "tasks": row.count,
+        "parents": msgspec.json.decode(row.parents) if row.parents else None,
     }
     at = {"index": row.index, "ts_ms": row.ts, "at": when(row.ts), "event": word}
     return at | {name: value for name, value in fields.items() if value}
@@ -84,6 +88,7 @@ def about(event: dict[str, Any]) -> str:
         f"{event['run_ms']} ms" if "run_ms" in event else "",
         _delay(event),
         counted(event["tasks"], "task") if "tasks" in event else "",
+        _parents(event),
         event.get("detail", ""),
     )
     return ", ".join(part for part in parts if part)
@@ -94,7 +99,16 @@ def _delay(event: dict[str, Any]) -> str:
     if "delay_ms" not in event:
         return ""
     wait = f"{event['delay_ms']} ms"
-    return f"for {wait}" if event["event"] == WORDS[kinds.JOB_DELAYED] else f"again in {wait}"
+    begins = WORDS[kinds.JOB_DELAYED], WORDS[kinds.JOB_UNBLOCKED]
+    return f"for {wait}" if event["event"] in begins else f"again in {wait}"
+
+
+def _parents(event: dict[str, Any]) -> str:
+    """What a new job waits for."""
+    named = list(event.get("parents", {}).items())
+    more = f" and {len(named) - PARENTS_SHOWN} more" if len(named) > PARENTS_SHOWN else ""
+    listed = ", ".join(f"{one} ({word})" for one, word in named[:PARENTS_SHOWN])
+    return f"after {listed}{more}" if named else ""
 
 
 decode_timeline = msgspec.msgpack.Decoder(JobTimeline).decode

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
 def when(stamp_ms: int) -> str:
@@ -13,9 +15,22 @@ def when(stamp_ms: int) -> str:
     return f"{clock}.{stamp_ms % 1000:03d}"
 
 
+def when_in(zone: str, stamp_ms: int) -> str:
+    """The same by the clocks of a zone; nothing if this machine does not know it."""
+    try:
+        there = datetime.fromtimestamp(stamp_ms / 1000, ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return ""
+    return f"{there:%Y-%m-%d %H:%M:%S}.{stamp_ms % 1000:03d}"
+
+
 def ago(stamp_ms: int) -> str:
     """How long ago something was, in one unit: 12s, 5m, 3h, 2d."""
-    seconds = max(0, int(time.time() - stamp_ms / 1000))
+    return age(max(0, int(time.time() - stamp_ms / 1000)))
+
+
+def age(seconds: int) -> str:
+    """So many seconds, in one unit."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length}{unit}"

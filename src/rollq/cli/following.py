@@ -1,0 +1,66 @@
+"""Options of `rollq submit` about what happens when a job has ended."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+
+if TYPE_CHECKING:
+    from rollq.roles.client.specs import JobSpec
+
+FOLLOWING: Final = ("then", "notify", "notify_key")
+
+Then = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--then",
+        metavar="'EXEC [ARGS]…'",
+        help="Run this program or function when the job, array or file of jobs has ended, in any "
+        "way; may be repeated.",
+    ),
+]
+Notify = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        metavar="URL",
+        help="Post to this URL how it ended, by a worker with --app rollq.webhook; may be "
+        "repeated.",
+    ),
+]
+NotifyKey = Annotated[
+    str,
+    typer.Option(
+        metavar="SECRET", help="With --notify: sign it with this secret of the worker's vault."
+    ),
+]
+
+
+def asked_followers(asked: dict[str, Any]) -> list[JobSpec]:
+    """The jobs that are to follow."""
+    from rollq.roles.client.followers import Webhook
+
+    programs = [program_spec(one) for one in asked["then"] or ()]
+    key = asked["notify_key"]
+    return programs + [Webhook(url, key).spec() for url in asked["notify"] or ()]
+
+
+def program_spec(command: str) -> JobSpec:
+    """A program and its arguments, as a shell parts them.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if there is none.
+    """
+    from rollq.roles.client.specs import JobSpec
+
+    try:
+        name, *args = shlex.split(command)
+    except ValueError as error:
+        why = str(error) if command.strip() else "no program"
+        hint = "write a program and its arguments, as in 'mail ops@example.com'"
+        raise LocalError(ErrorCode.BAD_OPTIONS, f"then {command[:64]!r}: {why}", hint) from None
+    return JobSpec(name, args)

@@ -1,0 +1,87 @@
+"""Options of `rollq submit` about what a job needs and holds while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from rollq.base.errors import ErrorCode, LocalError
+
+# Of resources that have an option of their own, by that option.
+OWN: Final = ("cpu", "memory", "gpu")
+NEEDS: Final = (*OWN, "resource", "label", "limit", "sticky_key", "after")
+
+Cpu = Annotated[str, typer.Option(metavar="N", help="CPUs that the job uses: 1.5.")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory that the job uses: 512M, 2G.")]
+Gpu = Annotated[str, typer.Option(metavar="N", help="GPUs that the job uses.")]
+Resource = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resource",
+        metavar="NAME=AMOUNT",
+        help="Other resource of the worker that the job uses; may be repeated.",
+    ),
+]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="REQUIREMENT",
+        help="Run only on a worker with this label: zone=a, zone!=a, ssd, !spot; may be repeated.",
+    ),
+]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="KEY[=N]",
+        help="Hold N tokens (default 1) of this limit while it runs (rollq limit); repeatable.",
+    ),
+]
+StickyKey = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY",
+        help="In queues with placement sticky: run jobs with the same key on the same worker.",
+    ),
+]
+
+After = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--after",
+        metavar="ID[:CONDITION]",
+        help="Start only after this job or array succeeded (:ended = ended in any way, :failed = "
+        "did not succeed); may be repeated.",
+    ),
+]
+
+
+def needs_of(asked: dict[str, Any]) -> dict[str, Any]:
+    """The options of a client, from those of the command line."""
+    resources = {name: asked[name] for name in OWN if asked[name]}
+    for one in asked["resource"] or []:
+        name, equals, amount = one.partition("=")
+        if not equals or name in resources:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"--resource {one[:64]!r}",
+                "write NAME=AMOUNT once for each, as in --resource fpga=0.5",
+            )
+        resources[name] = amount
+    return {
+        "resources": resources,
+        "labels": tuple(asked["label"] or ()),
+        "limits": tuple(asked["limit"] or ()),
+        "sticky_key": asked["sticky_key"],
+        "after": [_parent(asked, one) for one in asked.get("after") or ()],
+    }
+
+
+def _parent(asked: dict[str, Any], text: str) -> tuple[bytes, str]:
+    """A job to wait for, whose id may be a short one, and how it has to end."""
+    from rollq.cli.ids import full_id
+
+    named, _, condition = text.partition(":")
+    return full_id(asked["servers"], asked["timeout"], named), condition or "ok"
