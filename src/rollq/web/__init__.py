@@ -9,9 +9,9 @@ Reading order: `setup` is what a process is started with, `server` the port, `ap
 request, `guard` what it passes first, `sessions` and `links` who sent it and their way to the
 group, `bodies` what it brings, `call` what a handler gets, `routes` the table of all handlers: `me`
 (logins), `overview` (with `live`, what is looked at for all pages of an account, and `events`, how
-it is sent), `jobs`, `job_output`, `submits`, `orders` (what changes something), `views`, `access`
-(with `facts`, the search of the history), `history` (tables of a pipeline), `openapi` (with
-`answers`, the forms of answers). `pages` has the files of the pages, `metrics` what a member
-counts, `errors` how refusals are told, `limits` all bounds, and `child` keeps the process running
-beside a member.
+it is sent), `jobs`, `batches`, `job_output`, `submits`, `orders` (what changes something), `views`,
+`rules` (what operators set about scheduling), `schedules`, `access` (with `facts`, the search of
+the history), `history` (tables of a pipeline), `openapi` (with `answers`, the forms of answers).
+`pages` has the files of the pages, `metrics` what a member counts, `errors` how refusals are told,
+`limits` all bounds, and `child` keeps the process running beside a member.
 """

@@ -53,6 +53,13 @@ class ArrayList(msgspec.Struct, frozen=True):
     after: str | None
 
 
+class BatchList(msgspec.Struct, frozen=True):
+    """Batches."""
+
+    batches: list[Document]
+    after: str | None
+
+
 class QueueList(msgspec.Struct, frozen=True):
     """Queues."""
 
@@ -64,6 +71,13 @@ class WorkerList(msgspec.Struct, frozen=True):
     """Workers."""
 
     workers: list[Document]
+    after: str | None
+
+
+class TopicList(msgspec.Struct, frozen=True):
+    """Topics."""
+
+    topics: list[Document]
     after: str | None
 
 

@@ -22,6 +22,7 @@ STATUS: Final[dict[ErrorCode, int]] = {
     **dict.fromkeys(
         (
             *(E.UNKNOWN_JOB, E.UNKNOWN_WORKER, E.UNKNOWN_CACHE, E.UNKNOWN_ACCOUNT),
+            *(E.UNKNOWN_SCHEDULE, E.UNKNOWN_BATCH),
             *(E.UNKNOWN_ROLE, E.UNKNOWN_READER, E.BLOB_MISSING, E.HISTORY_GONE),
         ),
         404,

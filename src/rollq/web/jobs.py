@@ -162,11 +162,11 @@ async def failures(call: Call) -> Reply:
     """The tasks of an array that ended badly, grouped by how. Of large arrays not all are looked
     at: `whole` says whether all were."""
     found = await _known_array(call)
-    groups = _Groups()
+    groups = Groups()
     is_whole = True
     for state in (FAILED, DEAD):
         wanted = JobFilter(state, found.queue, found.client_id, found.exec_name)
-        is_whole &= await _collect(call, wanted, groups, found.array_id)
+        is_whole &= await collect(call, wanted, groups, found.array_id)
     return Reply({"groups": groups.rows(), "whole": is_whole})
 
 
@@ -175,15 +175,15 @@ async def dead(call: Call) -> Reply:
     wanted: DeadQuery = call.query
     base = JobFilter(DEAD, wanted.queue, after=wanted.place, newest=True)
     if wanted.group_by:
-        groups = _Groups()
-        is_whole = await _collect(call, base, groups)
+        groups = Groups()
+        is_whole = await collect(call, base, groups)
         return Reply({"groups": groups.rows(), "whole": is_whole})
     page = await job_page(call.links.read, base, wanted.limit)
     rows = [listed_document(view) for view in page.jobs]
     return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
 
 
-class _Groups:
+class Groups:
     """Jobs that ended badly in the same way."""
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class _Groups:
         ]
 
 
-async def _collect(call: Call, wanted: JobFilter, groups: _Groups, array_id: JobId = b"") -> bool:
+async def collect(call: Call, wanted: JobFilter, groups: Groups, array_id: JobId = b"") -> bool:
     """Look at jobs, up to a bound; whether those were all."""
     looked_at = 0
     while looked_at < FAILURES_LOOKED_AT_MAX:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rollq.base.errors import ErrorCode, RollqError, StateError
-from rollq.base.ids import JobId
+from rollq.base.ids import JobId, guid_from_text
 from rollq.base.jobs import BlobRef
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
@@ -133,11 +133,13 @@ class Links:
 class WebClient(Client):
     """A client for those who do not stay for results."""
 
-    async def post(self, spec: JobSpec) -> str:
+    async def post(self, spec: JobSpec, notify: Sequence[str] = ()) -> str:
         """Submit a job whose result nobody here waits for; returns its id. The result stays owed to
         this client id, and the same job may be posted again at any time."""
-        job = await self.submit(spec)
+        job = await self.submit(spec, notify=notify)
         self._engine.forget(job.job_id, job)
+        for one in job.followers:
+            self._engine.targets.pop(guid_from_text(one), None)
         return job.id
 
     async def post_like(
@@ -245,7 +247,7 @@ class AllLinks:
         raise RequestError(
             403,
             ErrorCode.UNPROTECTED,
-            "other machines reach this port, and the group asks nobody who they are",
+            "other machines can reach this port, and the group requires no logins",
             "start members with --auth require, listen on 127.0.0.1, or say --unsafe-no-auth",
         )
 

@@ -238,6 +238,7 @@ def counts_in(families: dict[str, Family]) -> dict[str, int]:
     by_state = {name: int(n) for name, n in _by_label(families, "rollq_jobs").items()}
     failed = int(sum(_values(families, "rollq_jobs_failed")))
     return {
+        "blocked": by_state.get("blocked", 0),
         "waiting": by_state.get("waiting", 0),
         "delayed": by_state.get("delayed", 0),
         "running": by_state.get("running", 0),

@@ -10,7 +10,7 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId
-from rollq.base.outcomes import DEAD, DELAYED, RUNNING, WAITING
+from rollq.base.outcomes import BLOCKED, DEAD, DELAYED, RUNNING, WAITING
 from rollq.grid.commands import Settings
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.net.dialer import split_address
@@ -19,7 +19,8 @@ from rollq.web.errors import bad_request
 from rollq.web.jobs import JobQuery, job_filter, job_page, unknown_job
 from rollq.web.limits import IDS_MAX, WALK_ROWS_MAX
 
-OPEN_STATES: Final = (DELAYED, WAITING, RUNNING)  # in the order in which jobs pass through them
+# In the order in which jobs pass through them.
+OPEN_STATES: Final = (BLOCKED, DELAYED, WAITING, RUNNING)
 ORDER_ROWS: Final = 500
 
 

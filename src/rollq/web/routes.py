@@ -9,6 +9,7 @@ from rollq.base.access import Action
 from rollq.web import (
     access,
     answers,
+    batches,
     history,
     job_output,
     jobs,
@@ -16,6 +17,8 @@ from rollq.web import (
     openapi,
     orders,
     overview,
+    rules,
+    schedules,
     submits,
     views,
 )
@@ -66,7 +69,7 @@ ROUTES: Final = (
     Route("GET", "/jobs", jobs.jobs, A.JOBS_READ, jobs.JobQuery, answer=answers.JobList),
     Route(
         *("POST", "/jobs", submits.submit, A.JOBS_SUBMIT),
-        body=submits.JobBody,
+        body=submits.PostedJob,
         form=submits.JobForm,
         answer=submits.Submitted,
         status=201,
@@ -109,6 +112,12 @@ ROUTES: Final = (
     Route("GET", "/arrays", jobs.arrays, A.JOBS_READ, Page, answer=answers.ArrayList),
     Route("GET", "/arrays/{id}", jobs.array, A.JOBS_READ),
     Route("GET", "/arrays/{id}/failures", jobs.failures, A.JOBS_READ, answer=answers.Groups),
+    Route(
+        *("GET", "/batches", batches.batches, A.JOBS_READ, batches.BatchQuery),
+        answer=answers.BatchList,
+    ),
+    Route("GET", "/batches/{id}", batches.batch, A.JOBS_READ),
+    Route("GET", "/batches/{id}/failures", batches.failures, A.JOBS_READ, answer=answers.Groups),
     Route("GET", "/dead", jobs.dead, A.JOBS_READ, jobs.DeadQuery),
     Route(
         *("POST", "/dead/redrive", orders.redrive_dead, A.JOBS_REDRIVE),
@@ -136,7 +145,34 @@ ROUTES: Final = (
         body=orders.SomeSettings,
         answer=orders.AllSettings,
     ),
+    Route("GET", "/policies", rules.policies, A.SETTINGS_READ, Page, answer=rules.PolicyList),
+    Route(
+        *("PUT", "/policies", rules.put_policy, A.SETTINGS_WRITE),
+        body=rules.PolicyBody,
+        answer=COUNT,
+    ),
+    Route(
+        *("POST", "/policies/remove", rules.remove_policy, A.SETTINGS_WRITE),
+        body=rules.PatternBody,
+        answer=COUNT,
+    ),
+    Route("GET", "/limits", rules.limits, A.SETTINGS_READ, Page, answer=rules.LimitList),
+    Route(
+        *("PUT", "/limits", rules.put_limit, A.SETTINGS_WRITE), body=rules.LimitBody, answer=COUNT
+    ),
+    Route(
+        *("POST", "/limits/remove", rules.remove_limit, A.SETTINGS_WRITE),
+        body=rules.LimitName,
+        answer=COUNT,
+    ),
+    Route("GET", "/weights", rules.weights, A.SETTINGS_READ, Page, answer=rules.WeightList),
+    Route(
+        *("PUT", "/weights", rules.put_weight, A.SETTINGS_WRITE),
+        body=rules.WeightBody,
+        answer=COUNT,
+    ),
     Route("GET", "/cluster", views.cluster, A.CLUSTER_READ),
+    Route("GET", "/groups", views.groups, A.CLUSTER_READ),
     Route(
         *("POST", "/cluster/members", orders.add_member, A.CLUSTER_CHANGE),
         body=orders.MemberBody,
@@ -152,6 +188,24 @@ ROUTES: Final = (
     ),
     Route("GET", "/files", views.caches, A.CACHES_READ, Page, answer=answers.FileList),
     Route("GET", "/files/{name:path}/holders", views.holders, A.CACHES_READ),
+    Route("GET", "/topics", views.topics, A.TOPICS_READ, Page, answer=answers.TopicList),
+    Route("GET", "/topics/{name}", views.topic, A.TOPICS_READ),
+    Route(
+        *("GET", "/schedules", schedules.schedules, A.SCHEDULES_READ, Page),
+        answer=schedules.ScheduleList,
+    ),
+    Route("PUT", "/schedules", schedules.put, A.SCHEDULES_WRITE, body=schedules.ScheduleBody),
+    Route("GET", "/schedules/{name:path}", schedules.schedule, A.SCHEDULES_READ),
+    Route(*("DELETE", "/schedules/{name:path}", schedules.remove, A.SCHEDULES_WRITE), answer=COUNT),
+    Route(
+        *("POST", "/schedules/{name:path}/pause", schedules.pause, A.SCHEDULES_WRITE), answer=COUNT
+    ),
+    Route("POST", "/schedules/{name:path}/resume", schedules.resume, A.SCHEDULES_WRITE),
+    Route(
+        *("POST", "/schedules/{name:path}/run", schedules.run, A.SCHEDULES_WRITE),
+        answer=schedules.Fired,
+        status=201,
+    ),
     # access and history
     Route("GET", "/access/accounts", access.accounts, A.ACCESS_READ, Page),
     Route("GET", "/access/roles", access.roles, A.ACCESS_READ, Page),

@@ -41,6 +41,12 @@ SECONDS: Final = {
 }
 
 
+AS_THEY_ARE: Final = (
+    *("priority", "max_attempts", "retry_exit_codes"),
+    *("resources", "labels", "limits", "sticky_key", "after"),
+)
+
+
 class JobOptionsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a job may ask for; 0 or nothing: the cluster's setting."""
 
@@ -55,6 +61,11 @@ class JobOptionsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_base_ms: int = 0
     retry_exit_codes: tuple[int, ...] = ()
     worker_name: str = ""
+    resources: dict[str, str | int | float] = {}
+    labels: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    sticky_key: str = ""
+    after: tuple[str, ...] = ()
 
 
 class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,8 +82,14 @@ class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: JobOptionsBody = JobOptionsBody()
 
 
+class PostedJob(JobBody, frozen=True, forbid_unknown_fields=True):
+    """The same, and URLs that are told how it ended."""
+
+    notify: tuple[str, ...] = ()
+
+
 class JobForm(msgspec.Struct, frozen=True):
-    """The same as a form: the part `job` is a JobBody, and every file is a part with a name."""
+    """The same as a form: the part `job` is a PostedJob, and every file is a part with a name."""
 
     job: str
     files: list[str] = []
@@ -97,13 +114,13 @@ async def submit(call: Call) -> Reply:
     """Accept one job, as JSON or as a form: a part `job` with the JSON, and files by name."""
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != FORM:
-        return await _accept(call, _spec(await read_json(call.request, JobBody), {}))
+        return await _accept(call, await read_json(call.request, PostedJob), {})
     async with _form(call.request, kind) as (data, files):
         try:
-            body = msgspec.json.decode(data, type=JobBody)
+            body = msgspec.json.decode(data, type=PostedJob)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the part {JOB!r}: {error}", "send a job as JSON") from None
-        return await _accept(call, _spec(body, files))
+        return await _accept(call, body, files)
 
 
 async def again(call: Call) -> Reply:
@@ -122,9 +139,9 @@ async def redrive(call: Call) -> Reply:
     return Reply({"count": count})
 
 
-async def _accept(call: Call, spec: JobSpec) -> Reply:
+async def _accept(call: Call, body: PostedJob, files: Mapping[str, Path]) -> Reply:
     client = call.links.client
-    return _accepted(client, await client.post(spec))
+    return _accepted(client, await client.post(spec_of(body, files), body.notify))
 
 
 def _accepted(client: WebClient, job_id: str) -> Reply:
@@ -132,7 +149,8 @@ def _accepted(client: WebClient, job_id: str) -> Reply:
     return Reply({"id": job_id, "client": client.client_id}, 201, headers)
 
 
-def _spec(body: JobBody, files: Mapping[str, Path]) -> JobSpec:
+def spec_of(body: JobBody, files: Mapping[str, Path]) -> JobSpec:
+    """What a body asks for, with these files."""
     options = _options_of(body.options)
     options |= {"queue": body.queue} if body.queue else {}
     options |= {"env": body.env} if body.env else {}
@@ -153,7 +171,7 @@ def _options_of(given: JobOptionsBody) -> dict[str, Any]:
     options: dict[str, Any] = {
         ours: getattr(given, name) / 1000 for name, ours in SECONDS.items() if getattr(given, name)
     }
-    for name in ("priority", "max_attempts", "retry_exit_codes"):
+    for name in AS_THEY_ARE:
         if getattr(given, name):
             options[name] = getattr(given, name)
     if given.worker_name:

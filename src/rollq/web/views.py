@@ -1,4 +1,4 @@
-"""GET of what the group is: the overview, queues, workers, members, settings, caches."""
+"""GET of what the group is: the overview, queues, workers, members, settings, caches, topics."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import msgspec
 from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import guid_to_text
-from rollq.documents.grid import cluster_document, queue_document, worker_document
+from rollq.documents.federation import federation_document
+from rollq.documents.grid import (
+    cluster_document,
+    queue_document,
+    topic_document,
+    worker_document,
+)
+from rollq.gossip.map import FederationView
 from rollq.grid import views
 from rollq.grid.commands import Settings
+from rollq.grid.topic_views import TopicView
 from rollq.roles.client.views import CacheView, HolderView
 from rollq.roles.member.status import ClusterView
 from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
@@ -69,6 +77,11 @@ async def cluster(call: Call) -> Reply:
     return Reply(cluster_document(await call.links.ask(ClusterView, "cluster")))
 
 
+async def groups(call: Call) -> Reply:
+    """The groups of the federation, as the member knows them that is asked."""
+    return Reply(federation_document(await call.links.read(FederationView, "groups")))
+
+
 async def settings(call: Call) -> Reply:
     """The cluster's settings."""
     found = await call.links.read(Settings, "settings")
@@ -81,6 +94,23 @@ async def caches(call: Call) -> Reply:
     rows = await call.links.read(list[CacheView], "caches", page.after.encode(), page.limit)
     after = rows[-1].cache_id if len(rows) == page.limit else None
     return Reply({"files": [_cache(row) for row in rows], "after": after})
+
+
+async def topics(call: Call) -> Reply:
+    """Topics, by name."""
+    page: Page = call.query
+    rows = await call.links.read(list[TopicView], "topics", page.after.encode(), page.limit)
+    after = rows[-1].name if len(rows) == page.limit else None
+    return Reply({"topics": [topic_document(row) for row in rows], "after": after})
+
+
+async def topic(call: Call) -> Reply:
+    """One topic."""
+    name = call.path["name"]
+    row = await call.links.find(TopicView, "topic", name.encode())
+    if row is None:
+        raise RequestError(404, ErrorCode.UNKNOWN_TOPIC, f"no topic {name[:64]!r}", "GET /topics")
+    return Reply(topic_document(row))
 
 
 async def holders(call: Call) -> Reply:

@@ -6,6 +6,7 @@ export const PAGES = [
   { name: "jobs", path: "/jobs", icon: "jobs", key: "j", group: "work" },
   { name: "submit", path: "/submit", icon: "submit", key: "s", group: "work" },
   { name: "arrays", path: "/arrays", icon: "arrays", key: "a", group: "work" },
+  { name: "batches", path: "/batches", icon: "batches", key: "b", group: "work" },
   { name: "dead", path: "/dead", icon: "letters", key: "d", group: "work" },
   { name: "workers", path: "/workers", icon: "workers", key: "w", group: "grid" },
   { name: "queues", path: "/queues", icon: "queues", key: "q", group: "grid" },
@@ -16,6 +17,7 @@ export const PAGES = [
   { name: "login", path: "/login" },
   { name: "job", path: "/jobs/:id", below: "jobs" },
   { name: "array", path: "/arrays/:id", below: "arrays" },
+  { name: "batch", path: "/batches/:id", below: "batches" },
 ];
 
 export const GROUPS = ["work", "grid", "records"];

@@ -5,7 +5,7 @@ import { short } from "./format.js";
 import { done } from "./toasts.js";
 import { hasWords, t } from "./words.js";
 
-export const STATES = ["waiting", "delayed", "running", "ok", "failed", "dead", "cancelled"];
+export const STATES = ["blocked", "waiting", "delayed", "running", "ok", "failed", "dead", "cancelled"];
 export const ENDED = ["ok", "failed", "dead", "cancelled"];
 
 /** The state of a job: a colour, a shape and a word. */

@@ -7,6 +7,7 @@ import { t } from "./words.js";
 
 const SIGNS = {
   accepted: ["submit", "waiting"], delayed: ["delayed", "delayed"], released: ["waiting", "waiting"], waiting: ["waiting", "waiting"],
+  blocked: ["blocked", "blocked"], unblocked: ["waiting", "waiting"],
   assigned: ["running", "running"], adopted: ["running", "running"], running: ["running", "running"], ok: ["ok", "ok"],
   failed: ["failed", "failed"], requeued: ["warn", "failed"], lost: ["warn", "failed"], retried: ["redrive", "delayed"],
   dead: ["dead", "dead"], cancel_requested: ["cancelled", "cancelled"], cancelled: ["cancelled", "cancelled"], redriven: ["redrive", "waiting"],

@@ -39,7 +39,8 @@ export function open(root, { params, signal }) {
   keepFresh(again, signal);
 }
 
-function grouped(groups) {
+/** What failed, grouped by how; each group with links to some of its jobs. */
+export function grouped(groups) {
   if (!groups.length) return h("p", { class: "muted" }, t("array.no_failures"));
   return h("ul", { class: "stack", dataset: { testid: "failures" } }, groups.map((one) => h("li", { class: "stack" },
     h("strong", {}, h("span", { class: "number" }, count(one.count)), " × ", causeWords(one.cause)),

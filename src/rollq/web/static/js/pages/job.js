@@ -12,7 +12,7 @@ import { button, callout, card, causeWords, command, copy, empty, ENDED, errorNo
 import { timeline } from "../timeline.js";
 import { t } from "../words.js";
 
-const EXPLAIN = { failed: "bad", dead: "bad", waiting: "warn", delayed: "warn", cancelled: "warn" };
+const EXPLAIN = { failed: "bad", dead: "bad", blocked: "warn", waiting: "warn", delayed: "warn", cancelled: "warn" };
 
 export function open(root, { params, signal }) {
   const id = params.id;

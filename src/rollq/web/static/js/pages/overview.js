@@ -69,6 +69,7 @@ function statsOf(said) {
     state("failed", t("overview.rate", { rate: rate(now.failed) })),
     state("dead"),
     state("delayed"),
+    state("blocked"),
     stat({
       name: t("workers.title"), sign: "workers", href: "/workers", value: count(workers.connected), testid: "workers",
       note: t("overview.slots", { running: workers.running ?? 0, slots: workers.slots ?? 0 })
@@ -132,7 +133,7 @@ function notices(said) {
   const alarms = (said.alarms ?? []).map((one) => callout("bad", "warn", one.text, one.todo && h("span", {}, one.todo)));
   const unserved = (said.unserved ?? []).map((one) => callout("warn", "warn",
     t("overview.unserved", { n: one.waiting, queue: one.queue }),
-    one.workers
+    one.lacks ? h("span", {}, one.lacks) : one.workers
       ? h("span", {}, t("overview.unserved.program", { program: one.program, workers: one.workers }))
       : [h("span", {}, t("overview.unserved.queue")), command(`rollq worker HOST PORT ${one.queue}`)]));
   return [...alarms, ...unserved];

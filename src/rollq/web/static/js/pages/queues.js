@@ -10,7 +10,7 @@ import { can } from "../me.js";
 import { ask, badge, button, card, command, empty, facts, field, pageHead } from "../parts.js";
 import { t } from "../words.js";
 
-const NUMBERS = ["waiting", "delayed", "running", "ok", "failed", "dead"];
+const NUMBERS = ["blocked", "waiting", "delayed", "running", "ok", "failed", "dead"];
 const KNOWN = [...NUMBERS, "cancelled", "name", "paused", "oldest_wait_ms"];
 
 export function open(root, { signal }) {

@@ -20,6 +20,8 @@ export function open(root, { signal }) {
       { label: t("field.state"), cell: stateOf },
       { label: t("workers.patterns"), class: "roomy", cell: (row) => h("span", { class: "tags" }, (row.patterns ?? []).map((one) => h("span", { class: "tag mono" }, one))) },
       { label: t("workers.running"), cell: (row) => h("div", {}, t("workers.busy", { running: row.running ?? 0, slots: row.slots ?? 0 }), runningOf(row)) },
+      { label: t("workers.load"), cell: loadOf },
+      { label: t("workers.offer"), cell: offerOf },
       { label: t("workers.layers"), cell: (row) => ((row.layers ?? []).length ? h("span", { class: "tags" }, row.layers.map((one) => h("span", { class: "tag" }, one))) : h("span", { class: "muted" }, t("workers.no_layers"))) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, () => workers.load()) },
     ],
@@ -35,6 +37,23 @@ function stateOf(row) {
   if (isDrained(row)) return badge("warn", "drain", t(`workers.${row.state}`));
   if (row.cpu_capped) return badge("warn", "warn", t("workers.capped"));
   return badge("good", "ok", t("workers.serving"));
+}
+
+const gib = (bytes) => (bytes / 1024 ** 3).toFixed(1);
+
+function loadOf(row) {
+  const load = row.load;
+  if (!load) return h("span", { class: "muted" }, t("workers.not_told"));
+  return h("div", { class: "number nowrap" },
+    h("div", {}, t("workers.cpu", { percent: Math.round(load.cpu_percent) })),
+    h("div", {}, t("workers.memory", { used: gib(load.memory_used_bytes), total: gib(load.memory_total_bytes) })),
+    h("div", { class: "small muted" }, t("workers.disk", { free: gib(load.disk_free_bytes) })));
+}
+
+function offerOf(row) {
+  const used = row.in_use ?? {};
+  const resources = Object.entries(row.resources ?? {}).map(([name, amount]) => `${name} ${used[name] ?? 0}/${amount}`);
+  return h("span", { class: "tags" }, [...resources, ...(row.labels ?? [])].map((one) => h("span", { class: "tag" }, one)));
 }
 
 function runningOf(row) {
