@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rollq.base.access_rules import AccessRole, Account, Effect, Rule, TokenHash
 from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, WorkerId
-from rollq.base.jobs import BulkItem, CacheEntry, JobOptions
+from rollq.base.jobs import BulkItem, CacheEntry, Condition, JobOptions, ParentRef
 from rollq.grid.commands import RedriveItem
 from rollq.testing.clock import MS, Timeline
 from rollq.testing.jitter import SeededJitter
@@ -18,11 +18,31 @@ from rollq.testing.sim_batch import SimBatch
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_client_map import SimMap
 from rollq.testing.swarm import Swarm
-from rollq.testing.workload import BLOB_NUMBERS, JobPlan, blob, body_of, inputs_of, tool_of
+from rollq.testing.workload import (
+    BLOB_NUMBERS,
+    LABELS,
+    RESOURCES,
+    JobPlan,
+    blob,
+    body_of,
+    inputs_of,
+    tool_of,
+)
 from rollq.wire import messages as wire
 
 QUEUES = ("alpha", "beta", "gamma.deep")
 CACHES = ("data", "model")
+CONDITIONS = (Condition.OK, Condition.RESULT, Condition.ENDED, Condition.FAILED)
+KEYS = ("db", "gpu")
+TOKENS_MAX = 2  # that a job takes of a key
+LIMITS = (
+    ("exec", "tool"),
+    ("exec", "saw"),
+    ("queue", "alpha"),
+    ("client", "c1"),
+    ("key", "db"),
+    ("key", "gpu"),
+)
 ACCOUNTS = ("ann", "olga", "pia")
 ROLES = ("days", "nights")
 EFFECTS: tuple[Effect, ...] = ("allow", "deny")
@@ -54,6 +74,8 @@ class Application:
     def start(self) -> None:
         """Begin to send requests."""
         self._timeline.after(self._chance.draw(1, 400) * MS, self._want)
+        if self._swarm.limited:
+            self._timeline.after(self._chance.draw(1, 1_000) * MS, self._limit)
 
     def _want(self) -> None:
         if self._left <= 0:
@@ -114,7 +136,7 @@ class Application:
             f"job.submit.{chance.pick(QUEUES)}",
             tool_of(job_id),
             body,
-            self._options(),
+            self._after(self._options()),
             inputs_of(body),
             self._caches(),
         )
@@ -134,7 +156,7 @@ class Application:
                 chance.pick(QUEUES),
                 tool_of(key),
                 items,
-                self._options(),
+                self._after(self._options()),
                 key.hex() if chance.chance(500) else "",
                 self._caches(),
             )
@@ -251,6 +273,39 @@ class Application:
             )
         )
 
+    def _limit(self) -> None:
+        """A limit or a weight is set, changed or removed, and later another one. None is so tight
+        that the jobs that are there would not end in time."""
+        if self._left <= 0:
+            return
+        chance = self._chance
+        self._timeline.after(chance.draw(200, 3_000) * MS, self._limit)
+        scope, name = chance.pick(LIMITS)
+        rate = chance.pick((0, 0, 10 * 86_400, 40 * 86_400))
+        limit = {
+            "scope": scope,
+            "name": name,
+            "running_max": chance.draw(TOKENS_MAX, 6) if not rate or chance.chance(300) else 0,
+            "rate": rate,
+            "burst": chance.draw(1, 4) if rate else 0,
+        }
+        weight = {"client_id": chance.pick(("c1", "c2")), "weight": chance.draw(1, 5)}
+        changes: tuple[tuple[str, Any], ...] = (
+            ("put_limit", limit),
+            ("put_limit", limit),
+            ("put_limit", limit),
+            ("remove_limit", {"scope": scope, "name": name}),
+            ("put_weight", weight),
+        )
+        self.admin(*chance.pick(changes))
+
+    def _tokens(self) -> tuple[tuple[str, int], ...]:
+        """Of one or two keys that may be limited."""
+        chance = self._chance
+        if not self._swarm.limited or not chance.chance(500):
+            return ()
+        return tuple((key, chance.draw(1, TOKENS_MAX + 1)) for key in KEYS if chance.chance(600))
+
     def _put_cache(self) -> None:
         """One of few names with one of two contents: some are known, some are refused."""
         chance = self._chance
@@ -300,6 +355,16 @@ class Application:
             return ()
         return tuple(chance.draw(1, BLOB_NUMBERS) for _ in range(chance.draw(1, 4)))
 
+    def _after(self, options: JobOptions | None) -> JobOptions | None:
+        """The same, of jobs that wait for one or some before them. Of these some are not accepted
+        yet, or forgotten: then the submit is refused."""
+        chance = self._chance
+        if not self._jobs or not chance.chance(250):
+            return options
+        parents = {chance.pick(self._jobs[-8:]): None for _ in range(chance.draw(1, 4))}
+        after = tuple(ParentRef(one, chance.pick(CONDITIONS)) for one in parents)
+        return replace(options or JobOptions(), after=after)
+
     def _options(self) -> JobOptions | None:
         chance = self._chance
         if chance.chance(500):
@@ -311,4 +376,7 @@ class Application:
             expire_ms=chance.draw(500, 5_000) if chance.chance(100) else 0,
             retry_base_ms=chance.draw(1, 200) if chance.chance(200) else 0,
             retry_exit_codes=(7,) if chance.chance(400) else (),
+            limits=self._tokens(),
+            labels=chance.pick(LABELS),
+            resources=chance.pick(RESOURCES),
         )

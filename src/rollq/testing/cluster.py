@@ -19,11 +19,17 @@ from rollq.testing.checkers.base import Checker, Violation
 from rollq.testing.checkers.confirmations import Confirmations
 from rollq.testing.checkers.consensus import OneLeader, Promises
 from rollq.testing.checkers.drains import Drains
+from rollq.testing.checkers.flows import Flows
 from rollq.testing.checkers.keys import OneKey
+from rollq.testing.checkers.limits import LimitsKept
+from rollq.testing.checkers.needs import Needs
 from rollq.testing.checkers.references import References
 from rollq.testing.checkers.replicas import EqualHistory, EqualState
+from rollq.testing.checkers.schedules import SchedulesKept
+from rollq.testing.checkers.served import Served
 from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
 from rollq.testing.checkers.times import Times
+from rollq.testing.checkers.topics import TopicChecker
 from rollq.testing.checkers.workers import WorkerRules
 from rollq.testing.clock import MS, Timeline, VirtualClock
 from rollq.testing.jitter import Streams
@@ -33,10 +39,12 @@ from rollq.testing.network import GROUP, Network
 from rollq.testing.silences import fall_silent, lose_hearing, may_lose_hearing
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember, World
+from rollq.testing.sim_schedules import SimSchedules
+from rollq.testing.sim_topics import SimTopic
 from rollq.testing.sim_worker import SimWorker
 from rollq.testing.swarm import Swarm
 from rollq.testing.trace import Trace
-from rollq.testing.workload import TOOLS
+from rollq.testing.workload import OFFERS, TOOLS
 from rollq.wire.messages import Admin
 
 OPERATOR_EVERY_MS = 400
@@ -56,6 +64,7 @@ class RunReport:
     read_count: int = 0
     entry_count: int = 0
     term_count: int = 0
+    fired_count: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
 
@@ -73,6 +82,8 @@ class Cluster:
         self.one_leader = OneLeader(self.ledger)
         self.runs = Runs(self.ledger)
         self.book = ClientBook(self.ledger)
+        self.topic_checker = TopicChecker()
+        self.schedule_checker = SchedulesKept()
         self.checkers: list[Checker] = [
             self.ledger,
             self.one_leader,
@@ -88,6 +99,12 @@ class Cluster:
             References(self.ledger),
             Confirmations(self.ledger),
             Drains(),
+            Flows(),
+            LimitsKept(),
+            Served(),
+            Needs(),
+            self.topic_checker,
+            self.schedule_checker,
             Times(self.timeline, self._stalled_ms),
         ]
         if not swarm.retention.is_bounded:
@@ -119,6 +136,7 @@ class Cluster:
                 ahead=swarm.ahead,
                 programs=frozenset(TOOLS if number == 1 else TOOLS[: number % 3]),
                 calls=frozenset(TOOLS[: number % 3]),
+                offer=OFFERS[0 if number == 1 else number % len(OFFERS)],
                 on_start=self.runs.begins,
                 on_tried=self.runs.tried,
             )
@@ -133,6 +151,24 @@ class Cluster:
             Application(client, self.timeline, self.streams.named(f"{name}/wants"), swarm, ids)
             for name, client in self.clients.items()
         ]
+
+        for name in ("t1", "t2"):
+            self.clients[name] = SimClient(self.world, name, addresses, 0, self.book)
+        self.topic = SimTopic(
+            self.clients["t1"],
+            self.clients["t2"],
+            self.timeline,
+            self.streams.named("topic"),
+            self.topic_checker,
+        )
+        self.schedules: SimSchedules | None = None
+        if swarm.scheduled:
+            operator = SimClient(self.world, "s1", addresses, 0, self.book)
+            self.clients["s1"] = operator
+            chance = self.streams.named("schedules")
+            self.schedules = SimSchedules(
+                operator, self.timeline, chance, swarm, self.schedule_checker
+            )
 
     def _member(self, number: int, addresses: tuple[str, ...]) -> SimMember:
         swarm = self.swarm
@@ -169,6 +205,9 @@ class Cluster:
             self.timeline.after(self.streams.schedule.draw(0, 200) * MS, start)
         for application in self.applications:
             application.start()
+        self.topic.start()
+        if self.schedules is not None:
+            self.schedules.start()
         self._ask_settings()
         self.timeline.after(OPERATOR_EVERY_MS * MS, self._operate)
         self.nemesis.start()
@@ -183,6 +222,9 @@ class Cluster:
                 lose_hearing(self)
                 self._heal()
                 self._converge()
+        if self.schedules is not None:
+            self.schedules.end()
+            self._converge()
         for checker in self.checkers:
             checker.finished(self.members)
         return self._report()
@@ -308,7 +350,9 @@ class Cluster:
         for client in self.clients.values():
             if client.pending:
                 lacks.append(f"{client.name} waits for {len(client.pending)} answers")
-        return (lacks + self.book.missing(self.clients))[:8]
+        if self.schedules is not None:
+            lacks += self.schedules.lacks(leader.driver.time.now_ms())
+        return (lacks + self.topic.lacks() + self.book.missing(self.clients))[:8]
 
     def _report(self) -> RunReport:
         report = RunReport(
@@ -320,6 +364,7 @@ class Cluster:
             self.book.read_count,
             self.ledger.last_index,
             self.one_leader.term_count,
+            self.schedule_checker.fired_count,
         )
         report.faults.update(self.faults)
         for kind, count in self.network.counts.items():

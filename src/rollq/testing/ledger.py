@@ -22,6 +22,7 @@ from rollq.raft.types import Entry, EntryKind
 from rollq.testing.checkers.base import Checker
 from rollq.testing.sim_member import SimMember
 
+BLOCKED: Final = "blocked"
 WAITING: Final = "waiting"
 RUNNING: Final = "running"
 DONE: Final = "done"
@@ -35,6 +36,8 @@ MOVES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     facts.JOB_ENQUEUED: ((GONE,), WAITING),
     facts.JOB_DELAYED: ((GONE,), WAITING),
     facts.JOB_RELEASED: ((WAITING,), WAITING),
+    facts.JOB_BLOCKED: ((GONE,), BLOCKED),
+    facts.JOB_UNBLOCKED: ((BLOCKED,), WAITING),
     facts.JOB_ASSIGNED: ((WAITING,), RUNNING),
     facts.JOB_ACKED: ((RUNNING,), DONE),
     facts.JOB_TIMED_OUT: ((RUNNING,), WAITING),
@@ -43,7 +46,7 @@ MOVES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     facts.JOB_RETRIED: ((RUNNING,), WAITING),
     facts.JOB_DEAD: ((RUNNING,), DEAD),
     facts.JOB_EXPIRED: ((WAITING,), DEAD),
-    facts.JOB_CANCELLED: ((WAITING, RUNNING), CANCELLED),
+    facts.JOB_CANCELLED: ((BLOCKED, WAITING, RUNNING), CANCELLED),
     facts.JOB_REDRIVEN: ((DEAD,), WAITING),
     facts.JOB_PURGED: ((DEAD,), GONE),
     facts.JOB_FORGOTTEN: (ENDS, GONE),

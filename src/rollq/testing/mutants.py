@@ -18,14 +18,30 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from rollq.testing.bugs import client, clocks, consensus, grid, leader, silence, storage, worker
+from rollq.testing.bugs import (
+    client,
+    clocks,
+    consensus,
+    flows,
+    grid,
+    leader,
+    limits,
+    needs,
+    schedules,
+    silence,
+    storage,
+    worker,
+)
 from rollq.testing.bugs.registry import MUTANTS, applied_mutant
 from rollq.testing.jitter import Streams
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import draw_swarm
 
 # importing a module registers its mutants
-MODULES: Final = (consensus, storage, grid, leader, silence, clocks, worker, client)
+MODULES: Final = (
+    *(consensus, storage, grid, flows, schedules, leader, limits, needs, silence, clocks),
+    *(worker, client),
+)
 
 
 @dataclass(slots=True, frozen=True)

@@ -99,7 +99,8 @@ def lose_hearing(cluster: Cluster) -> None:
     timeline.run_until(timeline.now_us + (deaf_ms + chance.draw(50, 250)) * MS)
     for way in ways:
         del cluster.network.blackholes[way]
-    _wait(cluster, asked, "deaf worker")
+    # One slot may have all of them, one after the other, and what schedules make in between.
+    _wait(cluster, asked, "deaf worker", queued_ms=DEAF_RUN_MS * len(asked))
     again = [
         job_id.hex()
         for job_id, worker_id in held
@@ -114,13 +115,14 @@ def _waits_longer(worker: SimWorker) -> list[JobId]:
     return worker.held_jobs if worker.is_patient else []
 
 
-def _wait(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:
+def _wait(cluster: Cluster, job_ids: list[JobId], kind: str, *, queued_ms: int = 0) -> None:
     timeline = cluster.timeline
-    end_us = timeline.now_us + cluster.swarm.silent_ms_max * MS
+    wait_ms = cluster.swarm.silent_ms_max + queued_ms
+    end_us = timeline.now_us + wait_ms * MS
     missing = job_ids
     while missing:
         if timeline.now_us >= end_us:
-            seconds = cluster.swarm.silent_ms_max // 1_000
+            seconds = wait_ms // 1_000
             text = ", ".join(job_id.hex() for job_id in missing)
             raise Violation("silence", f"no result after {seconds} s of a {kind}: {text}")
         timeline.run_until(timeline.now_us + STEP_MS * MS)

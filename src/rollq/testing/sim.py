@@ -124,6 +124,7 @@ def print_figures(done: list[Outcome], began: float, *, trace: bool) -> int:
     print(f"jobs ended         {sum(report.ended_count for report in reports)}")
     print(f"results delivered  {sum(report.result_count for report in reports)}")
     print(f"reads checked      {sum(report.read_count for report in reports)}")
+    print(f"schedules fired    {sum(report.fired_count for report in reports)}")
     print(f"faults injected    {sum(faults.values())}")
     for kind, count in sorted(faults.items()):
         print(f"  {kind:<28} {count}")

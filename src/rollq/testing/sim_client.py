@@ -16,11 +16,11 @@ from rollq.roles.client.standing import ClientSetup
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, RUNS, TASKS
+from rollq.wire.features import ACCEPTED, ALIVE, COMPACT, RUNS, SUBJECTS, TASKS
 from rollq.wire.messages import Error, Result, SubmitArray, SubmitBulk, SubmitJob
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
-FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS, RUNS)
+FEATURES: Final = (COMPACT, ACCEPTED, ALIVE, TASKS, RUNS, SUBJECTS)
 TICK_MS = 500
 
 
@@ -54,6 +54,7 @@ class SimClient(SimSession):
         self.results: dict[JobId, Result] = {}  # the last one of each job
         self.on_results: list[Callable[[list[Result]], None]] = []  # of the application
         self.on_told: list[Callable[[signals.Request, Any], None]] = []  # the same
+        self.on_published: list[Callable[[list[Any]], None]] = []  # the same
         self._turn: list[signals.Request] = []  # asked and not handed to the machine
         self._addresses = addresses
         self._book = book
@@ -73,6 +74,10 @@ class SimClient(SimSession):
         if life == self.life:
             turn, self._turn = self._turn, []
             self._feed(signals.Asked(turn))
+
+    def say(self, message: Any) -> None:
+        """Send what wants no answer, if there is a connection."""
+        self._do_send(signals.Send(message))
 
     def start(self) -> None:
         """Start the process: what was not answered is asked again."""
@@ -133,6 +138,12 @@ class SimClient(SimSession):
             for on_told in list(self.on_told):
                 on_told(request, answer)
 
+    def _do_publications(self, instruction: signals.Publications) -> None:
+        for message in instruction.messages:
+            self.world.trace.note(self.name, "published", message)
+        for on_published in list(self.on_published):
+            on_published(instruction.messages)
+
     def _do_deliver(self, instruction: signals.Deliver) -> None:
         for result in instruction.results:
             self.world.trace.note(self.name, "result", result)
@@ -153,4 +164,5 @@ DO: dict[type, str] = {
     signals.Disconnect: "_do_disconnect",
     signals.Tell: "_do_tell",
     signals.Deliver: "_do_deliver",
+    signals.Publications: "_do_publications",
 }

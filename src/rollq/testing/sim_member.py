@@ -18,8 +18,10 @@ from rollq.base.ids import MemberId
 from rollq.base.jobs import BlobRef
 from rollq.grid.effects import Applied
 from rollq.raft.types import Entry
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.inlining import completed
+from rollq.roles.member.leader.publishing import FanOut
 from rollq.roles.member.outputs import (
     ClosePeer,
     CloseSession,
@@ -43,8 +45,12 @@ from rollq.testing.jitter import SeededJitter, Streams
 from rollq.testing.network import Network
 from rollq.testing.sim_files import GroupFiles
 from rollq.testing.trace import Trace
+from rollq.wire.frame import FrameDecoder
+from rollq.wire.message_codec import Dialect, decode_message
+from rollq.wire.shared_frames import SharedForm, SharedFrames
 
 PUBLISH_STEP_MS = 3
+ONE_BY_ONE = SharedForm(has_batch=False)
 SNAPSHOT_MS_MAX = 400  # from the order of a snapshot to its last byte
 
 
@@ -106,6 +112,7 @@ class SimMember:
         self.armed_point = ""
         self.points_seen: dict[str, int] = {}
         self._paused = False
+        self._alarm_us = 0  # when the process wakes by itself; 0: with the next tick
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._busy = False
         self._jitter = SeededJitter("")
@@ -167,7 +174,10 @@ class SimMember:
         self._jitter = self.world.streams.named(f"{self.name}/{self.life}")
         self.world.trace.note(self.name, "start", self.life)
         try:
-            driver = Driver(self.setup, self.disk, self.clock, self._jitter, self._crash_point)
+            driver = Driver(
+                *(self.setup, self.disk, self.clock, self._jitter, self._crash_point),
+                calendar=ZoneCalendar(),
+            )
         except SimulatedCrash:
             self.crash("during recovery", power=True)
             return
@@ -282,10 +292,26 @@ class SimMember:
                 self._flush(driver)
             self._maybe_snapshot(driver)
             if work is None:
+                self._set_alarm(driver)
                 return
             self._busy = True
             delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)
             self.world.timeline.after(delay_us, self._run, self.life, driver, work)
+
+    def _set_alarm(self, driver: Driver) -> None:
+        """As `roles.member.alarm`: a rate lets a job start before the next tick."""
+        wait_ms = driver.leader_state.wait_ms() if driver.leading else None
+        if wait_ms is None:
+            return
+        now_us = self.world.timeline.now_us
+        at_us = now_us + wait_ms * MS
+        if not now_us < self._alarm_us <= at_us:
+            self._alarm_us = at_us
+            self.world.timeline.after(wait_ms * MS, self._ring, self.life)
+
+    def _ring(self, life: int) -> None:
+        if self.life == life:
+            self._input(_nothing)
 
     def _run(self, life: int, driver: Driver, work: Work) -> None:
         if self.life != life:
@@ -377,6 +403,17 @@ class SimMember:
             else:
                 delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)
                 self.world.timeline.after(delay_us, self._aside, self.life, output)
+        for batch in driver.leader_state.publishing.take():
+            self._deliver(batch)
+
+    def _deliver(self, batch: FanOut) -> None:
+        """Encoded once, for all receivers."""
+        decoder = FrameDecoder()
+        decoder.feed(SharedFrames(batch.messages).encoded(ONE_BY_ONE))
+        for frame in decoder.frames():
+            message = decode_message(frame, Dialect.COMPACT)
+            for number in batch.receivers:
+                self.world.network.to_endpoint(number, message)
 
     def _aside(self, life: int, order: KeepBlobs | Complete) -> None:
         """Blobs of the simulator are kept by all members at once, and never lost."""
@@ -433,3 +470,7 @@ class SimMember:
             return applied
 
         driver.replica.apply = watched  # type: ignore[method-assign]
+
+
+def _nothing(driver: Driver) -> None:
+    """A turn that nothing came in for."""

@@ -22,7 +22,7 @@ from rollq.testing.network import SessionLink
 from rollq.testing.sim_files import WorkerFiles
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.testing.workload import outputs_of, plan_of, result_of, status_of
+from rollq.testing.workload import Offer, outputs_of, plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
 
 FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
@@ -49,6 +49,7 @@ class SimWorker(SimSession):
         ahead: int,
         programs: frozenset[str],
         calls: frozenset[str],
+        offer: Offer,
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
         on_tried: Callable[[AttemptRef], None],
     ) -> None:
@@ -70,6 +71,7 @@ class SimWorker(SimSession):
         self._prepared: dict[AttemptRef, None] = {}  # their inputs were sound when they were placed
         self._programs = programs
         self._calls = calls
+        self._offer = offer
         self._on_start = on_start
         self._on_tried = on_tried
         self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
@@ -105,6 +107,8 @@ class SimWorker(SimSession):
             FEATURES if self.life % 3 else FEATURES_BEFORE,
             self.ahead,
             calls=self._calls,
+            labels=self._offer.labels,
+            resources=self._offer.resources,
         )
         chance = self.world.streams.named(f"{self.name}/{self.life}")
         self.machine = WorkerMachine(setup, chance, tuple(self.table.values()))
@@ -285,7 +289,7 @@ class SimWorker(SimSession):
         if job.exec_name not in self._programs:
             self._later(1, signals.StartFailed(ref, "no such program", not_started=True))
             return False
-        if job.blobs and self._prepared.pop(ref, ref) is ref:
+        if (job.blobs or job.parents) and self._prepared.pop(ref, ref) is ref:
             raise Violation("inputs", f"job {ref.job_id.hex()} was started without its inputs")
         self.world.trace.note(self.name, "runs", ref.job_id, ref.attempt, ref.fence)
         self._on_start(ref, self.worker_id, job)

@@ -72,6 +72,8 @@ class Swarm:
     workers: int = 3
     clients: int = 2
     slots: int = 2
+    limited: bool = False  # limits, rates and weights are set and changed
+    scheduled: bool = False  # schedules are made and changed
     ahead: int = 0  # jobs that a worker may prefetch
     usual_run_ms: int = 300  # most jobs run for less
     cap: int = 0
@@ -144,5 +146,7 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         ahead=chance.pick((0, 3, 8, 64)),
         usual_run_ms=chance.pick((300, 300, 30, 8)),
         large_bytes_min=chance.pick((8, 16, 200)),
+        limited=chance.chance(500),
+        scheduled=chance.chance(500),
     )
     return replace(swarm, **overrides)

@@ -4,11 +4,13 @@ follows the one right result, so that every delivered result can be checked."""
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 import msgspec
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef, Status
+from rollq.base.needs import Amounts
 
 
 class JobPlan(msgspec.Struct, array_like=True, frozen=True):
@@ -27,6 +29,29 @@ BLOB_NUMBERS = 25  # blobs are numbered below this; few, so that many jobs refer
 
 # Programs of the simulated jobs. The first worker always has all of them.
 TOOLS = ("tool", "drill", "saw")
+
+
+class Offer(NamedTuple):
+    """What a simulated worker has for jobs."""
+
+    labels: tuple[str, ...]
+    resources: Amounts
+
+
+# The first worker always has the first: it can run whatever a job needs.
+OFFERS = (
+    Offer(("gpu", "zone=a"), (("cpu", 4_000), ("gpu", 2_000))),
+    Offer(("zone=b",), (("cpu", 2_000),)),
+    Offer(("gpu", "spot", "zone=b"), (("cpu", 1_500), ("gpu", 1_000))),
+)
+LABELS = ((), (), ("gpu",), ("zone=a",), ("!spot", "zone"), ("zone!=b",))
+RESOURCES: tuple[Amounts, ...] = (
+    (),
+    (("cpu", 1_000),),
+    (("cpu", 1_000), ("gpu", 500)),
+    (("gpu", 1_000),),
+    (("cpu", 3_000), ("gpu", 2_000)),
+)
 
 
 def tool_of(job_id: JobId) -> str:

@@ -13,14 +13,17 @@ from rollq.grid.effects import SendAssign
 from rollq.grid.runs import ids_in
 from rollq.grid.state import GridState
 from rollq.policy.dispatch import Dispatcher
+from rollq.policy.index import DispatchIndex
 from rollq.roles.member.leader.attempts import AttemptRequests
 from rollq.roles.member.leader.clients import Clients
 from rollq.roles.member.leader.jobs import JobRequests
-from rollq.roles.member.leader.sessions import ClientSession, WorkerSession
+from rollq.roles.member.leader.sessions import ClientSession, Session, WorkerSession
 from rollq.roles.member.leader.state import LeaderState
+from rollq.roles.member.leader.topics import TopicReader, TopicRequests
 from rollq.testing.bugs.registry import mutant
 from rollq.wire import messages as wire
 from rollq.wire.run_messages import RunAccepted, SubmitRun
+from rollq.wire.subject_messages import Publish
 
 
 @mutant("result_dropped_on_client_death", Clients, "owe_results", faults=("client_crash",))
@@ -53,9 +56,9 @@ def _assigned_early(old: Any) -> Any:
         decide = replica.dispatcher.decide
         fence = replica.state.last_fence
 
-        def decide_early(count_max: int) -> Any:
+        def decide_early(count_max: int, now_ms: int) -> Any:
             nonlocal fence
-            decided = decide(count_max)
+            decided = decide(count_max, now_ms)
             for command in decided:
                 if isinstance(command, commands.AssignRun):
                     for job_id in ids_in(command.job_ids):
@@ -79,7 +82,7 @@ def _assigned_early(old: Any) -> Any:
 class _Early:
     """The dispatcher with another `decide`."""
 
-    def __init__(self, dispatcher: Dispatcher, decide: Callable[[int], Any]) -> None:
+    def __init__(self, dispatcher: Dispatcher, decide: Callable[[int, int], Any]) -> None:
         self._dispatcher = dispatcher
         self.decide = decide
 
@@ -113,7 +116,7 @@ def _credit_twice(old: Any) -> Any:
 _KEPT_CREDITS: dict[bytes, int] = {}
 
 
-@mutant("credit_survives_the_session", Dispatcher, "close_worker", faults=("cut_sessions",))
+@mutant("credit_survives_the_session", DispatchIndex, "close_worker", faults=("cut_sessions",))
 def _credit_kept(old: Any) -> Any:
     _KEPT_CREDITS.clear()
 
@@ -132,3 +135,34 @@ def _credit_given_back(old: Any) -> Any:
         self.grant(worker_id, _KEPT_CREDITS.pop(worker_id, 0))
 
     return open_worker
+
+
+@mutant("topic_remembers_what_was_sent", TopicRequests, "_pump", faults=("client_crash",))
+def _remembers_sent(old: Any) -> Any:
+    def pump(self: Any, reader: TopicReader) -> None:
+        old(self, reader)
+        if reader.opened:
+            self._note(reader, reader.next_index - 1)
+
+    return pump
+
+
+@mutant("topic_drops_without_a_word", TopicRequests, "_pump", faults=("client_crash", "pause"))
+def _drops_silently(old: Any) -> Any:
+    def pump(self: Any, reader: TopicReader) -> None:
+        topic = self._replica.state.topics.by_name.get(reader.topic)
+        if topic is not None and reader.opened:
+            reader.next_index = max(reader.next_index, topic.first_index)
+        old(self, reader)
+
+    return pump
+
+
+@mutant("publish_accepted_before_commit", TopicRequests, "publish", faults=("isolate_leader",))
+def _published_early(old: Any) -> Any:
+    def publish(self: Any, session: Session, message: Publish, topic: str) -> None:
+        index = self._replica.state.topics.by_name[topic].last_index + 1
+        self._replies.accept(session.number, message.request_id, index)
+        old(self, session, message, topic)
+
+    return publish

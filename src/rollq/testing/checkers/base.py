@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rollq.grid.command_codec import decode_batch
@@ -72,7 +73,7 @@ class LogChecker(Checker):
             return
         self._seen = entry.index
         if entry.kind == EntryKind.NORMAL and entry.data:
-            commands = decode_batch(entry.data).commands
+            commands = _commands_in(entry.data)
             for command, outcome in zip(commands, applied.outcomes, strict=True):
                 if isinstance(outcome, Done):
                     self.done(applied.index, command, outcome.count)
@@ -90,3 +91,9 @@ class LogChecker(Checker):
 
     def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
         """All commands of an entry are told; this is what it came to."""
+
+
+@lru_cache(maxsize=1)
+def _commands_in(data: bytes) -> tuple[Command, ...]:
+    """Decoded once for all checkers, which see an entry one after the other."""
+    return decode_batch(data).commands

@@ -14,7 +14,7 @@ from rollq.grid.state import GridState
 from rollq.testing.checkers.base import LogChecker
 from rollq.testing.sim_member import SimMember
 
-BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED)
+BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED, facts.JOB_BLOCKED)
 GOINGS = (facts.JOB_FORGOTTEN, facts.JOB_PURGED)  # after which the id may be used again
 
 

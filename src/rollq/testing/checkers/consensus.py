@@ -51,7 +51,7 @@ class OneLeader(Checker):
         if all(voter.id != raft.member_id for voter in raft.config.voters):
             self.fail(f"{member.name} leads term {raft.term} and has no vote in it")
         pending = raft.entry_slice(raft.applied + 1, raft.last_index + 1)
-        if sum(entry.kind == EntryKind.CONFIG for entry in pending) > 1:
+        if len([entry for entry in pending if entry.kind == EntryKind.CONFIG]) > 1:
             self.fail(f"{member.name} has two changes of configuration under way")
 
     def _check_complete(self, member: SimMember, driver: Driver) -> None:

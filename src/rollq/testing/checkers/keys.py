@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from rollq.base.ids import MemberId
+from rollq.raft.types import Config
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ToPeer
 from rollq.roles.member.rollcall import JoinPhase
+from rollq.roles.member.work import Work
 from rollq.security.cluster_key import key_id_of
+from rollq.store.identity import ClusterKey
 from rollq.testing.checkers.base import Checker
 from rollq.testing.sim_member import SimMember
 from rollq.wire.messages import LeaderHello, RollAnswer
@@ -24,12 +27,22 @@ class OneKey(Checker):
         self._sure: dict[bytes, bytes] = {}  # by cluster
         # Ids of keys that were on the disks of members in their lives, and whether they were sure.
         self._written: dict[str, set[tuple[bytes, bool]]] = {}
+        self._on_disk: dict[str, ClusterKey] = {}  # the last of these
         self._told: dict[MemberId, bytes] = {}  # the ids of sure keys that members said they hold
+        # Configurations that members had since their last turn: a message leaves at the end of one,
+        # and was made by what its sender knew then.
+        self._configs: dict[str, list[Config]] = {}
+
+    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
+        self._configs[member.name].append(driver.raft.config)
 
     def turned(self, member: SimMember, driver: Driver) -> None:
+        self._configs[member.name] = [driver.raft.config]
         keys = driver.roll.keys
         on_disk = driver._store.wal.key
-        self._written[member.name].add((key_id_of(on_disk.value), on_disk.is_sure))
+        if self._on_disk.get(member.name) is not on_disk:
+            self._on_disk[member.name] = on_disk
+            self._written[member.name].add((key_id_of(on_disk.value), on_disk.is_sure))
         if driver.roll.phase is JoinPhase.PRESENT and keys.key.is_sure:
             sure = self._sure.setdefault(driver.roll.cluster_id, keys.key.value)
             if sure != keys.key.value:
@@ -49,15 +62,17 @@ class OneKey(Checker):
             if message.key_sure:
                 self._told[message.member_id] = message.key_id
         if isinstance(message, RollAnswer):
-            config = driver.raft.config
-            addresses = [one.address for one in config.voters + config.learners]
-            if message.key and output.address not in addresses:
+            configs = [driver.raft.config, *self._configs[member.name]]
+            members = [one for config in configs for one in config.voters + config.learners]
+            if message.key and output.address not in [one.address for one in members]:
                 self.fail(f"{member.name} tells the key to {output.address}, which is no member")
             if message.share and output.address not in member.setup.peers:
                 self.fail(f"{member.name} tells its share to {output.address}")
 
     def started(self, member: SimMember, driver: Driver) -> None:
         self._written[member.name] = set()
+        self._on_disk.pop(member.name, None)
+        self._configs[member.name] = [driver.raft.config]
         told = self._told.get(driver.raft.member_id)
         if told is None or member.damaged:
             return

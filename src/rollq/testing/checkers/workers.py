@@ -238,5 +238,5 @@ def hear_message(account: Account, message: Any) -> None:
                 account.granted -= 1
             if is_new:
                 account.in_hand[ref] = None
-                if not message.blobs:
+                if not (message.blobs or message.parents):
                     account.ready[ref] = None
