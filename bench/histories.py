@@ -23,6 +23,7 @@ from rollq.grid import commands as c
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.state import QUEUED
 from rollq.raft.node import RaftOptions
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.setup import MemberSetup
 from rollq.store.real_disk import RealDisk
@@ -75,7 +76,7 @@ def make(
         address, group=group, raft=RaftOptions(fixed_leader=True), hot_bytes_max=256 * 1024 * 1024
     )
     clock = DayClock()
-    driver = Driver(setup, disk, clock, Chance(), lambda _: None)
+    driver = Driver(setup, disk, clock, Chance(), lambda _: None, calendar=ZoneCalendar())
     while not driver.leading:
         driver.tick()
         _turns(driver)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+from bench.peers import pool_tasks
 from rollq import task
+
+squared = task("squared")(pool_tasks.squared)
 
 
 @task("noop")
@@ -18,6 +22,22 @@ async def noop(_payload: bytes) -> bytes:
 def square(number: str) -> int:
     """As plain as a function can be; it runs in a warm process."""
     return int(number) ** 2
+
+
+@task("noise_array")
+def noise_array(length: int) -> Any:
+    """An array of numpy that cannot be compressed, whose sum is its length."""
+    import numpy  # noqa: PLC0415 - only this work needs it
+
+    numbers = numpy.random.default_rng(1).integers(-(1 << 40), 1 << 40, length)
+    numbers[0] += length - numbers.sum()
+    return numbers
+
+
+@task("sum_of")
+def sum_of(numbers: Any) -> int:
+    """The sum of an array of numpy."""
+    return int(numbers.sum())
 
 
 @task("hold")

@@ -32,6 +32,7 @@ from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import Command, OpenWorker, SubmitRun
 from rollq.observe.text import exposition
 from rollq.raft.node import RaftOptions
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.metrics.families import families
 from rollq.roles.member.setup import MemberSetup
@@ -94,7 +95,9 @@ def measure_large() -> None:
 def large_driver(clock: Clock) -> Driver:
     """A leader alone, with many workers and queues in its state."""
     setup = MemberSetup("here:1", raft=RaftOptions(fixed_leader=True))
-    driver = Driver(setup, VirtualDisk(), clock, SystemJitter(), lambda _: None)
+    driver = Driver(
+        setup, VirtualDisk(), clock, SystemJitter(), lambda _: None, calendar=ZoneCalendar()
+    )
     while not driver.leading:
         driver.tick()
         _turns(driver)

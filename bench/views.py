@@ -33,6 +33,7 @@ from rollq.grid.commands import (
 from rollq.grid.matching import JobFilter
 from rollq.grid.pages import IdFilter
 from rollq.grid.state import GridState
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.queries import as_answer, read, rest_of
 from rollq.roles.member.setup import MemberSetup
@@ -65,7 +66,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1_000_000, metavar="N", help="in the state")
     options = parser.parse_args()
     setup, jitter = MemberSetup("here:1"), SeededJitter("views")
-    driver = Driver(setup, VirtualDisk(), Clock(), jitter, lambda _: None)
+    driver = Driver(setup, VirtualDisk(), Clock(), jitter, lambda _: None, calendar=ZoneCalendar())
     driver.replica.replace(make_state(options.jobs))
     gc.collect()
     gc.freeze()

@@ -20,6 +20,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from bench.figures import number
+from bench.files.arrays import measure_array
 from bench.files.grid import MIB, write_noise
 from bench.files.latency import measure_latency
 from bench.files.shared import measure_shared
@@ -42,10 +43,17 @@ class Scale:
     jobs: int = 1_000
     shared_size: int = 20_000_000
     through_size: int = 50_000_000
+    array_size: int = 1024 * MIB
 
 
 QUICK: Final = Scale(
-    size=16 * MIB, rounds=1, idle_s=0.5, jobs=40, shared_size=5 * MIB, through_size=2 * MIB
+    size=16 * MIB,
+    rounds=1,
+    idle_s=0.5,
+    jobs=40,
+    shared_size=5 * MIB,
+    through_size=2 * MIB,
+    array_size=8 * MIB,
 )
 
 TARGETS: Final = (
@@ -58,6 +66,9 @@ TARGETS: Final = (
     Target("through_wrong", "in and out through three: wrong", at_most=0),
     Target("through_rss_mib", "in and out through three: memory MiB", at_most=16),
     Target("through_log_kib", "in and out through three: log KiB", at_most=64),
+    Target("array_wrong", "an array from function to function: wrong", at_most=0),
+    Target("array_moves", "an array from function to function: moves", at_most=1.01),
+    Target("array_client_mib", "an array from function to function: client MiB", at_most=64),
 )
 
 
@@ -159,11 +170,17 @@ def through(folder: Path, scale: Scale, _members: int) -> dict[str, float]:
     return measure_through(folder, scale.through_size)
 
 
+def array(folder: Path, scale: Scale, _members: int) -> dict[str, float]:
+    """A large value of a function, used by another one."""
+    return measure_array(folder, scale.array_size)
+
+
 WORKS: Final[dict[str, Callable[[Path, Scale, int], dict[str, float]]]] = {
     "spread": spread,
     "latency": latency,
     "shared": shared,
     "through": through,
+    "array": array,
 }
 
 

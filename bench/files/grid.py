@@ -44,6 +44,10 @@ class Grid(RollqServers):
                 os.chmod(programs / program, 0o755)
         self.workers[name] = self.start_worker(name, "job.assign.>", programs=programs)
 
+    def add_functions(self, name: str) -> None:
+        """Start one that runs the bench's functions."""
+        self.workers[name] = self.start_worker(name, "job.assign.>")
+
     def environment(self, name: str) -> dict[str, str]:
         """Where it leaves its counts."""
         return {COUNTS_FILE: str(self._counts_file(name))}
@@ -107,8 +111,8 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def memory_bytes(process: Process, field: str) -> int:
+def memory_bytes(pid: int, field: str) -> int:
     """What a process has in memory (VmRSS), or had at most (VmHWM)."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
+    status = Path(f"/proc/{pid}/status").read_text()
     match = re.search(rf"^{field}:\s+(\d+) kB$", status, re.MULTILINE)
     return 1024 * int(match.group(1)) if match else 0

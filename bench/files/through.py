@@ -55,8 +55,8 @@ def levels(grid: Grid) -> list[tuple[int, int, int]]:
     """Memory now, memory at most, and bytes of the log, of each member."""
     return [
         (
-            memory_bytes(process, "VmRSS"),
-            memory_bytes(process, "VmHWM"),
+            memory_bytes(process.pid, "VmRSS"),
+            memory_bytes(process.pid, "VmHWM"),
             log_bytes(grid.state_of(address)),
         )
         for address, process in grid.members.items()

@@ -24,6 +24,11 @@ class Dask(FunctionPool):
         self._processes: list[Process] = []
         self._client: Any = None
 
+    @property
+    def client(self) -> Any:
+        """Its own client, once it is started."""
+        return self._client
+
     def available(self) -> str:
         """It comes from PyPI."""
         return missing_module("distributed")

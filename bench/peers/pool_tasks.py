@@ -22,3 +22,8 @@ def run_true(_payload: bytes) -> bytes:
 def run_files(parent: bytes) -> bytes:
     """Run the script in a fresh directory."""
     return b"%d" % run_in_folder(os.fsdecode(parent))
+
+
+def squared(number: int) -> int:
+    """As tiny as a call can be."""
+    return number * number

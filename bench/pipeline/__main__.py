@@ -14,17 +14,14 @@ import shutil
 import sys
 import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 
 from bench.histories import make
 from bench.pipeline import duck
 from bench.pipeline.kills import kills
+from bench.pipeline.processes import ProcessRun, run_pipeline
 from rollq.history.segments import range_of
-from rollq.spark import session
-from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
-from rollq.spark.pipeline.run import Pipeline, Step
 from rollq.spark.pipeline.tables import paths
 
 KILL_EVENTS = 20_000
@@ -57,52 +54,35 @@ def _report(found: list[str]) -> int:
 
 
 def _speed(folder: Path, state: Path | None, events: int, master: str) -> None:
-    """The first run, the second over the last hundredth, and DuckDB on the same files."""
+    """The first run, the second over the last hundredth, each in processes of its own, and DuckDB
+    on the same files."""
     if state is None:
         made = make(folder / "made", events)
         print(f"made {made.events} events in {made.seconds:.0f} s")
         state = folder / "made"
     most, rest = _halves(state / "history")
     source, tables = folder / "source", folder / "tables"
-    begun = time.perf_counter()
-    spark = session(master)
-    print(f"session: {time.perf_counter() - begun:.1f} s")
     _link(most, source / "history")
-    first_s, first = _run(spark, source, tables, "first run")
+    first = _run(source, tables, master, "first run")
+    events = Book(tables).expect().events
     duck_s = _duck(tables, folder / "duck")
     _link(rest, source / "history")
-    second_s, second = _run(spark, source, tables, "second run")
-    new = second.events - first.events
-    print(f"first run: {first.events} events in {first_s:.1f} s")
+    second = _run(source, tables, master, "second run")
+    newest = Book(tables).expect()
     print(
-        f"second run: {new} events ({100 * new / first.events:.2f} %) in {second_s:.1f} s, "
-        f"{100 * second_s / first_s:.1f} % of the first"
+        f"second run: {100 * (newest.events - events) / events:.2f} % of the events, "
+        f"{100 * second.took_s / first.took_s:.1f} % of the time, "
+        f"{100 * second.cpu_s / first.cpu_s:.1f} % of the CPU time"
     )
     print(f"DuckDB, silver and gold from the same bronze files: {duck_s:.1f} s")
-    _sizes(tables, second)
-    spark.stop()
+    _sizes(tables, newest)
 
 
-def _run(spark: object, source: Path, tables: Path, name: str) -> tuple[float, Manifest]:
-    stages: list[tuple[str, float]] = []
-
-    def told(step: Step) -> None:
-        stages.append((step.stage, time.perf_counter()))
-
-    begun = time.perf_counter()
-    manifest = Pipeline(spark, Feed(path=str(source)), tables, told=told).run()  # type: ignore[arg-type]
-    took_s = time.perf_counter() - begun
-    moments = [("start", begun), *stages]
-    parts = [
-        f"{stage or 'commit'} {after - before:.1f}"
-        for (_, before), (stage, after) in pairwise(moments)
-    ]
-    print(
-        f"{name}: {took_s:.1f} s, until each stage began: {', '.join(parts)}; load "
-        f"{os.getloadavg()[0]:.1f}",
-        flush=True,
-    )
-    return took_s, manifest
+def _run(source: Path, tables: Path, master: str, name: str) -> ProcessRun:
+    made = run_pipeline(source, tables, master)
+    events = Book(tables).expect().events
+    print(f"{name} to {events} events: {made.told()}; load {os.getloadavg()[0]:.1f}", flush=True)
+    return made
 
 
 def _duck(tables: Path, out: Path) -> float:

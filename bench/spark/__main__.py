@@ -24,6 +24,7 @@ from rich.console import Console
 from bench.figures import number
 from bench.frame import paper, workplace
 from bench.procs import OUR_TREE
+from bench.spark.large import measure_large
 from bench.spark.read import measure_read
 from bench.spark.write import measure_crashes, measure_write
 from bench.targets import Target, show_targets
@@ -42,6 +43,11 @@ TARGETS: Final = (
     Target("retry_wrong_jobs", "a task fails once: missing or twice", at_most=0),
     Target("failover_wrong_jobs", "the leader is killed: missing or twice", at_most=0),
     Target("driver_wrong_jobs", "the driver dies before its commit: missing or twice", at_most=0),
+    Target("large_accepted_per_s", "a DataFrame of many batches: accepted/s", at_least=100_000),
+    Target("large_wrong_jobs", "missing or twice", at_most=0),
+    Target("micro_batch_accepted_per_s", "a large micro-batch: accepted/s", at_least=100_000),
+    Target("micro_batch_wrong_jobs", "missing or twice", at_most=0),
+    Target("half_way_wrong_jobs", "the driver dies between batches: missing or twice", at_most=0),
 )
 
 
@@ -72,6 +78,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
     parser.add_argument("--events", type=int, default=5_000_000, help="to read (5000000)")
     parser.add_argument("--jobs", type=int, default=200_000, help="to write (200000)")
+    parser.add_argument("--large", type=int, default=5_000_000, help="to write (5000000)")
+    parser.add_argument(
+        "--micro-batch", type=int, default=3_000_000, help="to write by a stream (3000000)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often; the median counts (3)")
     parser.add_argument("--idle", type=float, default=10.0, help="seconds without reading (10)")
     parser.add_argument("--slots", type=int, default=2, help="tasks of Spark at once (2)")
@@ -90,6 +100,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             parser.error(f"no work {name!r}; there are {', '.join(WORKS)}")
     if options.quick:
         options.events, options.jobs, options.rounds, options.idle = 50_000, 4_000, 1, 1.0
+        options.large = options.micro_batch = 4_000
     return options
 
 
@@ -132,10 +143,16 @@ def crashes(spark: SparkSession, folder: Path, options: argparse.Namespace) -> d
     return measure_crashes(spark, folder, options.jobs)
 
 
+def large(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Writes of many batches."""
+    return measure_large(spark, folder, options.large, options.micro_batch)
+
+
 WORKS: Final[dict[str, Callable[[SparkSession, Path, argparse.Namespace], dict[str, float]]]] = {
     "read": read,
     "write": write,
     "crashes": crashes,
+    "large": large,
 }
 
 

@@ -1,6 +1,7 @@
-"""A driver that dies between the write of a batch and its commit, and one that goes on after it.
+"""A driver that dies between the write of a batch and its commit, or between two batches of a large
+one, and one that goes on after it.
 
-`python -m bench.spark.crashing SERVERS FOLDER COUNT crash|finish`
+`python -m bench.spark.crashing SERVERS FOLDER COUNT crash|halfway|finish`
 """
 
 from __future__ import annotations
@@ -18,19 +19,39 @@ from pyspark.sql.types import StructType
 
 from rollq.spark import session
 from rollq.spark.source import DefaultSource
+from rollq.spark.source.commits import Commits
 from rollq.spark.source.write import JobsStream
 from rollq.spark.source.write_options import write_options
 
 PIDS = "CRASHING_PIDS"  # a file that names the driver's processes
+ENDING = "CRASHING_ENDING"
+HALF_WAY = "halfway"
+BATCHES_BEFORE = 2  # are accepted of those that follow the first
+KEY_OF = Commits._key_of
 
 
 class DyingWriter(JobsStream):
     """Everything is sent; nobody lives to say that it counts."""
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        for pid in Path(os.environ[PIDS]).read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
-        os._exit(1)
+        if os.environ[ENDING] == HALF_WAY:
+            Commits._key_of = _key_or_death  # type: ignore[method-assign]
+            super().commit(messages, batchId)
+        die()
+
+
+def _key_or_death(self: Commits, number: int) -> str:
+    """In place of the key of a batch of the plan: the first ones are accepted."""
+    if number > BATCHES_BEFORE:
+        die()
+    return KEY_OF(self, number)
+
+
+def die() -> None:
+    """Kill the driver, and this process of it."""
+    for pid in Path(os.environ[PIDS]).read_text().split():
+        os.kill(int(pid), signal.SIGKILL)
+    os._exit(1)
 
 
 class DyingSource(DefaultSource):
@@ -50,6 +71,7 @@ def main(servers: str, folder: Path, count: int, ending: str) -> None:
     """Write all rows as jobs, or die on the way."""
     pids = folder / "pids"
     os.environ[PIDS] = str(pids)
+    os.environ[ENDING] = ending
     spark = session("local[2]", **{"spark.driver.memory": "1g"})
     context = spark.sparkContext
     java = context._jvm.ProcessHandle.current().pid()  # type: ignore[union-attr]
@@ -57,7 +79,7 @@ def main(servers: str, folder: Path, count: int, ending: str) -> None:
     spark.dataSource.register(DyingSource)
     if not (folder / "in").exists():
         rows(spark, count).write.parquet(str(folder / "in"))
-    write(spark, servers, folder, "dying" if ending == "crash" else "rollq")
+    write(spark, servers, folder, "rollq" if ending == "finish" else "dying")
     spark.stop()
 
 
