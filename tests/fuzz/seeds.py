@@ -26,6 +26,7 @@ from rollq.wire.message_codec import Dialect, encode_message
 from rollq.wire.messages import HelloClient, HelloWorker, LeaderHello
 from rollq.wire.registry import NUMBER_OF
 from tests.fuzz.accounts import GROUP, KEY_FILE, TOKEN
+from tests.fuzz.datagrams import BODIES, DATAGRAMS
 from tests.unit.wire.golden_logins import LOGINS
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import META, SAMPLES
@@ -47,7 +48,7 @@ def _golden() -> Sequence[bytes]:
 def _dialogues() -> Sequence[bytes]:
     dialer = Connection(Side.DIALER, GROUP)
     first = dialer.send(Login("token", "ann", TOKEN))
-    offers = ("compact", "accepted", "batch", "header", "zstd")
+    offers = ("compact", "accepted", "batch", "header2", "zstd")
     hellos = (HelloClient("ann/1", 1, offers), HelloWorker(bytes(16), ("a",), features=offers))
     whole = [first + Connection(Side.DIALER, GROUP).send(hello) for hello in hellos]
     by_key = Connection(Side.DIALER, GROUP).send(Login("key", "bob", nonce=bytes(32)))
@@ -106,4 +107,6 @@ MADE: Final[dict[str, Callable[[], Sequence[bytes]]]] = {
     "snapshot_file": _headers,
     "archive": _archives,
     "access": _accounts,
+    "datagram": lambda: DATAGRAMS,
+    "gossip": lambda: BODIES,
 }

@@ -12,12 +12,16 @@ import msgspec
 from rollq.base.access_checks import why_bad_account, why_bad_role
 from rollq.base.access_rules import AccessRole, Account, decide, matches
 from rollq.base.errors import DiskError, LocalError, RemoteError
+from rollq.base.federation_limits import GOSSIP_DATAGRAM_BYTES_MAX
 from rollq.base.limits import (
     ARCHIVE_PACKED_BYTES_MAX,
     FRAME_BYTES_MAX,
     HELLO_BYTES_MAX,
     LOGIN_PROOF_BYTES_MAX,
 )
+from rollq.gossip.codec import Refusal, decode_datagram, encode_datagram, signed
+from rollq.gossip.map import federation_view
+from rollq.gossip.records import Datagram
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.roles.login import Identity, LoginMachine, LoginSetup
 from rollq.security.identity import PART, parse_uri
@@ -34,6 +38,9 @@ from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
 from rollq.wire.login_messages import Login, LoginMessage
 from rollq.wire.messages import LeaderHello
 from tests.fuzz.accounts import ACCOUNTS, GROUP, TOKEN
+from tests.fuzz.datagrams import DATAGRAMS, FEDERATION_KEY
+from tests.unit.gossip.kit import NOW_MS as GOSSIP_MS
+from tests.unit.gossip.kit import machine
 
 LEN_BYTES: Final = 4  # of the length before a frame
 PIECES_MAX: Final = 32
@@ -206,10 +213,31 @@ def access(data: bytes) -> None:
 
 ACCOUNT: Final = msgspec.msgpack.Decoder(Account)
 
+
+def datagram(data: bytes) -> None:
+    """A datagram of a stranger is refused, or it is one that was sent as it is."""
+    found = decode_datagram([FEDERATION_KEY], data, GOSSIP_MS)
+    assert isinstance(found, Refusal) or data in DATAGRAMS
+
+
+def gossip(data: bytes) -> None:
+    """What somebody says who has the key is refused, or taken within all bounds; and what is said
+    after it can be sent."""
+    found = decode_datagram([FEDERATION_KEY], signed(FEDERATION_KEY, data), GOSSIP_MS)
+    if isinstance(found, Refusal):
+        return
+    node = machine()
+    sends = [*node.receive(found, 0), *node.tick(0), *node.tick(1_000)]
+    federation_view(node, 1_000)
+    for send in sends:
+        told = Datagram(GOSSIP_MS, node.me.node_id, node.me.address, send.said, send.news)
+        assert len(encode_datagram(FEDERATION_KEY, told)) <= GOSSIP_DATAGRAM_BYTES_MAX
+
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     one.__name__: one
     for one in (
         *(frame, connection, tls_hello, dialer, member, login, token, key_file),
-        *(certificate_name, snapshot, snapshot_file, archive, access),
+        *(certificate_name, snapshot, snapshot_file, archive, access, datagram, gossip),
     )
 }

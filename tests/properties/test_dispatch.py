@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollq.base.ids import task_id
+from rollq.base.needs import PLACEMENTS
 from rollq.grid.commands import (
     AckJob,
     AssignRun,
@@ -33,8 +34,7 @@ from rollq.grid.commands import (
 from rollq.grid.effects import RunDone
 from rollq.grid.state import ASSIGNED, QUEUED, ClientRecord, GridState
 from rollq.policy.dispatch import Dispatcher
-from rollq.policy.placement import PLACEMENTS
-from rollq.policy.pools import ANYTHING, ProgramSet
+from rollq.policy.needs import ANYTHING, ProgramSet
 from rollq.subjects.matcher import matches
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
 from tests.unit.policy.kit import EVERYTHING, Desk, in_ones

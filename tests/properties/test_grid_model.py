@@ -20,6 +20,7 @@ from rollq.grid.command_codec import encode_batch
 from rollq.grid.effects import Applied, Known, Refused, SendAssign
 from rollq.grid.invariants import check
 from rollq.grid.lifecycle import is_allowed
+from rollq.grid.rule_commands import PutLimit, RemoveLimit
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState, JobState
 
@@ -28,6 +29,9 @@ PICKS = st.integers(0, 15)  # which job of those in the right state; the last on
 CLIENTS = st.sampled_from(["ann", "bob"])
 QUEUES = st.sampled_from(["q", "r"])
 WORKERS = st.sampled_from([b"v" * 16, b"w" * 16])
+LIMITS = st.sampled_from(
+    [("exec", "exe"), ("queue", "q"), ("client", "ann"), ("key", "db"), ("key", "db")]
+)
 DELAYS = st.sampled_from([0, 30])
 MAX_ATTEMPTS = 2
 RETRIED_EXIT = 75
@@ -125,7 +129,10 @@ class GridMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(IDS), client=CLIENTS, queue=QUEUES, delay_ms=DELAYS)
     def submit(self, name: bytes, client: str, queue: str, delay_ms: int) -> None:
         options = JobOptions(
-            delay_ms=delay_ms, max_attempts=MAX_ATTEMPTS, retry_exit_codes=(RETRIED_EXIT,)
+            delay_ms=delay_ms,
+            max_attempts=MAX_ATTEMPTS,
+            retry_exit_codes=(RETRIED_EXIT,),
+            limits=(("db", 2),),
         )
         applied = self.apply(c.SubmitJob(name, client, queue, "exe", name, options))
         job = self.model.jobs.get(name)
@@ -340,6 +347,25 @@ class GridMachine(RuleBasedStateMachine):
         ]
         record = self.state.clients.get(client)
         assert sorted(owed) == sorted(record.owed if record else ())
+
+    @rule(limit=LIMITS, running_max=st.integers(1, 3), rate=st.sampled_from([0, 0, 86_399_983]))
+    def put_limit(self, limit: tuple[str, str], running_max: int, rate: int) -> None:
+        self.apply(PutLimit(*limit, running_max, rate, 2 if rate else 0))
+
+    @rule(limit=LIMITS)
+    def remove_limit(self, limit: tuple[str, str]) -> None:
+        self.apply(RemoveLimit(*limit))
+
+    @invariant()
+    def tokens_are_those_of_what_runs(self) -> None:
+        for (scope, name), limit in self.state.limits.items():
+            jobs = [job for job in self.model.jobs.values() if job["state"] == "assigned"]
+            if scope == "key":
+                assert limit.running == 2 * len(jobs)
+            elif scope == "exec":
+                assert limit.running == len(jobs)
+            else:
+                assert limit.running == sum(job[scope] == name for job in jobs)
 
     @invariant()
     def no_law_is_broken(self) -> None:

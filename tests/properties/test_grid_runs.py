@@ -23,6 +23,7 @@ from rollq.grid.command_codec import encode_batch
 from rollq.grid.effects import Outcome, RunDone, each_effect
 from rollq.grid.events import each_of
 from rollq.grid.invariants import check
+from rollq.grid.rule_commands import PutLimit
 from rollq.grid.runs import ids_in
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
@@ -38,6 +39,7 @@ OPTIONS = st.sampled_from(
     [
         None,
         JobOptions(priority=2),
+        JobOptions(limits=(("db", 2),)),
         JobOptions(max_attempts=2, retry_exit_codes=(75,)),
         JobOptions(delay_ms=30),
     ]
@@ -57,6 +59,9 @@ class RunMachine(RuleBasedStateMachine):
             c.OpenWorker(b"v" * 16, 1, "v", (">",), 9),
             c.OpenWorker(b"w" * 16, 1, "w", (">",), 9),
             c.SubmitArray(ARRAY, "bob", "q", "exe", b"body", 12, None, 5, first_task=1),
+            PutLimit("exec", "exe", 2, 999_983, 3),
+            PutLimit("key", "db", 4, 700, 1),
+            PutLimit("client", "bob", 1),
         )
 
     def apply(self, *commands: c.Command) -> None:

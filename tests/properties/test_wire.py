@@ -28,7 +28,7 @@ from rollq.wire.header import Header, decode_header, encode_header
 from rollq.wire.message_codec import Dialect, decode_message, encode_message
 from rollq.wire.models import JobResult, encode_model, job_request
 from rollq.wire.registry import NUMBER_OF
-from rollq.wire.rules import Bytes, Int, Many, Measured, Rule, Struct, Text
+from rollq.wire.rules import Amount, Bytes, Int, Many, Measured, Rule, Struct, Text
 from rollq.wire.run_messages import COLUMNS
 
 TEXT = st.text(max_size=20)
@@ -47,6 +47,8 @@ def _value(name: str, hint: str, rule: Rule) -> st.SearchStrategy[Any]:
         return st.binary(min_size=rule.low, max_size=min(rule.high, 50))
     if isinstance(rule, Text):
         return st.text(min_size=rule.low, max_size=min(rule.high // 4, 20))
+    if isinstance(rule, Amount):
+        return st.tuples(st.text(min_size=1, max_size=8), st.integers(rule.low, rule.high))
     if isinstance(rule, Many):
         each = _value(name, "", rule.each)
         return st.lists(each, min_size=rule.low, max_size=min(rule.high, 3)).map(tuple)
@@ -254,14 +256,9 @@ def test_a_connection_survives_anything(
         assert isinstance(ours.farewell(), bytes)
 
 
-@given(
-    st.builds(
-        Header, TEXT, TEXT, st.integers(-(2**31), 2**31), st.dictionaries(TEXT, TEXT, max_size=3)
-    ),
-    BYTES,
-)
+@given(st.builds(Header, TEXT), BYTES)
 def test_headers_come_back(header: Header, body: bytes) -> None:
-    assert decode_header(encode_header(header, body)) == (header, body)
+    assert decode_header(encode_header(header) + body) == (header, body)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -21,15 +21,25 @@ import msgspec
 
 from rollq.base.access_rules import AccessRole, Account, Rule, TokenHash
 from rollq.base.hints import ExecHint
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, CacheEntry, JobOptions, JobSecret
+from rollq.base.jobs import (
+    AttemptRef,
+    BlobRef,
+    BulkItem,
+    CacheEntry,
+    JobOptions,
+    JobSecret,
+)
 from rollq.base.staged import SAME_BODY, StagedGroup, StagedPart, join_keys, part_crc
 from rollq.grid import access_commands as a
 from rollq.grid import commands as c
+from rollq.grid import rule_commands as r
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.events import JOB_ACKED, JOB_REDRIVEN, Event, each_of
 from rollq.grid.snapshot import encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
+from tests.replay.flow_life import flows
+from tests.replay.later_commands import schedules, topics
 
 GOLDEN = Path(__file__).with_name("golden")
 # All of them, the newest last.
@@ -107,12 +117,26 @@ def life(rng: random.Random, state: GridState) -> Iterator[list[c.Command]]:
     yield [c.SetHints((ExecHint("exe", 5, 40, 900, 12), ExecHint("ø", 1, 1, 1)), "olga")]
     for turn in range(40):
         yield [
-            c.OpenWorker(one, 1 + turn // 15, f"w{one[0]}", ("job.assign.>",), 4, (), 40)
+            c.OpenWorker(
+                one,
+                1 + turn // 15,
+                f"w{one[0]}",
+                ("job.assign.>",),
+                4,
+                (),
+                40,
+                ("gpu", "zone=a")[: turn % 3],
+                (("cpu", 4_000), ("memory", 8 * 1024**3 * 1_000)),
+            )
             for one in workers
             if one not in state.workers or turn == 15
         ]
         yield [*caches(turn), *submits(rng, turn), *readers(turn), *access(turn)]
+        yield list(rules(turn))
+        yield list(topics(turn))
+        yield list(schedules(state, turn))
         yield list(batches(rng, state, turn))
+        yield list(flows(rng, state, turn))
         yield [
             c.AssignJob(record.job_id, rng.choice(workers), 1 + turn // 15, record.attempt + 1, 90)
             for record in list(state.jobs.values())
@@ -201,6 +225,10 @@ def submits(rng: random.Random, turn: int) -> Iterator[c.Command]:
         retry_exit_codes=(75,),
         worker_name="w161" if turn % 5 == 0 else "",
         secrets=(JobSecret("TOKEN", "db"), JobSecret("CERT", "x", as_file=True))[: turn % 3],
+        resources=(("cpu", 1_500), ("gpu", 1_000))[: turn % 3],
+        labels=("!spot", "zone=a")[: turn % 4],
+        limits=(("db", 2), ("matlab", 1))[: turn % 3],
+        sticky_key="ø" if turn % 6 == 0 else "",
     )
     for _ in range(3):
         yield c.SubmitJob(
@@ -302,6 +330,27 @@ def readers(turn: int) -> Iterator[c.Command]:
     elif turn % 9 == 8:
         yield c.FreeHistory(f"reader-{turn % 4}", by="olga")
         yield c.FreeHistory("reader-2", 1)
+
+
+def rules(turn: int) -> Iterator[c.Command]:
+    """What operators set about queues, limits and shares: put, known, changed, refused, removed."""
+    if turn % 4 == 1:
+        yield r.PutPolicy("q1", ("sticky", "locality")[turn % 2], by="olga")
+        yield r.PutPolicy("q.>", "score", (("running", 2), ("cpu", turn)), "olga")
+        yield r.PutPolicy("q.>", "best")
+        yield r.PutLimit("exec", "exe", 6 + turn % 3, by="olga")
+        yield r.PutLimit("queue", "q1", 3, 500 * (turn % 2), 2 * (turn % 2))
+        yield r.PutLimit("client", "ann", rate=4 * 86_400, burst=1 + turn % 3, by="olga")
+        yield r.PutLimit("key", "db", 5, 7_000, 3)
+        yield r.PutLimit("key", "db")
+        yield r.PutWeight("ann", 1 + turn % 5, "olga")
+        yield r.PutWeight("bøb", 101)
+    elif turn % 8 == 6:
+        yield r.RemovePolicy("q1", "olga")
+        yield r.RemovePolicy("no-such")
+        yield r.RemoveLimit("exec", "exe", "olga")
+        yield r.RemoveLimit("exec", "no-such")
+        yield r.PutWeight("ann", 1)
 
 
 def access(turn: int) -> Iterator[c.Command]:

@@ -185,9 +185,11 @@ def test_history_is_still_written_as_v1() -> None:
     assert disk.read(HISTORY_NAME, 0, 9999) == (GOLDEN / "history-v1.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("golden", ["history-v1.runs", "history-v1-access.runs"])
+@pytest.mark.parametrize(
+    "golden", ["history-v1.runs", "history-v1-access.runs", "history-v1-parents.runs"]
+)
 def test_packed_history_v1_is_read(golden: str) -> None:
-    """The second since events may say who asked for what."""
+    """The second since events may say who asked for what, the third since jobs have parents."""
     segments = Segments(_disk(PACKED_NAME, golden))
     assert [one for _, lines in segments.chunks(1, 4) for one in lines] == [
         line for index in PACKED for line in index.lines()
@@ -202,7 +204,7 @@ def test_packed_history_is_still_written_as_v1() -> None:
     """But for compression, of which each version of zstd has its own."""
     disk = VirtualDisk()
     Segments(disk).seal_packed(1, 4, PACKED)
-    golden = (GOLDEN / "history-v1-access.runs").read_bytes()
+    golden = (GOLDEN / "history-v1-parents.runs").read_bytes()
     data = disk.read(PACKED_NAME, 0, 9999)
     assert data[:8] == golden[:8]
     ours, theirs = footer_in(data, ""), footer_in(golden, "")

@@ -101,6 +101,10 @@ def test_every_fault_of_the_swarm_has_an_injector() -> None:
         "worker_cpu_cap_ignored",
         "worker_slot_leaked",
         "deaf_worker_counts_as_gone",
+        "rate_is_not_kept_in_the_state",
+        "room_wakes_nobody",
+        "firing_is_lost_at_change_of_leader",
+        "overlap_is_not_looked_at",
     ],
 )
 def test_a_mutant_is_killed_and_leaves_no_trace(name: str) -> None:

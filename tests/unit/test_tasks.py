@@ -11,6 +11,7 @@ import pytest
 
 from rollq import task
 from rollq.base.errors import LocalError
+from rollq.base.needs import rate_of
 from rollq.tasks import TASKS
 
 
@@ -41,11 +42,11 @@ def test_a_function_is_registered_and_stays_itself() -> None:
 
 
 def test_names_are_exec_names_and_taken_once() -> None:
-    for bad in ("", "a b", "../a", "x" * 65):
-        with pytest.raises(LocalError):
+    for bad in ("", "a b", "../a", "x" * 65, "größe"):
+        with pytest.raises(LocalError, match=r"use up to 64 of a-z, A-Z, 0-9 and _ \. -"):
             task(bad)(print)
     task("one")(print)
-    with pytest.raises(LocalError, match="two tasks"):
+    with pytest.raises(LocalError, match=r"two tasks .* of builtins and of builtins; rename one"):
         task("one")(print)
     TASKS.clear()
 
@@ -125,3 +126,56 @@ def test_arguments_become_what_the_parameters_say() -> None:
     with pytest.raises(TypeError, match=r"argument 'b' must be list\[int\]"):
         args(structured, '{"x":1,"y":2}', '["a"]', "1")
     TASKS.clear()
+
+
+def test_values_by_their_place_are_checked_as_others_are() -> None:
+    @task
+    def area(width: float, height: int = 2, note: Any = None) -> float:
+        return width * height
+
+    for args, made in (([1], (1.0,)), ([1.5, 2], (1.5, 2)), ([1, 2, b"x"], (1.0, 2, b"x"))):
+        assert area.checked_values(list(args), {}) == (made, {})
+    assert area.checked_values([1], {"height": 3}) == ((1.0, 3), {})
+    for args in ([], [1, 2, 3, 4]):
+        with pytest.raises(TypeError, match="argument"):
+            area.checked_values(list(args), {})
+    with pytest.raises(TypeError, match="argument 'height' must be int, and 'x' is not"):
+        area.checked_values([1.0, "x"], {})
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [("10/s", "10/s"), ("100/m", "100/min"), ("5/h", "5/h"), (3, "3/s")]
+)
+def test_a_rate_is_the_grids(given: Any, taken: str) -> None:
+    with pytest.raises(LocalError, match=f"rollq limit set exec:NAME --rate {taken}$"):
+        task("slow", rate_limit=given)
+    assert rate_of(taken) > 0
+
+
+def test_a_coroutine_function_has_no_initializer() -> None:
+    async def idle() -> None: ...
+
+    with pytest.raises(LocalError, match="no process of its own"):
+        task(initializer=print)(idle)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"bind": True}, "bind=True is not an option of a task; rollq.context"),
+        ({"eta": 3}, "countdown=SECONDS"),
+        ({"acks_late": True}, "always so"),
+        ({"max_retries": "3"}, "max_retries='3'; give a number"),
+        ({"max_retries": None}, "max_retries=None; give a number"),
+        ({"retry_backoff": "soon"}, "retry_backoff='soon'; give a number"),
+        ({"autoretry_for": ValueError}, "give a tuple of exceptions"),
+        ({"autoretry_for": ("ValueError",)}, "give a tuple of exceptions"),
+        ({"autoretry_for": "ValueError"}, "give a tuple of exceptions"),
+        ({"initializer": 3}, "initializer=3; give a function"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_where_it_is_written(
+    options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(LocalError, match=told):
+        task("one", **options)

@@ -32,13 +32,16 @@ from rollq.grid.effects import (
     Applied,
     Done,
     Effect,
+    Kept,
     Known,
     Outcome,
     RunDone,
     SendAssign,
     SendCancel,
     SendDrain,
+    SendKept,
     SendResult,
+    TellTopic,
     each_effect,
 )
 from rollq.grid.events import Event, each_of
@@ -106,6 +109,8 @@ class World:
         """A duty with what matters of it."""
         if isinstance(effect, SendDrain):
             return f"{'drain' if effect.is_drained else 'undrain'} {plain(effect.worker_id)}"
+        if isinstance(effect, SendKept | TellTopic):
+            return f"tell of topic {effect.topic}"
         name = self.name(effect.job_id if isinstance(effect, SendCancel) else effect.job_ids)
         if isinstance(effect, SendResult):
             more = f" and {effect.count - 1} more" if effect.count > 1 else ""
@@ -140,6 +145,8 @@ def outcome_text(outcome: Outcome) -> str:
     if isinstance(outcome, RunDone):
         others = [f", {at}: {outcome_text(other)}" for at, other in outcome.others]
         return f"done {outcome.count}{''.join(others)}"
+    if isinstance(outcome, Kept):
+        return f"kept {outcome.count} from {outcome.index}"
     return f"refused: {outcome.code.name.lower()}"
 
 

@@ -15,7 +15,7 @@ A = Action
 # before anybody is known, or with what was let in.
 NOT_ASKED = {
     *(A.ANSWER, A.JOBS_ASSIGN, A.ADMIN, A.QUERY, A.GROUP_JOIN, A.GROUP_REPLICATE),
-    *(A.SESSION_LOGIN, A.SESSION_PING, A.BLOBS_TRANSFER),
+    *(A.SESSION_LOGIN, A.SESSION_PING, A.BLOBS_TRANSFER, A.SUBJECTS_HOLD),
 }
 OWN_JOB = ("client:ann/7", "queue:render.4k")
 OTHER_JOB = ("client:bob/1", "queue:render.4k")

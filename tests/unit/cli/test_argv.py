@@ -15,8 +15,13 @@ SECRET: Final = re.compile(r"token|passw|secret|passphrase|private|credential|(^
 NAMES: Final = {
     "access revoke --key": "a public key",
     "access revoke --token": "the id of a token",
+    "batch show key": "what a client calls its batch",
     "jobs --key": "what a client calls its job",
     "submit --key": "what a client calls its job",
+    "submit --notify-key": "the name of a secret of the worker's vault",
+    "submit --sticky-key": "jobs of one key go to one worker",
+    "cron add --sticky-key": "the same",
+    "cron add --secret": "the name of a secret",
     "submit --secret": "the name of a secret",
     "watch --key": "what a client calls its job",
 }

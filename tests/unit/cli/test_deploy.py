@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+import rollq
 from rollq.cli.main import app
 
 ROOT = Path(__file__).parents[3]
@@ -59,9 +60,18 @@ def test_what_is_copied_is_there() -> None:
                 assert (ROOT / source).exists(), source
 
 
+def test_the_build_has_the_files_that_it_reads() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    copied = next(words.split() for name, words in INSTRUCTIONS if name == "COPY")
+    assert built["project"]["readme"] in copied
+    assert set(built["project"]["license-files"]) <= set(copied)
+    assert "custom" in built["tool"]["hatch"]["build"]["hooks"]
+    assert "hatch_build.py" in copied  # the hook
+
+
 def test_the_wheel_has_the_name_that_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    name = f"{project['name']}-{project['version']}-py3-none-any.whl"
+    name = f"{project['name']}-{rollq.__version__}-py3-none-any.whl"
     (pattern,) = re.findall(r"/wheels/(\S+)", CONTAINERFILE.split("pip install --no-cache-dir ")[2])
     assert Path(name).match(pattern)
     assert project["requires-python"] == ">=3.11"

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from rollq.cli.failures import EXIT_USAGE, Commands
+from rollq.cli.main import app as rollq
 
 
 def app_that_needs(module: str) -> typer.Typer:
     """A tree with a command that imports a module which is not there."""
+    return app_that_raises(ModuleNotFoundError(f"No module named {module!r}", name=module))
+
+
+def app_that_raises(error: Exception) -> typer.Typer:
+    """A tree with a command that fails."""
     app = typer.Typer(cls=Commands)
 
     @app.callback()
@@ -19,12 +29,12 @@ def app_that_needs(module: str) -> typer.Typer:
 
     @app.command()
     def look() -> None:
-        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+        raise error
 
     return app
 
 
-@pytest.mark.parametrize("module", ["pyspark", "pyarrow.parquet"])
+@pytest.mark.parametrize("module", ["pyspark", "pyarrow.parquet", "numpy"])
 def test_a_command_without_its_packages_says_what_to_install(module: str) -> None:
     ended = CliRunner().invoke(app_that_needs(module), ["look"])
     assert ended.exit_code == EXIT_USAGE
@@ -32,6 +42,35 @@ def test_a_command_without_its_packages_says_what_to_install(module: str) -> Non
         f"rollq: this command requires Spark: {module} is not installed [bad_setup]\n"
         "  pip install 'rollq[spark]'\n"
     )
+
+
+def test_a_path_that_cannot_be_used_is_named() -> None:
+    ended = CliRunner().invoke(app_that_raises(PermissionError(13, "Denied", "there/x")), ["look"])
+    assert ended.exit_code == EXIT_USAGE
+    assert ended.stderr.startswith("rollq: there/x: Denied [bad_setup]\n  check that the path")
+
+
+def test_an_error_of_the_system_without_a_path_is_a_bug() -> None:
+    ended = CliRunner().invoke(app_that_raises(OSError(5, "Input/output error")), ["look"])
+    assert isinstance(ended.exception, OSError)
+
+
+def test_a_full_disk_behind_stdout_is_told() -> None:
+    command = [sys.executable, "-m", "rollq", "metrics", "alerts"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "rollq: cannot write the output: No space left on device [disk_full]\n"
+        "  make room, or write elsewhere\n"
+    )
+
+
+def test_a_file_in_the_place_of_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = CliRunner().invoke(rollq, ["init", str(tmp_path / "file")])
+    assert ended.exit_code == EXIT_USAGE
+    assert ": Not a directory [bad_setup]" in ended.stderr
 
 
 def test_another_module_that_is_missing_is_a_bug() -> None:

@@ -13,5 +13,30 @@ def test_a_queue_that_nobody_serves_is_a_problem_with_a_remedy() -> None:
 
 def test_a_program_that_nobody_has_is_named_with_those_who_lack_it() -> None:
     (found,) = unserved_findings([UnservedView("render", "w1", "blender", 2, "w1")])
-    assert "no connected worker named w1 has program blender" in found.what
+    assert "no connected worker named w1 has program or function blender" in found.what
     assert "put blender into the exec directory" in found.todo
+
+
+def test_a_worker_that_is_asked_for_by_name_is_started_under_it() -> None:
+    (found,) = unserved_findings([UnservedView("render", "big one", "blender", 1, "")])
+    assert found.todo.startswith("start one: rollq worker HOST PORT render --name 'big one';")
+
+
+def test_labels_and_resources_that_nobody_has_are_told_as_such() -> None:
+    lacks = "2 workers have 1 gpu, 4 needed"
+    (found,) = unserved_findings([UnservedView("train", "", "fit", 3, "w1, w2", lacks)])
+    assert found.what == (
+        "3 jobs wait in queue train, some of them for a worker, and no connected worker has what "
+        "these need: 2 workers have 1 gpu, 4 needed"
+    )
+    assert "--resource" in found.todo
+
+
+def test_jobs_of_a_queue_are_not_counted_again_for_every_need() -> None:
+    rows = [UnservedView("train", "", "fit", 2, "w1", lacks) for lacks in ("no a", "no b")]
+    for found in unserved_findings(rows):
+        assert found.what.startswith("2 jobs wait in queue train, some of them for a worker, and ")
+    (alone,) = unserved_findings([UnservedView("train", "", "fit", 1, "w1", "no gpu")])
+    assert alone.what == (
+        "1 job waits in queue train, and no connected worker has what it needs: no gpu"
+    )

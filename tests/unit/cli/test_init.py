@@ -143,6 +143,8 @@ def test_json_has_the_same_commands() -> None:
     [
         ("--hosts", "a,a"),
         ("--hosts", "a:1,b:x"),
+        ("--hosts", "a b"),
+        ("--hosts", "a:" + "9" * 5_000),
         ("--hosts", "fd00::1"),
         ("--hosts", ",".join(f"h{number}" for number in range(10))),
         ("--members", "0"),

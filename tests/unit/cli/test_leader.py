@@ -101,3 +101,13 @@ def test_a_member_with_a_certificate_is_protected_by_default(
     assert run("--host", "0.0.0.0", "--credentials", credentials).exit_code == 0
     (setup,) = seen
     assert (setup.tls, setup.auth, setup.is_unprotected) == ("require", "require", False)
+
+
+def test_members_elect_after_250_to_500_ms_without_a_heartbeat_of_every_100_ms(
+    seen: list[MemberSetup], tmp_path: Path
+) -> None:
+    assert run("--peers", "127.0.0.1:5001", "--state", str(tmp_path)).exit_code == 0
+    (setup,) = seen
+    raft = setup.raft
+    ticks = (raft.election_ticks_min, raft.election_ticks_max, raft.heartbeat_ticks)
+    assert [one * setup.tick_ms for one in ticks] == [250, 500, 100]

@@ -20,7 +20,11 @@ BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHELLS = {"", "sh", "bash", "console"}
 QUOTED = re.compile(r"`rollq ([a-z]\w*)([^`…]*)`")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-COMMAND = re.compile(r"^(?:\$ )?(rollq [^|&>\n]*)", re.MULTILINE)
+# Up to a pipe, a redirection or the end; these mean nothing within quotes, and a backslash before
+# the end goes on with the next line.
+COMMAND = re.compile(
+    r"""^(?:\$ )?(rollq (?:'[^'\n]*'|"[^"\n]*"|\\\n|[^|&<>'"\n])*)""", re.MULTILINE
+)
 PAGES: dict[str, str] = runpy.run_path(str(DOCS / "make_cli.py"))["pages"]()
 
 
@@ -50,7 +54,7 @@ def test_commands_in_the_docs_can_be_parsed(text: Path) -> None:
     for line in COMMAND.findall(shown):
         if "[" in line or "…" in line:
             continue  # a usage line
-        check_parses(root, shlex.split(line)[1:])
+        check_parses(root, shlex.split(line.replace("\\\n", " "))[1:])
 
 
 @pytest.mark.parametrize("text", ALL_PAGES, ids=lambda path: path.stem)

@@ -69,7 +69,7 @@ def test_help_shows_arguments_as_people_write_them(path: list[str]) -> None:
         ("dlq redrive", "[ID]…"),
         ("cluster transfer", "[MEMBER]"),
         ("settings set", "NAME=VALUE…"),
-        ("clientx", "CLIENTID HOST:PORT… [DESIRED_TOTAL]"),
+        ("clientx", "CLIENTID [NAME=]HOST:PORT… [DESIRED_TOTAL]"),
         ("status", ""),
     ],
 )
@@ -120,6 +120,8 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["frob"],
         ["leader"],
         ["leader", "70000"],
+        ["backup", "verify", "no-such-file"],
+        ["restore", "no-such-file", "--state", "new"],
         ["leader", "5000", "--role", "king"],
         ["leader", "5000", "--role", "leader", "--peers", "a:1"],
         ["leader", "5000", "--peers", "nonsense"],
@@ -284,6 +286,35 @@ def test_the_legacy_variables_reach_a_worker(
     assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
 
 
+@pytest.mark.parametrize("place", [["", "5000"], ["h", "5000", "-s", "h:0"]])
+def test_a_worker_is_given_addresses_that_can_be_dialed(tmp_path: Path, place: list[str]) -> None:
+    result = runner.invoke(app, ["worker", *place, "--exec-dir", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "not host:port" in result.stderr
+    assert "a port from 1 to 65535" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("frob=1", "no setting 'frob'"),
+        ("lease_ms", "'lease_ms' gives lease_ms no number"),
+        ("lease_ms=soon", "'lease_ms=soon' gives lease_ms no number"),
+    ],
+)
+def test_what_is_wrong_with_a_setting_is_told(pair: str, said: str) -> None:
+    result = runner.invoke(app, ["settings", "set", pair, "-s", NOWHERE])
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize("option", [["--every", "0s"], ["--every", "999d"]])
+def test_an_interval_that_cannot_be_kept_is_refused_here(option: list[str]) -> None:
+    result = runner.invoke(app, ["cron", "add", "beat", *option, "ping", "-s", NOWHERE])
+    assert result.exit_code == 2
+    assert f"--every {option[1]!r} is out of bounds" in result.stderr
+
+
 def test_a_member_knows_how_others_reach_it() -> None:
     address = leader._address
     assert address("127.0.0.1", 5, "", has_peers=True) == "127.0.0.1:5"
@@ -312,3 +343,13 @@ def test_optimised_python_is_refused() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "-O" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["submit", "calc", "-1", "2"], ["cron", "add", "n", "@daily", "calc", "-1"]]
+)
+def test_an_argument_that_looks_like_an_option_is_told_where_it_goes(words: list[str]) -> None:
+    told = runner.invoke(app, words)
+    assert told.exit_code == 2
+    assert "stands behind --: … -- -1" in told.stderr
+    assert "stands behind" not in runner.invoke(app, ["submit", "calc", "--wiat"]).stderr

@@ -11,20 +11,24 @@ from typer.testing import CliRunner
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.hints import ExecHint
 from rollq.cli.main import app
-from rollq.cli.report import write_report
-from rollq.spark.asking import figures, queries
+from rollq.cli.report import PageLanguage, write_report
+from rollq.spark.asking import figures
 from rollq.spark.pipeline import hints, tables
 from rollq.spark.report import page
+from rollq.spark.report.words import LANGUAGES
 
 
 def test_a_page_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "views", lambda spark, folder: None)
     monkeypatch.setattr(figures, "gather", lambda spark, **_: None)
-    monkeypatch.setattr(page, "page_of", lambda made: "page")
+    monkeypatch.setattr(page, "page_of", lambda made, language: "page")
     spark: Any = None
     with pytest.raises(LocalError, match="/dev/null/page: ") as caught:
         write_report(spark, Path("tables"), Path("/dev/null/page"))
     assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_a_page_can_be_in_every_language_that_there_is() -> None:
+    assert {one.value for one in PageLanguage} == set(LANGUAGES)
 
 
 def test_names_of_files_are_quoted_for_sql(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +38,7 @@ def test_names_of_files_are_quoted_for_sql(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_hints_are_told_as_the_grid_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "exec_rows", lambda folder: [])
     monkeypatch.setattr(hints, "hints_of", lambda *_: [ExecHint("calcA", 1, 20, 300, 7)])
     ask = ["pipeline", "hints", "--dry-run"]
     told = CliRunner().invoke(app, [*ask, "--json"]).stdout

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from rollq.base.errors import LocalError, RemoteError
 from rollq.base.jobs import JobOptions
+from rollq.base.needs import WorkerLoad
+from rollq.cli.health import load_findings
 from rollq.cli.ids import digits_of, short_ids
 from rollq.cli.job import job_fields
 from rollq.cli.joblist import check_jobs, read_jobs
@@ -107,7 +110,7 @@ def test_a_result_opens_what_the_worker_sent() -> None:
 def test_the_sum_of_queues_has_no_name() -> None:
     assert "name" not in queue_document(RawQueueView("", False, 1, 2, 3, 4, 5, 6))
     assert queue_document(RawQueueView("a", True, 1, 2, 3, 4, 5, 6))["running"] == 3
-    assert queue_document(RawQueueView("a", True, 1, 2, 3, 4, 5, 6, 2))["failed"] == 2
+    assert queue_document(RawQueueView("a", True, 1, 2, 3, 4, 5, 6, 0, 2))["failed"] == 2
 
 
 def test_tables_keep_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,4 +374,28 @@ def test_a_worker_that_its_cpu_cap_holds_back_says_so_beside_its_slots(
     assert ["(CPU cap: 1)" in line for line in lines if "calm" in line or "busy" in line] == [
         False,
         True,
+    ]
+
+
+def test_a_worker_that_is_not_connected_is_not_called_ready() -> None:
+    gone = RawWorkerView(bytes(16), 1, "gone", (">",), 4, (), connected=False)
+    there = replace(gone, connected=True)
+    not_told = replace(gone, connected=None)  # by a member that does not lead
+    states = [worker_document(one)["state"] for one in (gone, there, not_told)]
+    assert states == ["away", "ready", "ready"]
+    assert worker_document(replace(gone, is_drained=True))["state"] == "drained"
+
+
+def test_doctor_names_workers_that_are_short_of_memory_or_disk() -> None:
+    def view(name: str, used: int, free: int) -> RawWorkerView:
+        load = WorkerLoad(10, used, 1_000, 0, free)
+        return RawWorkerView(bytes(16), 1, name, (">",), 4, (), load=load)
+
+    silent = RawWorkerView(bytes(16), 1, "old", (">",), 4, ())
+    fine = view("fine", 900, 2**40)
+    assert load_findings([silent, fine]) == []
+    told = [found.what for found in load_findings([silent, view("a", 990, 2**40), view("b", 1, 9)])]
+    assert told == [
+        "memory is nearly used up on a",
+        "less than 1 GiB of disk is free on b",
     ]

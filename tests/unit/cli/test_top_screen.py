@@ -25,10 +25,13 @@ def job(name: str, state: str = "running", **more: Any) -> dict[str, Any]:
     return row | {"changed_ms": NOW_MS - 5_000, "worker": "w" * 8} | more
 
 
+LOAD = {"cpu_percent": 12.5, "memory_used_bytes": 2**30, "memory_total_bytes": 4 * 2**30}
+
+
 def look(**more: Any) -> dict[str, Any]:
     worker = {
         **{"id": "w" * 8, "name": "w1", "slots": 4, "running": 3, "cpu_capped": True},
-        **{"connected": True, "patterns": ["job.assign.>"]},
+        **{"state": "ready", "patterns": ["job.assign.>"], "load": LOAD},
     }
     member = {"address": "a:1", "lag": 7, "active": True}
     cluster = {"leader": "a:1", "term": 3, "members": [member], "alarms": []}
@@ -69,6 +72,13 @@ def test_a_frame_shows_all_at_once() -> None:
     for part in (*tables, "CPU cap", "1 min 1 s"):
         assert part in everything
     assert everything.index("large") < everything.index("small")
+
+
+def test_a_worker_that_gets_no_jobs_is_not_shown_as_up() -> None:
+    (worker,) = look()["workers"]
+    for state in ("away", "drained"):
+        shown = texts(Screen(look(workers=[worker | {"state": state}])))
+        assert any("w1" in line and state in line for line in shown)
 
 
 def test_a_frame_fits_80_columns() -> None:

@@ -21,7 +21,7 @@ def test_every_command_has_a_handler() -> None:
 
 def test_tags_are_unique() -> None:
     tags = [one.__struct_config__.tag for one in get_args(commands.Command)]
-    assert sorted(tags) == list(range(1, len(tags) + 1))
+    assert len(set(tags)) == len(tags)
 
 
 def test_an_empty_entry_only_moves_on() -> None:

@@ -6,20 +6,27 @@ import msgspec
 import pytest
 
 from rollq.base.access_rules import AccessRole, Account
-from rollq.base.jobs import BlobRef, CacheEntry
+from rollq.base.jobs import BlobRef, CacheEntry, ParentRef
 from rollq.base.staged import StagedGroup, StagedPart, chunk_crc, part_crc
 from rollq.grid import invariants
 from rollq.grid.commands import CancelJobs, CommitBatch, PutCache, StageJobs, SubmitJob
+from rollq.grid.edge_records import ParentsRecord
+from rollq.grid.rule_commands import PutLimit
+from rollq.grid.schedule_commands import PutSchedule, ScheduleSpec
+from rollq.grid.schedule_records import ScheduleRecord
 from rollq.grid.state import (
     ASSIGNED,
     DEAD,
     DONE,
+    QUEUED,
     BlobCount,
     ClientRecord,
     PastRecord,
     QueueRecord,
     ReaderRecord,
 )
+from rollq.grid.topic_commands import PublishKept, PutTopic
+from rollq.grid.topic_records import Cursor, TopicRecord
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 BLOB = BlobRef(b"b" * 32, 7)
@@ -247,7 +254,76 @@ def misname_role(grid: Grid) -> None:
     grid.state.access.roles["nights"] = AccessRole("admin")
 
 
+def leak_token(grid: Grid) -> None:
+    grid.apply(PutLimit("exec", "exe", 3))
+    grid.state.limits["exec", "exe"].running += 1
+
+
+def wind_a_clock(grid: Grid) -> None:
+    grid.apply(PutLimit("exec", "exe", 3))
+    grid.state.limits["exec", "exe"].due_us = 1
+
+
+def miscount_topic(grid: Grid) -> None:
+    publish(grid).size_bytes += 1
+
+
+def keep_too_many(grid: Grid) -> None:
+    publish(grid).count_max = 2
+
+
+def read_ahead(grid: Grid) -> None:
+    publish(grid).cursors["billing"] = Cursor(index=4, stamp_ms=0)
+
+
+def publish(grid: Grid) -> TopicRecord:
+    """A topic that keeps three messages."""
+    put = PutTopic("news", ("news.>",), age_ms=0, bytes_max=1 << 20, count_max=3)
+    grid.apply(put, PublishKept("news", ("news.a",) * 3, (b"1", b"2", b"3")))
+    assert invariants.check(grid.state) == []
+    return grid.state.topics.by_name["news"]
+
+
+def lose_child(grid: Grid) -> None:
+    grid.submit("child", after=(ParentRef(job_id("wait")),))
+    grid.state.edges.children.clear()
+
+
+def let_child_go(grid: Grid) -> None:
+    grid.submit("child", after=(ParentRef(job_id("wait")),))
+    grid.job("child").state = QUEUED
+
+
+def forget_parent(grid: Grid) -> None:
+    grid.state.edges.parents[job_id("nobody")] = ParentsRecord(bytearray())
+
+
+def fire_backwards(grid: Grid) -> None:
+    schedule(grid).last_due_ms = 60_000
+
+
+def misname_schedule(grid: Grid) -> None:
+    grid.state.schedules.by_name["other"] = grid.state.schedules.by_name.pop(schedule(grid).name)
+
+
+def move_an_instant(grid: Grid) -> None:
+    schedule(grid).next_ms += 1_000
+
+
+def schedule(grid: Grid) -> ScheduleRecord:
+    """A schedule that fires every minute."""
+    spec = ScheduleSpec("beat", "ann", "q", "exe", b"", every_ms=60_000)
+    grid.apply(PutSchedule(spec, 60_000))
+    return grid.state.schedules.by_name["beat"]
+
+
 BREACHES: dict[Callable[[Grid], None], str] = {
+    fire_backwards: "schedules_are_bounded",
+    misname_schedule: "schedules_are_bounded",
+    move_an_instant: "schedules_are_bounded",
+    miscount_topic: "topics_are_counted_and_bounded",
+    keep_too_many: "topics_are_counted_and_bounded",
+    read_ahead: "topics_are_counted_and_bounded",
     reserve_nothing: "accepted_jobs_are_reserved",
     misname_batch: "accepted_jobs_are_reserved",
     finish_batch: "accepted_jobs_are_reserved",
@@ -258,6 +334,8 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     lose_role_of_account: "access_lists_are_sound",
     misname_account: "access_lists_are_sound",
     misname_role: "access_lists_are_sound",
+    leak_token: "tokens_are_counted",
+    wind_a_clock: "tokens_are_counted",
     swap_client: "owners_are_in_the_tables",
     drop_queue: "owners_are_in_the_tables",
     drop_array: "owners_are_in_the_tables",
@@ -295,6 +373,9 @@ BREACHES: dict[Callable[[Grid], None], str] = {
     change_size: "references_are_counted",
     leak_cache: "references_are_counted",
     need_files_after_the_end: "only_runnable_jobs_need_files",
+    lose_child: "children_wait_for_their_parents",
+    let_child_go: "children_wait_for_their_parents",
+    forget_parent: "children_wait_for_their_parents",
 }
 
 

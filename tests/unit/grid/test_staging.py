@@ -7,8 +7,8 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import StagedGroup, StagedPart, join_keys, keys_of
+from rollq.grid import batches, staging
 from rollq.grid import commands as c
-from rollq.grid import staging
 from rollq.grid.effects import Done, Known, Refused
 from rollq.grid.state import DELAYED
 from tests.unit.grid.kit import job_id, refusal, submit
@@ -88,7 +88,7 @@ def test_a_commit_is_taken_once_whatever_it_names() -> None:
 
 
 def test_a_commit_is_known_even_when_very_many_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "BATCHES_KEPT_MAX", 1)
+    monkeypatch.setattr(batches, "BATCHES_KEPT_MAX", 1)
     grid = Staged()
     grid.stage("p", group("a"))
     grid.commit(part("p", (group("a"),)))

@@ -3,7 +3,7 @@ import pytest
 from rollq.base import limits
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem, JobOptions
-from rollq.grid import admission, submits
+from rollq.grid import admission, batches, submits
 from rollq.grid.commands import AckJob, ForgetJobs, SubmitArray, SubmitBulk, SubmitJob
 from rollq.grid.effects import Done, Known, Refused, SendResult
 from rollq.grid.state import DELAYED, QUEUED
@@ -214,7 +214,7 @@ def test_a_batch_key_makes_the_call_idempotent_when_its_jobs_are_gone() -> None:
 
 
 def test_batch_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submits, "BATCHES_KEPT_MAX", 2)
+    monkeypatch.setattr(batches, "BATCHES_KEPT_MAX", 2)
     grid = Grid()
     for name in "abc":
         grid.apply(bulk(name, key=name))

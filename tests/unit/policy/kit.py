@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rollq.base.ids import JobId, WorkerId
+from rollq.base.needs import Amounts
 from rollq.grid.commands import AssignRun, AssignTasks, Command, ForgetJobs, OpenWorker
 from rollq.grid.effects import Applied, RunDone
 from rollq.grid.explanations import RawExplanation
@@ -12,7 +13,7 @@ from rollq.grid.runs import ids_in
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.endings import Said
-from rollq.policy.pools import ANYTHING, ProgramSet
+from rollq.policy.needs import ANYTHING, ProgramSet
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
 NOTHING = Said()
@@ -42,9 +43,13 @@ class Desk(Grid):
         patterns: tuple[str, ...] = EVERYTHING,
         incarnation: int = 1,
         programs: ProgramSet = ANYTHING,
+        *,
+        labels: tuple[str, ...] = (),
+        resources: Amounts = (),
     ) -> None:
         """A worker opens a session and grants credit."""
-        self.apply(OpenWorker(worker_id(name), incarnation, name, patterns, 4))
+        opened = OpenWorker(worker_id(name), incarnation, name, patterns, 4)
+        self.apply(msgspec.structs.replace(opened, labels=labels, resources=resources))
         held = len(self.state.workers[worker_id(name)].held)
         who = worker_id(name), incarnation, name
         self.dispatcher.open_worker(*who, patterns, held, programs=programs)

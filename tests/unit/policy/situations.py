@@ -4,19 +4,36 @@ clock or a process, and says what is asked about."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollq.base.ids import JobId
 from rollq.base.jobs import Status
+from rollq.base.reasons import Reason
 from rollq.grid import commands as c
 from rollq.policy.endings import Said
-from rollq.policy.pools import ProgramSet
+from rollq.policy.needs import ProgramSet
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.grid.staged import group, part
 from tests.unit.policy.kit import NOTHING, Desk
 
 Asked = tuple[Desk, JobId, Said]
 A = job_id("a")
+
+
+class Row(NamedTuple):
+    """What is told of a situation. ID and ARRAY stand for ids."""
+
+    situation: str
+    state: str
+    code: Reason
+    why: str
+    todo: tuple[str, ...]
+
+
+def row(situation: str, state: str, code: Reason, why: str, *todo: str) -> Row:
+    """One of a table."""
+    return Row(situation, state, code, why, todo)
+
 
 BUILT: dict[str, Callable[[], Asked]] = {}
 
@@ -248,6 +265,11 @@ def program_that_may_not_run() -> Asked:
 @situation
 def program_that_cannot_be_started() -> Asked:
     return refused("no_program (213): cannot run 'exe': plain is not executable")
+
+
+@situation
+def program_that_the_system_refuses() -> Asked:
+    return refused("no_program (213): cannot start 'exe': its first line asks for '/bin/none'")
 
 
 @situation

@@ -11,7 +11,7 @@ from rollq.grid.commands import AssignRun, OpenClient, PauseQueue, ResumeQueue, 
 from rollq.grid.effects import RunDone
 from rollq.grid.runs import ids_in
 from rollq.grid.state import ASSIGNED, QUEUED
-from rollq.policy.pools import ProgramSet
+from rollq.policy.needs import ProgramSet
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.policy.kit import Desk, name_of
 

@@ -226,6 +226,17 @@ class TestPatterns:
         desk.submit("b1", "b2", queue="b")
         assert desk.run() == ["a1@w1", "b1@w2", "a2@w1", "b2@w2"]
 
+    def test_pools_take_turns_where_credit_comes_one_by_one(self) -> None:
+        desk = Desk()
+        desk.worker("w", patterns=("job.assign.a", "job.assign.b", "job.assign.c"))
+        for queue in "abc":
+            desk.submit(*(f"{queue}{number}" for number in range(3)), queue=queue)
+        served = []
+        for _ in range(6):
+            desk.grant("w", 1)
+            served += desk.run()
+        assert served == ["a0@w", "b0@w", "c0@w", "a1@w", "b1@w", "c1@w"]
+
     def test_a_pattern_outlives_its_last_worker_for_a_while_only(self) -> None:
         desk = Desk()
         for number in range(200):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rollq.grid.commands import (
     OpenClient,
     PauseQueue,
@@ -10,7 +12,8 @@ from rollq.grid.commands import (
     Settings,
 )
 from tests.unit.grid.kit import worker_id
-from tests.unit.policy.kit import Desk
+from tests.unit.policy.kit import Desk, in_ones
+from tests.unit.policy.scripts import Script
 
 
 class TestCaps:
@@ -182,3 +185,43 @@ class TestNamedWorkers:
         desk.submit("a", "b", worker_name="twin")
         decided = desk.decide()
         assert [command.worker_id for command in decided] == [worker_id("w1"), worker_id("w2")]
+
+
+class TestLines:
+    def test_a_turn_moves_no_more_than_it_may(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("rollq.policy.limits.MOVES_PER_TURN_MAX", 5)
+        script = Script()
+        script.play("limit exec:exe running=2\nopen w=99")
+        names = " ".join(f"j{number}" for number in range(12))
+        script.play(f"submit {names}\nsubmit x exec=other")
+        script.play("submit y queue=r exec=other")
+        assert turns_of(script) == ["j0@w y@w j1@w", "x@w", ""]  # others do not wait for that
+        script.play("unlimit exec:exe")
+        assert turns_of(script) == ["j2@w j3@w j4@w j5@w j6@w", "j7@w j8@w j9@w j10@w j11@w", ""]
+
+    def test_who_comes_and_goes_leaves_no_timers_behind(self) -> None:
+        script = Script()
+        script.play("limit exec:exe rate=4/h burst=1\nopen w=99\nsubmit a\ngives a@w")
+        for number in range(20):
+            script.play(f"submit j{number}\ngives\ncancel j{number}\ngives")
+        limits = script.dispatcher._holds.limits
+        assert len(limits._timers) == 1
+        script.play("wait 1000000\ngives")
+        assert not limits._timers
+        assert not limits._holds
+
+    def test_nothing_is_looked_at_while_no_limit_is_set(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script = Script()
+        monkeypatch.setattr("rollq.policy.limits.limits_of", None)
+        script.play("open w=9\nsubmit a b c keys=gpu\ngives a@w b@w c@w\nend a b c")
+
+
+def turns_of(script: Script) -> list[str]:
+    """What each turn gives, until it need not be asked again."""
+    turns: list[str] = []
+    while not turns or script.dispatcher.next_ms is not None:
+        decided = in_ones(script.dispatcher.decide(1_000, script.stamp_ms))
+        turns.append(" ".join(script.settle(decided)))
+    return turns

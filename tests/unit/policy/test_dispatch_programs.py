@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from rollq.base.needs import PLACEMENTS
 from rollq.grid.commands import SubmitArray
 from rollq.policy import dispatch, lanes
-from rollq.policy.placement import PLACEMENTS
-from rollq.policy.pools import DispatchSession, Pool, ProgramSet
+from rollq.policy.needs import ProgramSet
+from rollq.policy.pools import DispatchSession, Pool
 from tests.unit.grid.kit import job_id, submit, worker_id
 from tests.unit.policy.kit import Desk, name_of
 
@@ -61,6 +62,19 @@ def test_programs_of_one_queue_do_not_wait_for_each_other() -> None:
     assert desk.run() == ["a@w1", "b@w1"]
     desk.worker("w2", 20, programs=having("two"))
     assert len(desk.run()) == 20
+
+
+def test_a_program_of_few_workers_has_its_turns_where_credit_comes_one_by_one() -> None:
+    desk = Desk()
+    desk.worker("w1", programs=having("one", "two"))
+    desk.worker("w2", programs=having("one"))
+    ask_for(desk, "two", "a", "b")
+    ask_for(desk, "one", *(f"o{number}" for number in range(9)))
+    served = []
+    for _ in range(5):
+        desk.grant("w1", 1)
+        served += desk.run()
+    assert {"a@w1", "b@w1"} <= {*served}
 
 
 def test_priorities_hold_among_all_programs_that_everybody_has() -> None:

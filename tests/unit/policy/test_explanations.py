@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
 from rollq.base.ids import guid_to_text
@@ -11,23 +9,9 @@ from rollq.base.reasons import Reason
 from rollq.policy.endings import Said
 from tests.unit.grid.kit import job_id
 from tests.unit.policy.kit import Desk
-from tests.unit.policy.situations import BUILT, A
+from tests.unit.policy.rule_situations import RULE_ROWS
+from tests.unit.policy.situations import BUILT, A, Row, row
 from tests.unit.policy.typed import parse
-
-
-class Row(NamedTuple):
-    """What is told of a situation. ID and ARRAY stand for ids."""
-
-    situation: str
-    state: str
-    code: Reason
-    why: str
-    todo: tuple[str, ...]
-
-
-def row(situation: str, state: str, code: Reason, why: str, *todo: str) -> Row:
-    return Row(situation, state, code, why, todo)
-
 
 ROWS = [
     row("staged", "waiting", Reason.STAGED, "accepted with a batch, on its way into its queue"),
@@ -104,9 +88,11 @@ ROWS = [
         "program_that_nobody_has",
         "waiting",
         Reason.PROGRAM_MISSING,
-        "no connected worker has program exe; workers serving the queue: u, v, w, x, y and 1 "
-        "more; put it into the exec directory of one, and if its file is there: chmod +x",
+        "no connected worker has program or function exe; workers serving the queue: u, v, w, x, "
+        "y and 1 more; put a program into the exec directory of one, and if its file is there: "
+        "chmod +x; start one with the module of a function as --app",
         "chmod +x exe",
+        "rollq worker 10.0.0.1 5000 q --app MODULE",
     ),
     row(
         "program_that_comes_with_its_job",
@@ -196,6 +182,15 @@ ROWS = [
         "no_program (213): cannot run 'exe': plain is not executable; 0 of 5 attempts are "
         "used",
         "chmod +x exe",
+        "rollq job ID",
+    ),
+    row(
+        "program_that_the_system_refuses",
+        "delayed",
+        Reason.PROGRAM_MISSING,
+        "delayed for 500 ms, after attempt 1 on worker w: its worker could not run it: "
+        "no_program (213): cannot start 'exe': its first line asks for '/bin/none'; 0 of 5 "
+        "attempts are used",
         "rollq job ID",
     ),
     row(
@@ -427,9 +422,10 @@ ROWS = [
         "task_that_is_forgotten",
         "ok",
         Reason.FORGOTTEN,
-        "it has ended; how is not kept any more",
+        "it has ended; its outcome is no longer kept",
         "rollq history tail --from 1 --job ID",
     ),
+    *RULE_ROWS,
 ]
 
 

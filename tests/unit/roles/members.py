@@ -15,6 +15,7 @@ from rollq.base.errors import RollqError
 from rollq.base.jobs import BlobRef
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import RaftMessage
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.inlining import completed
 from rollq.roles.member.outputs import (
@@ -140,6 +141,7 @@ class Group:
             self.clocks.setdefault(address, OtherClock(self.clock)),
             SeededJitter(f"{address}{self._lives}"),
             self.points.append,
+            calendar=ZoneCalendar(),
         )
         self.members[address] = driver
         return driver
@@ -250,6 +252,9 @@ class Group:
                 kept.append(text)
             else:
                 self.asides.append((address, output))
+        for batch in driver.leader_state.publishing.take():
+            for session in batch.receivers:
+                self._said.setdefault(session, []).extend(batch.messages)
 
     def do_asides(self) -> None:
         """Do all work with blobs that members asked for: whatever is kept is kept by everybody."""

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollq.base.access import Action
+from rollq.grid.batches import BatchFilter
 from rollq.grid.matching import JobFilter
-from rollq.roles.member import queries
+from rollq.roles.member import query_keys
 from rollq.roles.member.leader.admin import CHECKS, VERBS, Verb
 from rollq.roles.member.queries import VIEWS, ViewRow
 from rollq.wire.messages import Query
@@ -20,13 +22,15 @@ from tests.unit.wire.samples import JOB
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text(encoding="utf-8")
 KEYS: dict[Callable[[bytes], Any], str] = {
-    queries._no_key: "",
-    queries._id: "id",
-    queries._text: "name",
-    queries._place: "place",
-    queries._job_filter: "filter",
-    queries._id_filter: "filter",
-    queries._job_place: "id and place",
+    query_keys.no_key: "",
+    query_keys.some_id: "id",
+    query_keys.name_key: "name",
+    query_keys.place_key: "place",
+    query_keys.job_filter: "filter",
+    query_keys.id_filter: "filter",
+    query_keys.job_place: "id and place",
+    query_keys.batch_name: "client and key",
+    query_keys.batch_filter: "filter",
 }
 
 
@@ -36,18 +40,22 @@ def test_a_verb_has_bounds_and_a_resource(verb: Verb) -> None:
     assert not verb.arguments.__struct_config__.array_like  # they come as a map
     first = verb.resource.field.partition(".")[0]
     assert not first or first in verb.arguments.__struct_fields__
-    assert first or verb.arguments.__struct_fields__ == ("settings",)
+    assert first or verb.action is Action.SETTINGS_WRITE  # what counts for all
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=list(VIEWS))
 def test_a_view_names_its_resource_by_its_key(view: ViewRow) -> None:
     resources = (view.resource, *view.also)
     if KEYS[view.key] == "filter":  # its fields, or all there is
-        names = set(JobFilter.__struct_fields__)
+        names = {*JobFilter.__struct_fields__, *BatchFilter.__struct_fields__}
         assert all(not one.field or one.field in names for one in resources)
         return
     if KEYS[view.key] == "id and place":
         assert [one.names_in(view.key(JOB + b"\7")) for one in resources] == [(JOB,)]
+        return
+    if KEYS[view.key] == "client and key":
+        name = view.key(msgspec.msgpack.encode(("ann", "load-7")))
+        assert [one.names_in(name) for one in resources] == [("ann",), ()]
         return
     query = Query(JOB, "a view", b"key")
     assert all(one.names_in(query) in ((), (b"key",)) for one in resources)

@@ -14,7 +14,7 @@ from rollq.roles.client.loop_thread import LoopThread
 
 ID = bytes(range(16))
 GIVEN = {
-    "map": "Iterator[Result]",
+    "map": "Iterator[Any]",
     "output": "Iterator[StreamPart]",
     "dead": "Iterator[JobView]",
     "queues": "Iterator[QueueView]",

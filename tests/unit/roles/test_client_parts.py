@@ -9,11 +9,13 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_to_text, job_id_of_key
 from rollq.base.jobs import BlobRef
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.base.staged import SAME_BODY, StagedPart, bodies_of, chunk_crc, ids_of, keys_of, part_crc
 from rollq.roles.client import parts
 from rollq.roles.client.parts import PartBuilder, Redrive
 from rollq.roles.client.specs import JobSpec, body_of
 from rollq.roles.client.supply import NOTHING, InputBlob, SettledSpec, refs_of
+from rollq.wire.kept import stand_in_for_body
 from rollq.wire.staging_messages import StageJobs
 
 
@@ -90,6 +92,21 @@ def test_files_go_along() -> None:
     with_files, without = message.groups
     assert (with_files.blobs, with_files.caches) == (((ref,),), ("c",))
     assert (without.blobs, without.caches) == ((), ())
+
+
+def test_a_body_that_is_too_large_for_the_log_is_a_blob() -> None:
+    """As the leader makes one of the body of a single job."""
+    spec = JobSpec("calc", ("x" * INLINE_BYTES_MAX,), key="row-1")
+    job_id = job_id_of_key("ann", "row-1")
+    body = body_of(spec, job_id, "ann")
+    builder = PartBuilder("ann", "b", "p")
+    assert not list(builder.messages([spec, JobSpec("calc", ("2",))]))
+    ((message, supply),) = builder.rest()
+    (ref,) = refs_of(message)
+    assert (ref.size, supply.pieces[ref.digest].source) == (len(body), body)
+    (group,) = message.groups
+    assert group.blobs == ((ref,), ())
+    assert next(bodies_of(group)) == stand_in_for_body(ref, job_id, "ann", "calc")
 
 
 def test_without_files_there_is_nothing_to_bring() -> None:

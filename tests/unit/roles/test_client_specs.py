@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from rollq.roles.client.answers import error_of
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import (
     JobSpec,
+    Options,
     as_id,
     as_specs,
     body_of,
@@ -110,6 +111,47 @@ def test_a_variable_is_a_secret_or_not() -> None:
         job_options({"secrets": {"TOKEN": "github"}, "env": {"TOKEN": "1"}})
 
 
+def test_needs_are_written_as_people_do_and_stored_in_one_way() -> None:
+    made = job_options(
+        {
+            "resources": {"memory": "2G", "cpu": 1.5},
+            "labels": ["zone=a", "!spot"],
+            "limits": ["matlab", ("db", 2)],
+            "sticky_key": "movie-7",
+        }
+    )
+    assert made == JobOptions(
+        resources=(("cpu", 1_500), ("memory", 2 * 1024**3 * 1_000)),
+        labels=("!spot", "zone=a"),
+        limits=(("db", 2), ("matlab", 1)),
+        sticky_key="movie-7",
+    )
+    assert job_options({"resources": {}, "labels": [], "limits": [], "sticky_key": ""}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("resources", ["gpu"]),
+        ("resources", {"gpu": None}),
+        ("resources", {"gpu": 0}),
+        ("labels", "gpu"),
+        ("labels", [1]),
+        ("labels", ["zone="]),
+        ("limits", "matlab"),
+        ("limits", [("db", "2")]),
+        ("limits", ["db", "db"]),
+        ("sticky_key", 7),
+        ("sticky_key", "k" * 257),
+    ],
+)
+def test_needs_that_cannot_be_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(LocalError) as caught:
+        job_options(cast("Options", {name: value}))
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert caught.value.hint
+
+
 def test_no_options_are_none() -> None:
     assert job_options({}) is None
     assert job_options({"queue": "q", "delay": 0}) is None
@@ -131,6 +173,9 @@ def test_no_options_are_none() -> None:
         {"retry_exit_codes": [2**70]},
         {"lease": 0.999},
         {"retry_exit_codes": ["1"]},
+        {"retry_exit_codes": 3},
+        {"retry_exit_codes": [0]},
+        {"retry_exit_codes": [256]},
         {"colour": "red"},
     ],
 )
@@ -140,6 +185,20 @@ def test_bad_options_are_named(options: Any) -> None:
     assert caught.value.code is ErrorCode.BAD_OPTIONS
     assert next(iter(options)) in caught.value.message
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"max_attempts": 10**13}, "use 1 to 100"),
+        ({"delay": float("inf")}, "give seconds, from 0 to 31622400 (366 days)"),
+        ({"retry_exit_codes": 3}, "give a list of exit codes, each from 1 to 255: [75]"),
+    ],
+)
+def test_the_hint_is_about_the_option(options: Any, hint: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        job_options(options)
+    assert caught.value.hint == hint
 
 
 def test_ids_of_either_form() -> None:

@@ -119,24 +119,35 @@ def test_a_progress_that_raises_ends_no_upload() -> None:
 
 
 def test_a_call_has_its_time_from_when_no_files_are_on_their_way() -> None:
+    class Clock:
+        """Goes on only while somebody waits: each look at the files is after a wait."""
+
+        now_s = 100.0
+
+        def time(self) -> float:
+            return self.now_s
+
     async def story() -> None:
-        client = GroupEngine("127.0.0.1:1", "", timeout_s=0.001)
-        client._loop = asyncio.get_running_loop()
-        answered: asyncio.Future[Answer | None] = client._loop.create_future()
+        clock = Clock()
+        client = GroupEngine("127.0.0.1:1", "")
+        client._loop = clock  # type: ignore[assignment]
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer | None] = loop.create_future()
         looks = 0
 
-        def uploaded_at() -> float:
+        def uploaded_at(lag_s: float) -> float:
             nonlocal looks
             looks += 1
+            clock.now_s += 0.001
             if looks == 5:
                 answered.set_result(wire.Accepted(JOB))
-            return client.loop.time()
+            return clock.now_s - lag_s
 
-        client.uploaded_at = uploaded_at  # type: ignore[method-assign]
+        client.uploaded_at = partial(uploaded_at, 0.0)  # type: ignore[method-assign]
         assert await client.uploaded(answered, 0.001)
         assert looks == 5
-        never: asyncio.Future[Answer | None] = client.loop.create_future()
-        client.uploaded_at = lambda: 0.0  # type: ignore[method-assign]
+        never: asyncio.Future[Answer | None] = loop.create_future()
+        client.uploaded_at = partial(uploaded_at, 1.0)  # type: ignore[method-assign]
         assert not await client.uploaded(never, 0.001)
 
     run(story())

@@ -96,7 +96,7 @@ def test_a_member_gives_no_proof_to_somebody_else(other: ClusterLogin) -> None:
 
 @pytest.mark.parametrize("challenge", [LoginChallenge(NONCE), LoginChallenge(b"", b"p" * 32)])
 def test_a_member_gives_no_proof_to_who_proves_nothing(challenge: LoginChallenge) -> None:
-    with pytest.raises(RemoteError, match="check it, and who listens there"):
+    with pytest.raises(RemoteError, match="which process listens there"):
         login().prove(challenge)
 
 

@@ -7,13 +7,15 @@ import msgspec
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import CLOCK_SKEW_MS_MAX, REPORT_TICKS
 from rollq.base.staged import StagedGroup
+from rollq.grid.state import ASSIGNED
 from rollq.grid.times import elapsed_ms
+from rollq.raft.types import AppendResponse
 from rollq.roles.member.group_clock import GroupClock
 from rollq.roles.member.status import ClusterView
 from rollq.wire import messages as wire
 from rollq.wire.messages import MemberReport
 from rollq.wire.staging_messages import StageJobs
-from tests.unit.roles.members import Clock, Group, job, submit
+from tests.unit.roles.members import TICK_MS, Clock, Group, job, submit
 
 CLIENT, WORKER = 1, 2
 DAY_MS = 86_400_000
@@ -93,6 +95,45 @@ def test_a_lone_member_keeps_what_it_owes_over_a_leap() -> None:
     group.run(REPORT_TICKS)
     assert again.state.staged
     assert again.time.now_ms() > YEAR_MS
+
+
+def test_no_job_starts_before_its_rate_allows_while_a_leap_is_under_way() -> None:
+    group = Group("a", "b", "c")
+    leader = group.elect()
+    group.client(CLIENT)
+    group.worker(WORKER, credit=9)
+    rate = {"scope": "exec", "name": "calc", "rate": DAY_MS // (4 * TICK_MS), "burst": 1}
+    group.say(CLIENT, wire.Admin(REQUEST, "put_limit", msgspec.msgpack.encode(rate)))
+    group.say(CLIENT, submit(1), submit(2))
+    leader.leader_state.maybe_leap(leader.time.now_ms() + DAY_MS)
+    group.lost = (AppendResponse,)
+    group.run(8)  # the second start would be due after 4 of them
+    assert not leader.state.leaps
+    group.lost = ()
+    group.until(lambda: leader.state.jobs[job(2)].state is ASSIGNED)
+    state = leader.state
+    assert len(state.leaps) == 1
+    first, second = (state.jobs[job(number)].stamp_ms for number in (1, 2))
+    assert elapsed_ms(state, first, second) >= 4 * TICK_MS
+
+
+def test_one_leap_is_under_way_at_a_time() -> None:
+    group = Group("a", "b", "c")
+    leader = group.elect()
+    to_ms = leader.time.now_ms() + DAY_MS
+    leader.leader_state.maybe_leap(to_ms)
+    leader.leader_state.maybe_leap(to_ms + DAY_MS)
+    group.settle()
+    assert len(leader.state.leaps) == 1
+    assert not leader.time.is_leaping
+    assert leader.time.rates_ms() == leader.time.now_ms() == to_ms
+
+
+def test_a_leader_that_lost_its_leap_begins_without_one() -> None:
+    group_clock = GroupClock(Clock(), 5_000)
+    group_clock.begin_leap()
+    group_clock.lead(5_000)
+    assert not group_clock.is_leaping
 
 
 def test_time_goes_on_where_the_last_leader_was() -> None:

@@ -13,10 +13,11 @@ from rollq.base.access import LinkRole
 from rollq.base.access_rules import Account
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
-from rollq.base.jobs import BlobRef, BulkItem, JobOptions, JobSecret
+from rollq.base.jobs import BlobRef, BulkItem, JobOptions, JobSecret, ParentRef
 from rollq.base.staged import StagedGroup
 from rollq.grid import commands as c
 from rollq.grid.access_commands import PutAccount
+from rollq.grid.edges import unknown_parent
 from rollq.roles.access import RefusedError
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.leader.admin import VERBS
@@ -72,6 +73,21 @@ def submits(client_id: str = "ann/1", blobs: tuple[BlobRef, ...] = (), **other: 
 
 
 KINDS = ["SubmitJob", "SubmitBulk", "SubmitArray", "SubmitRun", "StageJobs"]
+
+
+# --- dependencies
+
+
+@pytest.mark.parametrize("number", range(len(KINDS)), ids=KINDS)
+def test_nobody_waits_for_the_job_of_another(number: int) -> None:
+    """In the words in which the grid refuses one that does not exist."""
+    world = World()
+    options = JobOptions(after=(ParentRef(HIS),))
+    told = world.error(ANN, submits(options=options)[number])
+    assert told.code == ErrorCode.UNKNOWN_JOB
+    assert told.message == unknown_parent(HIS).message
+    own = submits(options=JobOptions(after=(ParentRef(MINE),)))[number]
+    assert world.judge(ANN, own) is own
 
 
 # --- names
@@ -263,7 +279,8 @@ def test_lists_of_jobs_are_those_of_the_clients_that_they_name() -> None:
 
     assert world.judge(ANN, jobs(client_id="ann/1")).account == ""
     assert world.error(ANN, jobs(client_id="bob/1")).code == ErrorCode.ACCESS_DENIED
-    for query in (jobs(), jobs(queue="q"), m.Query(REQUEST, "arrays"), m.Query(REQUEST, "dead")):
+    others = [m.Query(REQUEST, what) for what in ("arrays", "batches", "dead")]
+    for query in (jobs(), jobs(queue="q"), *others):
         assert world.judge(ANN, query).account == "ann"
         his = msgspec.structs.replace(query, account="bob")
         assert world.judge(ANN, his).account == "ann"
@@ -271,6 +288,20 @@ def test_lists_of_jobs_are_those_of_the_clients_that_they_name() -> None:
         assert world.error(client("none"), query).code == ErrorCode.ACCESS_DENIED
     for what in ("clients", "history", "readers"):
         assert world.error(ANN, m.Query(REQUEST, what)).code == ErrorCode.ACCESS_DENIED
+
+
+def test_a_batch_of_another_account_cannot_be_seen() -> None:
+    world = World(Account("ann", ("client",)))
+
+    def batch(client_id: str) -> m.Query:
+        return m.Query(REQUEST, "batch", msgspec.msgpack.encode((client_id, "load-7")))
+
+    def batches(client_id: str) -> m.Query:
+        return m.Query(REQUEST, "batches", msgspec.msgpack.encode((client_id, "", "")))
+
+    for ask in (batch, batches):
+        assert world.judge(ANN, ask("ann/1")) == ask("ann/1")
+        assert world.error(ANN, ask("bob/1")).code == ErrorCode.ACCESS_DENIED
 
 
 def test_a_list_of_own_jobs_with_some_that_are_denied_is_refused() -> None:

@@ -22,7 +22,8 @@ from rollq.base.access_rules import Account, TokenHash
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.base.staged import StagedGroup
-from rollq.grid.commands import Settings
+from rollq.grid.batches import BatchFilter
+from rollq.grid.commands import BatchName, Settings
 from rollq.grid.matching import JobFilter
 from rollq.grid.pages import IdFilter
 from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO
@@ -68,8 +69,24 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "purge": {"job_ids": [JOB]},
     "settings": {"settings": Settings()},
     "set_hints": {"hints": [["exe", 1, 2, 3, 4]]},
+    "put_policy": {"pattern": "q.>", "placement": "sticky"},
+    "remove_policy": {"pattern": "q.>"},
+    "put_limit": {"scope": "exec", "name": "exe", "running_max": 2},
+    "remove_limit": {"scope": "exec", "name": "exe"},
+    "put_weight": {"client_id": "ann", "weight": 2},
     "put_cache": {"cache_id": "c", "entries": [["f", [BLOB, 5]]], "target_pattern": ">"},
     "remove_cache": {"cache_id": "c"},
+    "put_topic": {"name": "t", "patterns": ["t.>"], "age_ms": 0, "bytes_max": 1, "count_max": 1},
+    "remove_topic": {"name": "t"},
+    "forget_cursor": {"topic": "t", "durable": "d"},
+    "put_schedule": {
+        **{"name": "ann/s", "queue": "q", "exec_name": "exe", "body": b"", "every_ms": 5_000},
+        **{"caches": ["c"], "options": OPTIONS},
+    },
+    "remove_schedule": {"name": "ann/s"},
+    "pause_schedule": {"name": "ann/s"},
+    "resume_schedule": {"name": "ann/s"},
+    "run_schedule": {"name": "ann/s"},
     "hold_history": {"name": "spark", "index": 1},
     "free_history": {"name": "spark"},
     "dismiss": {"worker_ids": [JOB]},
@@ -83,8 +100,19 @@ ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "access_put_role": {"role": ["new", []]},
     "access_remove_role": {"name": "new"},
 }
-KEYS: Final = {"_id": JOB, "_text": b"name", "_place": b"\1", "_no_key": b"", "_job_place": JOB}
-FILTERS: Final = {"jobs": JobFilter(client_id="who/1"), "ids": IdFilter("00", "", 0)}
+KEYS: Final = {
+    "some_id": JOB,
+    "name_key": b"name",
+    "place_key": b"\1",
+    "no_key": b"",
+    "job_place": JOB,
+}
+FILTERS: Final = {
+    "jobs": JobFilter(client_id="who/1"),
+    "ids": IdFilter("00", "", 0),
+    "batch": BatchName("who/1", "load-7"),
+    "batches": BatchFilter("who/1"),
+}
 
 
 class Case(NamedTuple):

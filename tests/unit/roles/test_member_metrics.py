@@ -26,6 +26,11 @@ LEADERS_OWN = {
     "rollq_worker_credits",
     "rollq_clients_connected",
     "rollq_clients_at_cap",
+    "rollq_jobs_at_limit",
+    "rollq_subscriptions",
+    "rollq_published_total",
+    "rollq_delivered_total",
+    "rollq_missed_total",
     "rollq_alarms",
 }
 
@@ -182,3 +187,18 @@ def test_credits_and_caps_are_the_leaders(group: Group) -> None:
     assert told["rollq_workers_connected"] == told["rollq_workers"] == 1
     assert told["rollq_attempts_running"] == 3
     assert told["rollq_clients_at_cap"] == 0
+
+
+def test_limits_are_shown_with_what_is_taken_and_what_waits(group: Group) -> None:
+    arguments = {"scope": "exec", "name": "calc", "running_max": 2}
+    group.say(CLIENT, wire.Admin(job(98), "put_limit", msgspec.msgpack.encode(arguments)))
+    rate = {"scope": "client", "name": "nobody", "rate": 5, "burst": 1}
+    group.say(CLIENT, wire.Admin(job(97), "put_limit", msgspec.msgpack.encode(rate)))
+    group.worker(WORKER, credit=3)
+    answer = group.say(CLIENT, wire.Query(job(99), "metrics"))[-1]
+    told = values(msgspec.msgpack.decode(answer.value, type=list[Family]))
+    assert told["rollq_limit_running", "exec:calc"] == 2
+    assert told["rollq_limit_running_max", "exec:calc"] == 2
+    assert told["rollq_limit_running", "client:nobody"] == 0
+    assert ("rollq_limit_running_max", "client:nobody") not in told
+    assert told["rollq_jobs_at_limit"] == 1

@@ -16,9 +16,14 @@ from rollq.roles.member.metrics.counted import MemberCounters
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
 
+NOTHING_PUBLISHED = SimpleNamespace(publishing=SimpleNamespace(take=list))
+
 
 class OneWork:
     """A driver with one piece of work for the disk, and what is done with it."""
+
+    leader_state = NOTHING_PUBLISHED
+    leading = False
 
     def __init__(self, *, is_light: bool) -> None:
         self.told: list[str] = []
@@ -72,6 +77,8 @@ class BusyDriver:
     """Always has something to do that needs no disk; each turn takes some time."""
 
     roll = None
+    leader_state = NOTHING_PUBLISHED
+    leading = False
 
     def __init__(self, turn_ms: int) -> None:
         self.now_ms = 0

@@ -91,6 +91,8 @@ def value_of(kind: inspect.Type, *, large: bool) -> Any:
         is_id = isinstance(kind.item_type, inspect.BytesType)
         item = IDS[0] if is_id else value_of(kind.item_type, large=True)
         return (item,) * (400 if is_id else 9) if large else ()
+    if isinstance(kind, inspect.TupleType):
+        return tuple(value_of(each, large=large) for each in kind.item_types)
     if isinstance(kind, inspect.StructType):
         values = {field.name: value_of(field.type, large=large) for field in kind.fields}
         return kind.cls(**values)

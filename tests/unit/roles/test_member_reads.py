@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode, StateError
+from rollq.base.needs import WorkerLoad
 from rollq.grid.pages import IdFilter
+from rollq.grid.views import RawWorkerView
 from rollq.raft.types import AppendEntries, RaftHeartbeat, RaftHeartbeatResponse
 from rollq.roles.member import queries
 from rollq.roles.member.driver import Driver
@@ -130,6 +132,20 @@ def test_a_worker_above_its_cpu_cap_is_shown_as_such(group: Group) -> None:
     assert shown("workers", b"") == [False, False]
 
 
+def test_a_worker_is_shown_with_its_load_and_what_it_has(group: Group) -> None:
+    group.worker(7)
+    offer = ("gpu",), (("cpu", 4_000),)
+    hello = wire.HelloWorker(worker(8), ("q",), "w8", labels=offer[0], resources=offer[1])
+    group.say(8, hello)
+    load = WorkerLoad(125, 2**30, 2**34, 4_096, 2**40)
+    group.say(8, wire.Heartbeat((), False, load))
+    group.say(8, wire.Heartbeat(()))  # one that does not tell changes nothing
+    answer = group.say(CLIENT, query(1, "workers"))[-1]
+    older, newer = msgspec.msgpack.decode(answer.value, type=list[RawWorkerView])
+    assert (older.labels, older.resources, older.load) == ((), (), None)
+    assert (newer.labels, newer.resources, newer.load) == (*offer, load)
+
+
 def test_a_worker_is_shown_with_the_layers_that_its_jobs_run_in(group: Group) -> None:
     group.worker(7)
     group.worker(8)
@@ -185,8 +201,13 @@ OF_STATE = [name for name, view in VIEWS.items() if not (view.of_leader or view.
 def test_every_other_view_is_answered_by_a_follower(group: Group, what: str) -> None:
     group.run(10)
     view = VIEWS[what]
-    filters = {"jobs": b"", "ids": msgspec.msgpack.encode(IdFilter("00"))}
-    key = filters.get(what, job(1) if view.key.__name__ == "_id" else b"\1")
+    filters = {
+        "jobs": b"",
+        "ids": msgspec.msgpack.encode(IdFilter("00")),
+        "batch": msgspec.msgpack.encode(("ann", "b")),
+        "batches": b"",
+    }
+    key = filters.get(what, job(1) if view.key.__name__ == "some_id" else b"\1")
     assert read(follower_of(group), what, key) == read(group.leader, what, key) or what in (
         "cluster",
         "metrics",
@@ -235,6 +256,6 @@ def test_what_is_made_of_files_is_asked_of_readers_threads(group: Group) -> None
         (error,) = group.say(CLIENT, query(1, what, job(1)))
         assert (error.code, error.hint) == (
             ErrorCode.BAD_PAYLOAD,
-            "ask for it on the link of a reader",
+            "use a reader: HelloReader",
         )
     assert list(FROM_FILES) == [name for name, view in VIEWS.items() if view.of_files]

@@ -135,11 +135,26 @@ def test_rot_is_healed_by_the_others() -> None:
     rot_log(group.disks[victim], 10)
     healed = group.start(victim)
     assert healed.raft.suspect is not None
+    assert healed.was_damaged
     group.until(lambda: healed.raft.suspect is None and len(healed.state.jobs) == 30)
     group.run(4)
     assert healed.state.log_hash == group.leader.state.log_hash
     group.kill(victim)
-    assert group.start(victim).raft.suspect is None
+    again = group.start(victim)
+    assert (again.raft.suspect, again.was_damaged) == (None, False)
+
+
+def test_a_lonely_member_mends_what_it_has_twice_and_says_so() -> None:
+    group = with_jobs(count=5)
+    group.kill("a")
+    disk = group.disks["a"]
+    for place in range(7):  # of the head of the first segment: records are whole
+        disk.rot(f"wal/{min(disk.names('wal'))}", place, 3)
+    mended = group.start("a")
+    assert mended.was_damaged
+    group.until(lambda: len(mended.state.jobs) == 5)
+    group.kill("a")
+    assert not group.start("a").was_damaged
 
 
 def test_a_disk_that_fails_while_it_is_written_stops_the_member() -> None:

@@ -73,7 +73,7 @@ def test_a_request_that_cannot_be_changed_so(
 
 
 def test_a_payload_stays_as_it_is() -> None:
-    assert changed_body(b"\x00payload", change(), JobId="x") == b"\x00payload"
+    assert changed_body(b"\x00payload", change(), {"JobId": "x"}) == b"\x00payload"
 
 
 # --- a leader
@@ -148,3 +148,13 @@ def test_a_task_is_like_its_array_and_an_array_is_none() -> None:
     assert error.code == ErrorCode.WRONG_STATE
     first = job(1)[:-4] + (int.from_bytes(job(1)[-4:], "big") + 1).to_bytes(4, "big")
     assert group.say(CLIENT, admin("again", job_id=first)) == [wire.Accepted(REQUEST)]
+    made = group.leader.state.jobs[REQUEST]
+    assert json.loads(group.leader.state.bodies.load(made.body))["Task"] == 0
+
+
+def test_a_task_with_a_payload_has_no_place_for_its_number() -> None:
+    group = one_member()
+    group.say(CLIENT, wire.SubmitArray(job(1), "ann", "calc", "calc", b"\x00payload", 3))
+    second = job(1)[:-4] + (int.from_bytes(job(1)[-4:], "big") + 1).to_bytes(4, "big")
+    (error,) = group.say(CLIENT, admin("again", job_id=second))
+    assert error.code == ErrorCode.BAD_OPTIONS

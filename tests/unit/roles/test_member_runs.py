@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, Status
+from rollq.base.jobs import AttemptRef, BlobRef, JobOptions, ParentEnd, ParentResult, Status
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.grid import commands
 from rollq.roles.member.leader.runs import in_runs
@@ -280,6 +280,10 @@ def test_what_is_too_large_for_a_run_stays_alone() -> None:
     told = in_runs([assigned(1, 5), large, assigned(3, 7)])
     assert told[1] is large
     assert [type(one) for one in told] == [AssignRun, wire.AssignJob, AssignRun]
+    child = assigned(2, 6, parents=(ParentResult(job(9), b"{}"),))
+    assert in_runs([assigned(1, 5), child])[1] is child, "a run has no results of parents"
+    child = assigned(2, 6, ends=(ParentEnd(job(9), "ok"),))
+    assert in_runs([assigned(1, 5), child])[1] is child, "nor how they ended"
     whole = wire.Result(job(1), "done", result=bytes(INLINE_BYTES_MAX + 1))
     many = wire.Result(job(2), "dead", count=5)
     assert in_runs([whole, many]) == [whole, many]

@@ -22,6 +22,7 @@ class Raft:
         self.leader_id = NO_MEMBER
         self.term = 0
         self.transferee = NO_MEMBER
+        self.last_index = 7
 
 
 def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -44,20 +45,37 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert told(config=Config((A, B), (C,))) == ["the group is a:1, b:1"]
     assert told(config=Config((A, B), (C,))) == []
     assert told(leader_id=9, term=3) == [
-        "this member does not lead any more: another member is in term 3",
+        "this member is no longer the leader: another member is in term 3",
         "member 9 is the leader in term 3",
     ]
     assert told(leader_id=1, term=4, transferee=2) == ["this member is the leader in term 4"]
     assert told(leader_id=2, term=5, transferee=NO_MEMBER) == [
-        "this member does not lead any more: it handed over to b:1",
+        "this member is no longer the leader: it handed over to b:1",
         "b:1 is the leader in term 5",
     ]
     assert told(leader_id=1, term=6) == ["this member is the leader in term 6"]
     assert told(leader_id=NO_MEMBER) == [
-        "this member does not lead any more: too few members answered",
+        "this member is no longer the leader: too few members answered",
         "no leader in term 6",
     ]
-    assert told(config=Config((B,))) == ["this member was removed from the group: stop it"]
+    told(leader_id=1)
+    assert told(config=Config((B,)), leader_id=NO_MEMBER) == [
+        "this member was removed from the group: stop it",
+        "this member is no longer the leader: it was removed from the group",
+        "no leader in term 6",
+    ]
+
+
+def test_a_member_that_was_removed_says_so_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rollq.member")
+    raft = Raft()
+    raft.config = Config((B, C))
+    StatusLog().tell(raft)  # type: ignore[arg-type]
+    raft.last_index = 0  # a new one, which is about to be let in
+    StatusLog().tell(raft)  # type: ignore[arg-type]
+    first, second = [record.getMessage() for record in caplog.records]
+    assert first.startswith("this member is not in the group b:1, c:1: it was removed, or ")
+    assert second == "the group is b:1, c:1"
 
 
 def test_a_member_says_whom_it_waits_for_when_that_changes(

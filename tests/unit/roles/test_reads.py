@@ -14,6 +14,7 @@ from rollq.grid.views import ClientView, RawWorkerView
 from rollq.history.schema import from_line
 from rollq.history.segments import Segments
 from rollq.roles.member import queries
+from rollq.roles.member.calendar import ZoneCalendar
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import CloseSession, Mishap, ToSession
 from rollq.roles.member.setup import MemberSetup
@@ -46,7 +47,10 @@ class Member:
         self.closed: list[int] = []
         self.mishaps: list[Mishap] = []
         setup = MemberSetup("here:1")
-        self.driver = Driver(setup, disk, Clock(), SeededJitter("reads"), lambda point: None)
+        self.driver = Driver(
+            *(setup, disk, Clock(), SeededJitter("reads"), lambda point: None),
+            calendar=ZoneCalendar(),
+        )
         for _ in range(100):
             self.driver.tick()
             self.turns()

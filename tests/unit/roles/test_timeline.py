@@ -24,7 +24,7 @@ from rollq.history.job_rows import JobTimeline, Sought
 from rollq.history.packed import PackedIndex, pack
 from rollq.history.segments import Segments, packed_name
 from rollq.roles.member.history_log import HistoryLog
-from rollq.roles.member.queries import JobPlace
+from rollq.roles.member.query_keys import JobPlace
 from rollq.roles.member.readers import timeline
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.timeline import read_timeline

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, STREAM_BYTES_MAX
-from rollq.roles.worker import capture
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.fitting import fit
@@ -255,8 +254,7 @@ def test_a_long_stream_is_kept_as_a_whole(pieces: list[bytes]) -> None:
 def test_a_stream_without_end_or_room_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "STREAM_WHOLE_BYTES_MAX", 50_000)
-    tail = SpooledTail(str(tmp_path))
+    tail = SpooledTail(str(tmp_path), whole_max=50_000)
     for _ in range(10):
         tail.feed(b"x" * 12_000)
     assert tail.problem == "only the first 50000 bytes are kept"

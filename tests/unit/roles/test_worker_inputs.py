@@ -96,6 +96,10 @@ def test_a_program_that_may_not_come_with_its_job_is_given_back() -> None:
     assert refused(StateError(ErrorCode.NO_PROGRAM, "not here")).not_started
 
 
+def test_a_full_disk_uses_up_no_attempt_of_the_job() -> None:
+    assert refused(StateError(ErrorCode.DISK_FULL, "no room")).not_started
+
+
 def test_a_job_whose_own_names_are_wrong_fails_with_the_cause() -> None:
     worker = preparing(ref(1))
     (fail,) = worker.handle(InputsFailed(ref(1), RemoteError(ErrorCode.BAD_PAYLOAD, "../name")))

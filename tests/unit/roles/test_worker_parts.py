@@ -204,12 +204,25 @@ def test_what_functions_return_and_raise() -> None:
 def test_an_app_that_cannot_be_imported_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "broken_app.py").write_text("1 / 0\n")
+    (tmp_path / "broken_app.py").write_text("\n1 / 0\n")
+    (tmp_path / "leaving_app.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "sound_app.py").touch()
+    (tmp_path / "lacking_app.py").write_text("import no_such_module_of_mine\n")
     (tmp_path / "bad_name_app.py").write_text("from rollq import task\ntask('a b')(print)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*os.sys.path])  # type: ignore[attr-defined]
-    with pytest.raises(LocalError, match=r"broken_app.*ZeroDivisionError"):
+    with pytest.raises(LocalError, match=r"broken_app\.py, line 2\)") as told:
         load_apps(["broken_app"])
+    assert "'broken_app' cannot be imported: ZeroDivisionError: " in told.value.message
+    assert "python -c 'import broken_app'" in told.value.hint
+    with pytest.raises(LocalError, match=r"SystemExit: 3 \(.*leaving_app\.py, line 1\)"):
+        load_apps(["leaving_app"])
+    with pytest.raises(LocalError, match=r"lacking_app\.py, line 1\); correct it"):
+        load_apps(["lacking_app"])
+    for name in ("not_there", "sound_app.py", "./sound_app.py", "not_there.either"):
+        with pytest.raises(LocalError, match="name a module as in") as told:
+            load_apps([name])
+        assert "line" not in told.value.message
     with pytest.raises(LocalError, match="cannot name a task"):
         load_apps(["bad_name_app"])
 

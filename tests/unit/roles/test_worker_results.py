@@ -63,6 +63,23 @@ def test_two_workers_cannot_share_a_directory(tmp_path: Path) -> None:
     assert reopened(tmp_path) == ()
 
 
+def test_a_process_that_is_being_started_does_not_keep_the_lock(tmp_path: Path) -> None:
+    table = ResultTable(tmp_path, SMALL)
+    table.open()
+    lock = os.stat(tmp_path / "lock")
+    locks = [
+        int(name)
+        for name in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{name}")
+        and os.path.samestat(os.stat(f"/proc/self/fd/{name}"), lock)
+    ]
+    assert len(locks) == 1
+    held = os.dup(locks[0])  # as in a child between fork and exec
+    table.close()
+    assert reopened(tmp_path) == ()
+    os.close(held)
+
+
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(0, 900)), max_size=40))
 def test_turning_files_loses_nothing(

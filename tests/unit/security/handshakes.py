@@ -47,5 +47,5 @@ def _end(directory: Path, *, is_server: bool) -> tuple[ssl.SSLObject, ssl.Memory
 def _peer(end: ssl.SSLObject) -> str:
     names = (end.getpeercert() or {}).get("subjectAltName", ())
     assert isinstance(names, tuple)
-    ((_, uri),) = names
+    (uri,) = [name for kind, name in names if kind == "URI"]
     return str(uri)

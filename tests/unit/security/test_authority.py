@@ -93,10 +93,10 @@ def test_a_renewed_certificate_has_the_same_holder_and_a_new_key(
     ca: Authority, tmp_path: Path
 ) -> None:
     target = tmp_path / "w"
-    first = ca.issue(target, CertificateRole.WORKER, "w", NOW)
+    first = ca.issue(target, CertificateRole.WORKER, "w", NOW, hosts=("w.example", "10.0.0.1"))
     key = (target / "key.pem").read_bytes()
     second = ca.renew(target, NOW, days=30)
-    assert second.identity == first.identity
+    assert (second.identity, second.hosts) == (first.identity, first.hosts)
     assert second.fingerprint != first.fingerprint
     assert (target / "key.pem").read_bytes() != key
     assert mode(target / "key.pem") == 0o600

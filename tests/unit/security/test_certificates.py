@@ -65,6 +65,18 @@ def test_a_certificate_names_its_holder_and_what_it_is_for(
     assert not read.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
 
 
+def test_hosts_are_for_browsers_and_the_holder_is_the_same(authority: Issued) -> None:
+    hosts = ("grid.example", "*.grid.example", "10.0.0.1", "::1")
+    made = issue(authority, CertificateRole.MEMBER, "m1", NOW, hosts=hosts)
+    facts = facts_of(made.certificate)
+    assert facts.hosts == hosts
+    assert facts.identity == CertificateIdentity("c1", CertificateRole.MEMBER, "m1")
+    for wrong in ("", "a b", "rollq://c1/member/m2", "-x", "a" * 300):
+        with pytest.raises(LocalError) as raised:
+            issue(authority, CertificateRole.MEMBER, "m1", NOW, hosts=[wrong])
+        assert raised.value.code is ErrorCode.BAD_CERTIFICATE
+
+
 def test_two_certificates_of_one_name_have_keys_and_serials_of_their_own(authority: Issued) -> None:
     one, two = (issue(authority, CertificateRole.WORKER, "w", NOW) for _ in range(2))
     assert one.key != two.key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 
 from rollq.base.errors import LocalError
 from rollq.base.jobs import BlobRef
+from rollq.roles.client.alike import AlikeJobs
 from rollq.roles.client.specs import JobSpec
 from rollq.spark.source.jobs import ALIKE_MAX, Rows, check_columns
 
@@ -39,8 +40,17 @@ def batches(rows: list[dict[str, Any]], **types: Any) -> Iterator[Any]:
     yield pa.record_batch(columns)
 
 
+def flat(pages: Iterable[AlikeJobs | list[JobSpec]]) -> Iterator[JobSpec]:
+    """The jobs of pages, one by one."""
+    for page in pages:
+        if isinstance(page, AlikeJobs):
+            yield from (page.spec(number) for number in range(len(page.args)))
+        else:
+            yield from page
+
+
 def specs(*rows: dict[str, Any], defaults: dict[str, Any] | None = None) -> list[JobSpec]:
-    return list(Rows(defaults or {}, 3).specs(batches(list(rows))))
+    return list(flat(Rows(defaults or {}, 3).pages(batches(list(rows)))))
 
 
 def test_a_row_with_everything() -> None:
@@ -115,20 +125,20 @@ def test_not_before_is_a_delay() -> None:
 def test_files_that_the_grid_has() -> None:
     digest = "ab" * 32
     rows = [{"exec": "a", "files": {"x": {"digest": digest, "size": 5}}}]
-    [spec] = Rows({}, 0).specs(batches(rows, files=pa.map_(pa.string(), BLOB)))
+    [spec] = flat(Rows({}, 0).pages(batches(rows, files=pa.map_(pa.string(), BLOB))))
     assert spec.files == {"x": BlobRef(bytes.fromhex(digest), 5)}
 
 
 def test_one_argument_and_payloads() -> None:
     rows = batches([{"exec": "a", "args": "one"}], args=pa.string())
-    assert next(Rows({}, 0).specs(rows)).args == ("one",)
+    assert next(flat(Rows({}, 0).pages(rows))).args == ("one",)
     assert specs({"exec": "a", "payload": "text"})[0].payload == b"text"
 
 
 def test_rows_that_are_all_different_do_not_pile_up() -> None:
     rows = Rows({}, 3)
     given = [{"exec": "a", "delay": float(n)} for n in range(2 * ALIKE_MAX + 1)]
-    delays = [spec.options["delay"] for spec in rows.specs(batches(given))]
+    delays = [spec.options["delay"] for spec in flat(rows.pages(batches(given)))]
     assert delays == [float(n) for n in range(2 * ALIKE_MAX + 1)]
     assert len(rows._known) == 1
 
@@ -141,7 +151,7 @@ def test_rows_that_are_all_different_do_not_pile_up() -> None:
         ({"args": ["a", None]}, "column args is ['a', None]; an argument is NULL"),
         ({"args": ["x" * 70_000]}, "all arguments of a job take at most 65536 bytes"),
         ({"payload": b"x" * 70_000}, "at most 65536 bytes: use files"),
-        ({"exec": "a b"}, "column exec is 'a b'; name what to run: up to 64 letters"),
+        ({"exec": "a b"}, "column exec is 'a b'; name what to run: up to 64 of a-z"),
         ({"files": {"a": None}}, "file 'a' is NULL"),
         ({"files": {"../a": b""}}, "column files is [('../a', b'')]; the file name '../a'"),
         ({"outputs": [None]}, "column outputs is [None]; an element is NULL"),
@@ -151,8 +161,8 @@ def test_rows_that_are_all_different_do_not_pile_up() -> None:
         ({"priority": 12}, "column priority is 12; use 0 to 9, higher first"),
         ({"priority": -1}, "column priority is -1; use 0 to 9, higher first"),
         ({"max_attempts": 0}, "column max_attempts is 0; use 1 or more"),
-        ({"delay": -0.5}, "column delay is -0.5; give seconds, 0 or more"),
-        ({"run_limit": float("nan")}, "column run_limit is nan; give seconds, 0 or more"),
+        ({"delay": -0.5}, "column delay is -0.5; give seconds, from 0 to "),
+        ({"run_limit": float("nan")}, "column run_limit is nan; give seconds, from 0 to "),
         ({"lease": 0.25}, "column lease is 0.25; use 1 s or more"),
         ({"max_attempts": 101}, "column max_attempts is 101; use 1 to 100"),
         ({"delay": 1e12}, "column delay is 1000000000000.0; give seconds"),
@@ -165,9 +175,9 @@ def test_rows_that_are_all_different_do_not_pile_up() -> None:
 def test_a_bad_row_is_named(bad: dict[str, Any], told: str) -> None:
     good = {"exec": "a"} | dict.fromkeys(bad) | ({"exec": "a"} if "exec" in bad else {})
     rows = Rows({}, 3)
-    assert len(list(rows.specs(batches([good] * 5)))) == 5
+    assert len(list(flat(rows.pages(batches([good] * 5))))) == 5
     with pytest.raises(LocalError) as caught:
-        list(rows.specs(batches([good, {"exec": "a"} | bad])))
+        list(rows.pages(batches([good, {"exec": "a"} | bad])))
     assert "row 7 of partition 3: " in caught.value.message
     assert told in str(caught.value)
 
@@ -197,3 +207,22 @@ def test_columns_are_checked_first(columns: dict[str, DataType], told: str) -> N
     with pytest.raises(LocalError) as caught:
         check_columns(schema, {})
     assert told in str(caught.value)
+
+
+def test_rows_that_ask_for_the_same_go_together() -> None:
+    rows = [{"exec": "a", "args": [str(n)], "job_key": f"k{n}", "priority": 3} for n in range(600)]
+    pages = list(Rows({}, 0).pages(batches(rows)))
+    assert [len(page.args) for page in pages if isinstance(page, AlikeJobs)] == [256, 256, 88]
+    rows[300]["priority"] = 4
+    rows[599]["exec"] = "b"
+    mixed = list(Rows({}, 0).pages(batches(rows)))
+    assert [isinstance(page, AlikeJobs) for page in mixed] == [True, False, False]
+    assert list(flat(mixed))[300].options == {"priority": 4}
+    keyless = list(Rows({"exec": "c"}, 0).pages(batches([{"args": ["x"]}, {"args": None}])))
+    assert keyless == [AlikeJobs("c", {}, [["x"], ()], [])]
+
+
+def test_an_exec_of_null_is_named_though_others_are_alike() -> None:
+    rows = [{"exec": "a"}] * 400 + [{"exec": None}]
+    with pytest.raises(LocalError, match="row 401 of partition 0: column exec is NULL"):
+        list(Rows({}, 0).pages(batches(rows)))

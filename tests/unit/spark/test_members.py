@@ -6,23 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollq.spark.source.members import along
+from rollq.spark.source.places import Sealed
 
 SEGMENT = st.tuples(st.integers(1, 50), st.integers(1, 10_000))
 
 
 def test_along_what_is_sealed() -> None:
-    sealed = [(1, 100, 1000), (101, 200, 1000), (201, 300, 1000), (301, 400, 1000)]
+    sealed = [Sealed(first, first + 99, 1000) for first in (1, 101, 201, 301)]
     assert along(sealed, 1, 400, 4) == [(1, 100), (101, 200), (201, 300), (301, 400)]
     assert along(sealed, 1, 400, 2) == [(1, 200), (201, 400)]
     assert along(sealed, 1, 400, 1) == [(1, 400)]
 
 
 def test_what_is_large_is_cut_within() -> None:
-    assert along([(1, 100, 1000)], 1, 100, 4) == [(1, 25), (26, 50), (51, 75), (76, 100)]
+    assert along([Sealed(1, 100, 1000)], 1, 100, 4) == [(1, 25), (26, 50), (51, 75), (76, 100)]
 
 
 def test_what_is_not_sealed_counts_as_the_rest_does() -> None:
-    assert along([(1, 100, 1000)], 1, 200, 2) == [(1, 100), (101, 200)]
+    assert along([Sealed(1, 100, 1000)], 1, 200, 2) == [(1, 100), (101, 200)]
     assert along([], 5, 8, 2) == [(5, 6), (7, 8)]
     assert along([], 5, 5, 8) == [(5, 5)]
 
@@ -33,7 +34,7 @@ def test_parts_are_the_whole_range_and_not_too_many(
 ) -> None:
     sealed, reached = [], 0
     for length, size in segments:
-        sealed.append((reached + 1, reached + length, size))
+        sealed.append(Sealed(reached + 1, reached + length, size))
         reached += length
     last = reached + rest
     if not last:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.source.offsets import resolve, share
+from rollq.spark.source.offsets import resolve, share, share_bytes, with_the_rest
 from rollq.spark.source.options import Offsets
-from rollq.spark.source.places import Extent
+from rollq.spark.source.places import Extent, Sealed
 
 EXTENTS = (Extent("a", 5, 100), Extent("b", 1, 1))
 
@@ -58,3 +58,22 @@ def test_a_limit_is_shared(
 def test_a_limit_of_one_still_moves() -> None:
     ends = {"a": 100, "b": 100}
     assert share({"a": 0, "b": 0}, ends, 1) == {"a": 1, "b": 1}
+
+
+def test_bytes_are_shared_by_what_each_group_has() -> None:
+    waiting = {
+        "a": [Sealed(1, 10, 1_000), Sealed(11, 20, 2_000)],
+        "b": [Sealed(5, 14, 1_000)],
+        "c": [],
+    }
+    ends = {"a": 21, "b": 15, "c": 7}
+    assert share_bytes(waiting | {"c": []}, ends, 4_000) == ends
+    waiting.pop("c")
+    assert share_bytes(waiting, ends, 2_000) == {"a": 13, "b": 10, "c": 7}
+    assert share_bytes(waiting, ends, 1) == {"a": 2, "b": 6, "c": 7}
+
+
+def test_what_is_not_sealed_weighs_as_the_rest_does() -> None:
+    assert with_the_rest([Sealed(1, 10, 500)], 1, 30)[1:] == [Sealed(11, 30, 1_000)]
+    assert with_the_rest([], 1, 4) == [Sealed(1, 4, 1_024)]
+    assert Sealed(1, 10, 500).within(6, 30) == Sealed(6, 10, 250)

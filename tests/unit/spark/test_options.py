@@ -19,6 +19,12 @@ def test_names_are_taken_in_any_case() -> None:
     assert (condition.column.name, condition.value) == ("exec", ("one", "two"))
 
 
+def test_credentials_are_those_of_all_groups() -> None:
+    given = {"servers": "a:1;b:2", "credentials": "/etc/rollq"}
+    origins = read_options(given, is_stream=True).origins
+    assert [one.credentials for one in origins] == ["/etc/rollq", "/etc/rollq"]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -43,6 +49,26 @@ def test_names_are_taken_in_any_case() -> None:
         (SERVERS | {"failOnDataLoss": "perhaps"}, "option failOnDataLoss=.* true or false"),
         (SERVERS | {"minPartitions": "0"}, "option minPartitions='0' .* above 0"),
         (SERVERS | {"maxOffsetsPerTrigger": "-1"}, "option maxOffsetsPerTrigger=.* above 0"),
+        (SERVERS | {"maxBytesPerTrigger": "1k"}, "option maxBytesPerTrigger=.* above 0"),
+        (SERVERS | {"maxTriggerDelay": "5m"}, "option maxTriggerDelay=.* minOffsetsPerTrigger"),
+        (
+            SERVERS | {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "5 weeks"},
+            "option maxTriggerDelay=.* 15m",
+        ),
+        (SERVERS | {"startingTimestamp": "noon"}, "option startingTimestamp='noon' .* 2026-01-31T"),
+        (
+            SERVERS | {"startingOffsetsByTimestamp": '{"a": "x"}'},
+            "option startingOffsetsByTimestamp=.* milliseconds since 1970",
+        ),
+        (
+            SERVERS | {"startingOffsetsByTimestampStrategy": "earliest"},
+            "option startingOffsetsByTimestampStrategy=.* error or latest",
+        ),
+        (SERVERS | {"subscribePattern": "("}, "option subscribePattern='\\(' .* no regular expr"),
+        (
+            {"servers": "a:1;b:1", "subscribePattern": "x"},
+            "option subscribePattern='x' .* found by the members of one",
+        ),
         (SERVERS | {"readerName": "x" * 257}, "option readerName=.* up to 256 bytes"),
         (SERVERS | {"timeout": "soon"}, "option timeout='soon' .* seconds above 0"),
     ],
@@ -60,6 +86,8 @@ def test_a_read_that_cannot_be_meant_so(given: dict[str, str], told: str) -> Non
         ({"table": "jobs"}, True, "option table='jobs' .* events and results"),
         ({"maxOffsetsPerTrigger": "9"}, False, "option maxOffsetsPerTrigger='9' .* for streams"),
         ({"readerName": "me"}, False, "option readerName='me' .* for streams"),
+        ({"maxBytesPerTrigger": "9"}, False, "option maxBytesPerTrigger='9' .* for streams"),
+        ({"endingTimestamp": "9"}, True, "option endingTimestamp='9' .* for batch reads"),
         ({"table": "jobs", "since": "2026-01-31"}, False, "option since=.* for events"),
         ({"table": "results", "until": "2026-01-31"}, True, "option until=.* for events"),
         ({"table": "results", "path": "/x"}, True, "option path='/x' .* give servers"),
@@ -83,7 +111,7 @@ def test_a_table_that_cannot_be_read_so(given: dict[str, str], is_stream: bool, 
         (SERVERS | {"clientId": ""}, "option clientId='' .* belong to a client"),
         (SERVERS | {"clientId": "x" * 257}, "option clientId=.* up to 256 bytes"),
         (SERVERS | {"batchKey": "x" * 257}, "option batchKey=.* up to 256 bytes"),
-        (SERVERS | {"exec": "a b"}, "option exec='a b' .* letters, digits"),
+        (SERVERS | {"exec": "a b"}, "option exec='a b' .* a-z, A-Z, 0-9"),
         (SERVERS | {"priority": "10"}, "option priority='10' .* 0 to 9"),
         (SERVERS | {"max_attempts": "1.5"}, "option max_attempts='1.5' .* a number"),
         (SERVERS | {"lease": "0.001"}, "option lease='0.001' .* s or more"),

@@ -8,7 +8,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode, StateError
 from rollq.spark.source.options import ReadOptions, read_options
-from rollq.spark.source.places import Extent, Slice
+from rollq.spark.source.places import Located, Slice
 from rollq.spark.source.planning import place_of, plan
 from tests.spark.segments import seal
 
@@ -18,8 +18,8 @@ def options(path: Path, **more: str) -> ReadOptions:
 
 
 def planned(chosen: ReadOptions, first: int, end: int) -> list[Slice]:
-    place = place_of(chosen, 0)
-    return plan(chosen, 0, place, place.extent(), Extent("default", first, end))
+    place = place_of(chosen, chosen.origins[0])
+    return plan(chosen, [Located(place, place.extent())], {"default": first}, {"default": end})
 
 
 def test_what_is_there(tmp_path: Path) -> None:

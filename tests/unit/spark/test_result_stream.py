@@ -66,7 +66,7 @@ def test_every_end_of_a_piece_is_a_row_with_its_index(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Reader, "results", results)
     place = GroupResults(SourceOrigin(servers="127.0.0.1:1"), 1.0)
     wanted: tuple[Column, ...] = columns_of("results", ("state", "stdout", "_group", "_index"))
-    (table,) = place.tables(Slice(0, "g", 1, 9), wanted)
+    (table,) = place.tables(Slice(SourceOrigin(), "g", 1, 9), wanted)
     assert table.to_pylist() == [
         {"state": "dead", "stdout": None, "_group": "g", "_index": 5},
         {"state": "ok", "stdout": "out", "_group": "g", "_index": 9},

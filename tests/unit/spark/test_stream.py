@@ -55,11 +55,11 @@ def test_a_query_begins_only_if_its_history_is_held_and_goes_on_if_nobody_hears_
     assert place.asked == 2
 
 
-def reader(places: list[Group], monkeypatch: pytest.MonkeyPatch) -> stream.EventStream:
-    monkeypatch.setattr(stream, "place_of", lambda _, number: places[number])
+def reader(places: list[Group], monkeypatch: pytest.MonkeyPatch, **more: str) -> stream.EventStream:
+    monkeypatch.setattr(stream, "place_of", lambda _, origin: places[int(origin.servers[-1]) - 1])
     servers = ";".join(f"127.0.0.1:{number + 1}" for number in range(len(places)))
     given = {"servers": servers, "startingOffsets": "earliest", "failOnDataLoss": "false"}
-    options = read_options(given, is_stream=True)
+    options = read_options(given | more, is_stream=True)
     return stream.EventStream(StructType().add("_index", LongType()), options)
 
 
@@ -74,6 +74,45 @@ def test_a_group_that_was_left_out_and_comes_back_is_read_from_where_it_was(
     two.end = 30
     back = reader([one, two], monkeypatch)
     assert back.latestOffset(left, None) == {"one": 13, "two": 30}
+
+
+class Down(Group):
+    """A group of which no member answers."""
+
+    def extent(self) -> Extent:
+        raise DialError(ErrorCode.UNREACHABLE, "no member answers")
+
+
+def test_a_group_that_is_down_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = reader([Group("one", 13), Down("two", 0)], monkeypatch)
+    start = {"one": 11, "two": 21}
+    assert read.latestOffset(start, None) == {"one": 13, "two": 21}
+    with pytest.raises(DialError):  # a batch has promised some of it
+        read.partitions(start, {"one": 13, "two": 22})
+    with pytest.raises(DialError):  # nobody is there
+        reader([Down("one", 0)], monkeypatch).latestOffset({"one": 11}, None)
+    careful = reader([Group("one", 13), Down("two", 0)], monkeypatch, failOnDataLoss="true")
+    with pytest.raises(DialError):
+        careful.latestOffset(start, None)
+
+
+def test_a_batch_is_made_when_enough_waits_or_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("rollq.spark.source.stream.time.monotonic", lambda: now_s[0])
+    one = Group("one", 11)
+    bounds = {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "30s"}
+    read = reader([one], monkeypatch, **bounds)
+    start = read.initialOffset()
+    assert read.latestOffset(start, object()) == {"one": 11}  # the first waits for nothing
+    one.end = 14
+    assert read.latestOffset({"one": 11}, object()) == {"one": 11}
+    one.end = 16
+    assert read.latestOffset({"one": 11}, object()) == {"one": 16}
+    one.end = 17
+    now_s[0] = 29.0
+    assert read.latestOffset({"one": 16}, object()) == {"one": 16}
+    now_s[0] = 30.0
+    assert read.latestOffset({"one": 16}, object()) == {"one": 17}
 
 
 def test_a_reader_of_an_idle_group_tells_nothing() -> None:

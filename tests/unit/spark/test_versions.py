@@ -70,13 +70,19 @@ def test_rows_come_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert batches([], StructField("n", LongType())) == []
 
 
-class Limit:
-    max_rows = 7
+class ReadAllAvailable:
+    """As Spark since 4.2 names it."""
 
 
-@pytest.mark.parametrize(("limit", "most"), [(None, 5), (Limit(), 7), (object(), 0)])
-def test_what_spark_says_of_the_length_wins(limit: object, most: int) -> None:
-    assert versions.length_of(limit, 5) == most
+@pytest.mark.parametrize(
+    ("limit", "default", "bounded"),
+    [(None, True, True), (None, False, False), (ReadAllAvailable(), True, False)],
+)
+def test_whether_bounds_count_is_what_spark_says(
+    limit: object, default: bool, bounded: bool
+) -> None:
+    assert versions.is_bounded(limit, default) == bounded
+    assert versions.is_bounded(object(), default)
 
 
 def test_a_reader_that_is_told_nothing_remembers_where_it_was(tmp_path: Path) -> None:

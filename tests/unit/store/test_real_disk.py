@@ -29,6 +29,17 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+def lock_descriptors(directory: Path) -> list[int]:
+    """Those of this process that hold, or would hold, the lock of this directory."""
+    lock = os.stat(directory / LOCK_NAME)
+    return [
+        int(name)
+        for name in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{name}")
+        and os.path.samestat(os.stat(f"/proc/self/fd/{name}"), lock)
+    ]
+
+
 def test_a_second_member_is_told_who_holds_the_directory(tmp_path: Path) -> None:
     first = RealDisk(tmp_path / "state")
     with pytest.raises(DiskError) as caught:
@@ -38,6 +49,28 @@ def test_a_second_member_is_told_who_holds_the_directory(tmp_path: Path) -> None
     first.close()
     first.close()
     RealDisk(tmp_path / "state").close()
+
+
+def test_a_process_that_is_being_started_does_not_keep_the_lock(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    held = [os.dup(fd) for fd in lock_descriptors(tmp_path)]  # as in a child between fork and exec
+    assert len(held) == 1
+    disk.close()
+    RealDisk(tmp_path).close()
+    os.close(held[0])
+
+
+def test_a_child_that_closes_does_not_unlock(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    if (child := os.fork()) == 0:
+        disk.forked()
+        disk.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(DiskError) as caught:
+        RealDisk(tmp_path)
+    assert caught.value.code is ErrorCode.DISK_BUSY
+    disk.close()
 
 
 def test_a_refused_lock_leaves_nothing_open(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.base.jobs import AttemptRef, BlobRef
+from rollq.base.jobs import AttemptRef, BlobRef, ParentEnd, ParentResult
 from rollq.wire import messages as m
 from rollq.wire.message_codec import Dialect
 from tests.unit.wire.golden_vectors import GUID, JOB, NIL, Vector, from_parts
@@ -50,6 +50,52 @@ REFERENCES = [
         ),
         m.AssignJob(
             JOB, 1, 2, 3, "q", "e", b"", blobs=(BlobRef(b"\xab" * 32, 5),), expect_ms=1_000
+        ),
+        Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "2 AssignJob with the result of a parent, compact",
+        from_parts(
+            "87000000 02" + NIL + NIL,
+            "0000",
+            "60000000",
+            "9d c410" + GUID,
+            "01 02 03 a1" + b"q".hex() + "a1" + b"e".hex() + "c400 c0 a0 ff",
+            "91 92 c420" + "ab" * 32 + "05 cd03e8",
+            "91 93 c410" + GUID + "c402 7b7d 90",
+        ),
+        m.AssignJob(
+            *(JOB, 1, 2, 3, "q", "e", b""),
+            blobs=(BlobRef(b"\xab" * 32, 5),),
+            expect_ms=1_000,
+            parents=(ParentResult(JOB, b"{}"),),
+        ),
+        Dialect.COMPACT,
+        ours=False,
+    ),
+    Vector(
+        "2 AssignJob with the end of a parent, compact",
+        from_parts(
+            "73000000 02" + NIL + NIL,
+            "0000",
+            "4c000000",
+            "9e c410" + GUID,
+            "01 02 03 a1" + b"q".hex() + "a1" + b"e".hex() + "c400 c0 a0 ff 90 00 90",
+            "91 9c c410" + GUID + "a6" + b"failed".hex() + "a1" + b"e".hex() + "a1" + b"q".hex(),
+            "a1" + b"k".hex() + "03 00 05 02 00 cd03e8 90",
+        ),
+        m.AssignJob(
+            *(JOB, 1, 2, 3, "q", "e", b""),
+            ends=(
+                ParentEnd(
+                    *(JOB, "failed", "e", "q", "k"),
+                    exit_code=3,
+                    run_ms=5,
+                    attempts=2,
+                    ended_ms=1_000,
+                ),
+            ),
         ),
         Dialect.COMPACT,
     ),

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from rollq.base.jobs import AttemptRef, BlobRef, BulkItem, JobOptions, JobSecret, Status
+from rollq.base.jobs import (
+    AttemptRef,
+    BlobRef,
+    BulkItem,
+    Condition,
+    JobOptions,
+    JobSecret,
+    ParentRef,
+    ParentResult,
+    Status,
+)
+from rollq.base.needs import WorkerLoad
 from rollq.base.staged import StagedGroup, StagedPart
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
@@ -12,6 +23,7 @@ from rollq.wire import output_messages as o
 from rollq.wire import reader_messages as r
 from rollq.wire import run_messages as u
 from rollq.wire import staging_messages as s
+from rollq.wire import subject_messages as p
 from rollq.wire.compact import Message
 
 JOB = bytes(range(16))
@@ -20,7 +32,8 @@ BLOBS = (BlobRef(bytes(range(32)), 5), BlobRef(bytes(32), 2**40))
 ITEMS = (BulkItem(OTHER, b"x", BLOBS, "row-1"),)
 BLOB = bytes(range(32))
 SECRETS = (JobSecret("TOKEN", "db"), JobSecret("CERT", "site.pem", as_file=True))
-OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1", secrets=SECRETS)
+AFTER = (ParentRef(b"p" * 16), ParentRef(b"q" * 16, Condition.ENDED))
+OPTIONS = JobOptions(1, 2, 3, 4, 5, 6, 7, 8, 9, (10, -11), "worker-1", secrets=SECRETS, after=AFTER)
 GROUP = StagedGroup(
     "calcA",
     "calcA",
@@ -53,11 +66,17 @@ SAMPLES: list[Message] = [
     m.Query(JOB, "job", OTHER, 7),
     m.Admin(JOB, "pause", b"\x81\xa5queue\xa1x"),
     m.HelloWorker(JOB, ("a", "b.*"), "w1", 2, 3, HELD, ("compact", "lease"), "h:1", True, 4),
+    m.HelloWorker(
+        *(JOB, ("a",), "w", 1, 2, (), ("compact",)),
+        labels=("gpu", "zone=a"),
+        resources=(("cpu", 1_500),),
+    ),
     m.Holdings(HELD),
     m.Credit(10),
     m.AckJob(JOB, 1, 2, Status.FAILED, b"result", 3, 9, 1_000, 2**40, BLOBS, 2**41, 5),
     m.Nack(JOB, 1, 2, "no such program"),
     m.Heartbeat(HELD),
+    m.Heartbeat(HELD, True, WorkerLoad(125, 2**30, 2**34, 4_096, 2**40)),
     m.Goodbye("drained", True),
     m.Ping(),
     m.Pong(),
@@ -86,10 +105,28 @@ SAMPLES: list[Message] = [
     m.Result(JOB, "dead", 1, cause=5, client_id="clientA", count=1_000_000),
     m.Answer(JOB, 99, b"\x90"),
     m.AssignJob(
-        JOB, 1, 2, 30_000, "job.assign.calcA", "calcA", b"b", OPTIONS, "clientA", 7, BLOBS, 40
+        JOB,
+        1,
+        2,
+        30_000,
+        "job.assign.calcA",
+        "calcA",
+        b"b",
+        OPTIONS,
+        "clientA",
+        7,
+        BLOBS,
+        40,
+        (ParentResult(b"p" * 16, b"{}", BLOBS),),
     ),
     m.StopJob(JOB, 1, 2),
     m.Drain(True),
+    p.Publish("prices.eur", b"\x001.1", "_inbox.7.1", JOB),
+    p.Subscribe(JOB, 7, "prices.*", "desk", "prices", "desk-1", 5),
+    p.Unsubscribe(7, 2),
+    p.Deliver("prices.eur", b"\x001.1", "_inbox.7.1", "desk", "prices", 5, 1_700_000_000_000, 3),
+    p.Missed(7, 3, 12),
+    p.Consumed(3, 5),
     m.AckTaken(JOB, 1, True),
     m.CachePut(JOB, b'{"CacheId":"d1"}'),
     m.CacheAck(JOB, b'{"CacheId":"d1"}'),

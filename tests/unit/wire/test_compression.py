@@ -8,8 +8,8 @@ import pytest
 import zstandard
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.base.limits import COMPRESS_BYTES_MIN, INFLATED_BYTES_MAX
-from rollq.wire.compression import METHODS, inflate, shrink
+from rollq.base.limits import INFLATED_BYTES_MAX
+from rollq.wire.compression import COMPRESS_BYTES_MIN, METHODS, inflate, shrink
 
 TEXT = b"rollq " * 1_000
 LARGEST = bytes(INFLATED_BYTES_MAX)

@@ -27,14 +27,15 @@ from rollq.wire.handshake import (
     Stage,
     is_covered,
 )
-from rollq.wire.header import Header, decode_header, encode_header
+from rollq.wire.header import AREAS, HAS_HEADER, Header, decode_header
 from rollq.wire.message_codec import Dialect, encode_message
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import NUMBER_OF
 from tests.unit.wire.golden_vectors import VECTORS
 from tests.unit.wire.samples import JOB, SAMPLES
 
-SUBMIT = m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", b"x" * 5_000)
+TEXT = b"".join(b"%d words, " % n for n in range(500))
+SUBMIT = m.SubmitJob(JOB, "clientA", "job.submit.calcA", "calcA", TEXT)
 
 
 class Pair:
@@ -44,11 +45,11 @@ class Pair:
         self.dialer = Connection(Side.DIALER, group)
         self.accepter = Connection(Side.ACCEPTER, group)
 
-    def say(self, speaker: Side, message: Message, header: Header | None = None) -> list[Message]:
+    def say(self, speaker: Side, message: Message) -> list[Message]:
         """Send from one end; what the other end hears."""
         ends = (self.dialer, self.accepter)
         source, target = ends if speaker is Side.DIALER else ends[::-1]
-        raw = source.send(message, header) if header else source.send(message)
+        raw = source.send(message)
         heard = target.receive_data(raw) if raw else []
         assert target.error is None
         assert source.state is target.state
@@ -208,55 +209,77 @@ def test_extensions_without_compact_keep_json() -> None:
 
 
 @pytest.mark.parametrize("method", ["zstd", "brotli", "gzip"])
-def test_large_payloads_are_compressed_if_agreed(method: str) -> None:
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", method)))
-    raw = pair.dialer.send(SUBMIT)
-    assert len(raw) < 500
+def test_large_payloads_are_compressed_if_agreed_and_asked_for(method: str) -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header2", method)))
+    raw = pair.dialer.send(SUBMIT, packs=True)
+    plain = pair.dialer.send(SUBMIT)
+    assert len(raw) < len(plain) // 2
+    assert pair.dialer.saved_bytes == len(plain) - len(raw)
     [frame] = _frames(raw)
+    assert frame.type == NUMBER_OF[m.SubmitJob] | HAS_HEADER
     assert decode_header(frame.payload)[0] == Header(method)
-    assert pair.accepter.receive_data(raw) == [SUBMIT]
-    assert pair.accepter.headers == [Header(method)]
+    assert pair.accepter.receive_data(raw + plain) == [SUBMIT, SUBMIT]
+
+
+def test_batches_are_compressed_as_one() -> None:
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "batch", "header2", "zstd")))
+    raw = pair.dialer.send_all([SUBMIT, SUBMIT], packs=True)
+    [frame] = _frames(raw)
+    assert len(raw) < len(TEXT) // 2
+    assert frame.type & HAS_HEADER
+    assert pair.accepter.receive_data(raw) == [SUBMIT, SUBMIT]
+
+
+def test_zstd_is_used_where_a_peer_offers_all() -> None:
+    methods = ("gzip", "brotli", "zstd")
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header2", *methods)))
+    [frame] = _frames(pair.dialer.send(SUBMIT, packs=True))
+    assert decode_header(frame.payload)[0] == Header("zstd")
 
 
 def test_small_payloads_and_peers_without_header_are_not_compressed() -> None:
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "zstd")))
-    [frame] = _frames(pair.dialer.send(m.Confirm((JOB,))))
-    assert frame.payload[0] == 0
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "zstd")))
-    assert len(pair.dialer.send(SUBMIT)) > 5_000
-
-
-def test_headers_ride_beside_their_messages() -> None:
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header")))
-    traced = Header(trace="00-aa-bb-01", metadata={"a": "b"})
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header2", "zstd")))
     confirm = m.Confirm((JOB,))
-    raw = pair.dialer.send(confirm, traced) + pair.dialer.send(confirm, Header("zstd"))
-    assert pair.accepter.receive_data(raw) == [confirm, confirm]
-    # A claim of compression that did not happen is not passed on.
-    assert pair.accepter.headers == [traced, Header()]
-    assert pair.accepter.receive_data(b"") == []
-    assert pair.accepter.headers == []
+    assert pair.dialer.send(confirm, packs=True) == pair.dialer.send(confirm)
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "zstd")))
+    assert len(pair.dialer.send(SUBMIT, packs=True)) > len(TEXT)
+
+
+def test_the_first_form_of_the_header_is_neither_offered_nor_agreed_on() -> None:
+    assert "header" not in FEATURES
+    assert agree(("compact", "header", "zstd")) == ("compact", "zstd")
+
+
+def test_a_packed_frame_that_was_not_agreed_is_of_no_known_type() -> None:
+    packing = Pair().open(m.HelloClient("clientA", 0, ("compact", "header2", "zstd")))
+    plain = Pair().open(m.HelloClient("clientA", 0, ("compact",)))
+    assert plain.accepter.receive_data(packing.dialer.send(SUBMIT, packs=True)) == []
+    assert plain.accepter.skipped_count == 1
+    assert plain.accepter.error is None
+
+
+def test_members_compress_once_they_know_that_the_other_takes_it() -> None:
+    pair = Pair()
+    hello = next(one for one in SAMPLES if isinstance(one, m.LeaderHello))
+    rows = m.HistoryRows(1, 2, (TEXT,))
+    pair.say(Side.DIALER, hello)
+    plain = pair.dialer.send(rows, packs=True)
+    pair.dialer.peer_offers(("header2", "zstd"))
+    raw = pair.dialer.send(rows, packs=True)
+    assert len(raw) < len(plain) // 2
+    assert pair.accepter.receive_data(plain + raw) == [rows, rows]
 
 
 def test_bad_compression_closes_the_connection_and_says_why() -> None:
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header", "gzip")))
+    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header2", "gzip")))
     confirm = pair.dialer.send(m.Confirm((JOB,)))
-    bad = Frame(NUMBER_OF[m.SubmitJob], payload=encode_header(Header("zstd"), b"garbage"))
+    bad = Frame(NUMBER_OF[m.SubmitJob] | HAS_HEADER, payload=AREAS["zstd"] + b"garbage")
     assert len(pair.accepter.receive_data(confirm + encode_frame(bad) + confirm)) == 1
-    assert len(pair.accepter.headers) == 1
     error = pair.accepter.error
     assert error is not None
     assert error.code == ErrorCode.BAD_COMPRESSION
     [told] = pair.dialer.receive_data(pair.accepter.farewell())
     assert told == m.Error(NIL_ID, error.code, error.message, error.hint)
-
-
-def test_headers_are_only_those_of_messages_that_were_returned() -> None:
-    pair = Pair().open(m.HelloClient("clientA", 0, ("compact", "header")))
-    bad = Frame(NUMBER_OF[m.SubmitJob], payload=encode_header(Header(priority=1), b"garbage"))
-    assert pair.accepter.receive_data(encode_frame(bad)) == []
-    assert pair.accepter.error is not None
-    assert pair.accepter.headers == []
 
 
 def test_after_an_error_nothing_is_taken_and_nothing_said() -> None:

@@ -110,5 +110,9 @@ def test_features_cover_types() -> None:
     runs = {kind for kind in EVERY_TYPE if is_covered(kind, frozenset({"runs"}))}
     runs = {kind for kind in runs if not is_covered(kind, nothing) and kind != NUMBER_OF[m.Welcome]}
     assert runs == set(range(50, 56))
-    assert all(is_covered(kind, frozenset({"compact"})) for kind in set(EVERY_TYPE) - runs)
+    subjects = {kind for kind in EVERY_TYPE if is_covered(kind, frozenset({"subjects"}))}
+    subjects -= {kind for kind in subjects if is_covered(kind, nothing)} | {NUMBER_OF[m.Welcome]}
+    assert subjects == set(range(101, 107))
+    others = set(EVERY_TYPE) - runs - subjects
+    assert all(is_covered(kind, frozenset({"compact"})) for kind in others)
     assert not any(is_covered(kind, frozenset(FEATURES) - {"runs"}) for kind in runs)

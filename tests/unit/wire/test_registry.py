@@ -18,6 +18,7 @@ from rollq.wire import (
     reader_messages,
     run_messages,
     staging_messages,
+    subject_messages,
 )
 from rollq.wire.features import FEATURES
 from rollq.wire.registry import (
@@ -34,7 +35,7 @@ from tests.unit.wire.samples import SAMPLES
 
 MODULES = (
     *(login_messages, messages, output_messages, run_messages, staging_messages),
-    *(blob_messages, reader_messages, raft),
+    *(subject_messages, blob_messages, reader_messages, raft),
 )
 
 

@@ -1,0 +1,69 @@
+"""Ctrl-C while the command line is imported and built, and how it starts without streams."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from rollq.cli.failures import EXIT_UNREACHABLE
+
+IMPORTS = """
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == "rollq.cli.queue":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+"""
+BUILDS = """
+import typer.main
+typer.main.get_command = lambda app: os.kill(os.getpid(), signal.SIGINT)
+"""
+RUNS = """
+import typer.main
+def interrupted(**given):
+    os.kill(os.getpid(), signal.SIGINT)
+typer.main.get_command = lambda app: interrupted
+"""
+
+
+def started(moment: str, handler: str = "default_int_handler") -> subprocess.CompletedProcess[str]:
+    """The command line, interrupted at a moment, in a process that began with this handler."""
+    code = (
+        f"import os, signal, sys\nsignal.signal(signal.SIGINT, signal.{handler})\n{moment}\n"
+        "from rollq.__main__ import main\nsys.argv = ['rollq', '--version']\nmain()"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("moment", [IMPORTS, BUILDS], ids=["imports", "builds"])
+def test_it_ends_by_the_signal_and_without_a_traceback(moment: str) -> None:
+    done = started(moment)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_commands_are_interrupted_by_an_exception() -> None:
+    assert "KeyboardInterrupt" in started(RUNS).stderr
+
+
+@pytest.mark.parametrize("moment", [IMPORTS, RUNS], ids=["imports", "runs"])
+def test_who_ignores_it_is_not_interrupted(moment: str) -> None:
+    """A shell starts programs in the background so."""
+    assert started(moment, "SIG_IGN").returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_lead_nowhere(closed: str) -> None:
+    """Else a socket has the number of one, and libuv aborts when it is closed."""
+    ask = f"{sys.executable} -m rollq status --servers 127.0.0.1:1 --timeout 0.1 {closed}"
+    done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_UNREACHABLE, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_so_they_do_for_the_loop_of_a_client() -> None:
+    code = "from rollq.net.loops import new_loop; new_loop().close()"
+    ask = f"{sys.executable} -c '{code}' <&- >&-"
+    assert subprocess.run(["sh", "-c", ask], check=False).returncode == 0

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from unittest.mock import MagicMock
+
+import pytest
+
+from rollq.base.jobs import Status
+from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.warm import WarmCall, WarmProcess
+from rollq.roles.worker.warm_main import Call, Reply, pack
+
+
+def test_a_process_that_is_being_killed_gets_no_further_call() -> None:
+    pool = MagicMock()
+    pool.children.box_of.return_value = None
+    process = WarmProcess(pool)
+    process.connection_made(MagicMock())
+    process.data_received(pack(Reply()))
+    pool.ready.assert_called_once_with(process)
+    endings: list[Ending] = []
+    call = WarmCall(Call("f", (), b""), MagicMock(), endings.append, MagicMock(), blobs=())
+    process.run(call)
+    call.end_hard("cancelled")
+    process.data_received(pack(Reply(stdout="it ended before the signal came")))
+    assert [one.status for one in endings] == [Status.FAILED]
+    pool.ready.assert_called_once_with(process)
+
+
+def test_the_log_has_why_a_process_cannot_run_all(caplog: pytest.LogCaptureFixture) -> None:
+    process = WarmProcess(MagicMock())
+    process.data_received(pack(Reply(stderr="the initializer load raised OSError")))
+    assert "cannot run all tasks: the initializer load raised OSError" in caplog.text
+    assert process.was_ready

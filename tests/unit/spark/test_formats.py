@@ -1,0 +1,63 @@
+"""Formats of tables by name, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.cli.main import app
+from rollq.cli.tables import spark_conf
+from rollq.spark.pipeline import formats
+from rollq.spark.pipeline.formats import PACKAGES, form_of, format_settings
+
+
+def test_a_package_is_chosen_by_the_version_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "version", lambda package: "4.1.4")
+    assert "spark-runtime-4.1_" in format_settings("iceberg")[PACKAGES]
+    both = format_settings("iceberg", **{PACKAGES: "org.apache.hadoop:hadoop-aws:3.4.2"})[PACKAGES]
+    assert both.startswith("org.apache.iceberg:")
+    assert both.endswith(",org.apache.hadoop:hadoop-aws:3.4.2")
+
+
+def test_a_version_without_a_package_is_told_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(formats, "version", lambda package: "4.3.0")
+    with pytest.raises(
+        LocalError, match=r"no package for Spark 4\.3\.0; it has for 4\.0, 4\.1"
+    ) as caught:
+        format_settings("iceberg")
+    assert caught.value.code is ErrorCode.BAD_SETUP
+    assert "pyspark==4.1.*" in caught.value.hint
+    mine = "org.example:iceberg-spark-runtime-4.3_2.13:9"
+    assert format_settings("iceberg", **{PACKAGES: mine})[PACKAGES] == mine
+    assert format_settings("parquet") == {}
+
+
+def test_a_folder_says_its_format(tmp_path: Path) -> None:
+    assert form_of(tmp_path) == "parquet"
+    (tmp_path / "iceberg/rollq_batches/metadata").mkdir(parents=True)
+    assert form_of(tmp_path / "iceberg") == "iceberg"
+    assert form_of("s3a://bucket/folder", "iceberg") == "iceberg"
+    with pytest.raises(LocalError, match="there is no format 'clay'"):
+        form_of(tmp_path, "clay")
+
+
+@pytest.mark.parametrize("words", [("export", "out/"), ("serve",)])
+def test_commands_for_parquet_say_so_before_spark_is_started(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "rollq_batches/_delta_log").mkdir(parents=True)
+    done = CliRunner().invoke(app, ["pipeline", *words, "--tables", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "holds delta tables; this is for parquet tables" in done.stderr
+
+
+def test_settings_are_pairs() -> None:
+    assert spark_conf(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    assert spark_conf(None) == {}
+    with pytest.raises(LocalError, match="--conf a: no value"):
+        spark_conf(["a"])

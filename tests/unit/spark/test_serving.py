@@ -1,0 +1,92 @@
+"""How commands find a server that runs, and do not find one that is gone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.spark import serving
+from rollq.spark.pipeline.manifest import FOLDER
+
+ANNOUNCES = """
+import sys
+from pathlib import Path
+from rollq.spark.serving import announcing
+with announcing(Path(sys.argv[1])) as announce:
+    announce("sc://localhost:1/;token=a")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    (tmp_path / FOLDER).mkdir()
+    return tmp_path
+
+
+def test_a_server_is_found_from_when_it_is_ready_until_it_ends(tables: Path) -> None:
+    assert serving.find_server(tables) == ""
+    with serving.announcing(tables) as announce:
+        assert serving.find_server(tables) == ""
+        announce("sc://localhost:7/;token=x")
+        assert serving.find_server(tables) == "sc://localhost:7/;token=x"
+        mode = (tables / FOLDER / "server.json").stat().st_mode
+        assert stat.S_IMODE(mode) == 0o600
+    assert serving.find_server(tables) == ""
+    with serving.announcing(tables) as announce:
+        announce("sc://localhost:8/;token=y")
+        assert serving.find_server(tables) == "sc://localhost:8/;token=y"
+
+
+def test_one_that_was_killed_is_not_found(tables: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ANNOUNCES, tables], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert serving.find_server(tables) == "sc://localhost:1/;token=a"
+        with pytest.raises(DiskError) as caught, serving.announcing(tables):
+            pass
+        assert caught.value.code is ErrorCode.DISK_BUSY
+        process.kill()
+    assert (tables / FOLDER / "server.json").read_bytes() != b""
+    assert serving.find_server(tables) == ""
+
+
+def test_one_of_another_machine_is_not_found(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving.announcing(tables) as announce:
+        announce("sc://localhost:7/;token=x")
+        monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
+        assert serving.find_server(tables) == ""
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DiskError) as caught, serving.announcing(tmp_path / "none"):
+        pass
+    assert caught.value.code is ErrorCode.DISK_FAILED
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(LocalError, match="port") as caught:
+            serving.usable_port(taken.getsockname()[1])
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert serving.usable_port(0) > 0
+
+
+def test_the_token_is_told_to_spark_alone_and_not_for_long() -> None:
+    with serving.guarded() as token:
+        assert os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == token
+        assert token not in str(serving.connect_settings(15002))
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" not in os.environ
