@@ -39,6 +39,7 @@ class BrowserGrid(Processes):
         self.addresses = [f"127.0.0.1:{port}" for port in self.ports]
         self.failed = ""  # the id of a job that failed, once there is one
         self.array = ""
+        self.batch = ""
 
     def __enter__(self) -> Self:
         programs = self.directory / "exec"

@@ -6,6 +6,8 @@ from typing import Final
 
 from playwright.sync_api import Page, ViewportSize, expect
 
+from rollq import JobSpec
+from rollq.documents.jobs import batch_id
 from tests.browser.grid import BrowserGrid
 from tests.integration.procs import until
 
@@ -18,6 +20,8 @@ PATHS: Final = {
     "submit": "/submit",
     "arrays": "/arrays",
     "array": "/arrays/{array}",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "dead": "/dead",
     "workers": "/workers",
     "queues": "/queues",
@@ -30,7 +34,7 @@ PATHS: Final = {
 
 
 def fill(grid: BrowserGrid) -> None:
-    """Jobs in every state, an array, dead letters, a cached file."""
+    """Jobs in every state, an array, batches, dead letters, a cached file."""
     client = grid.client
     client.submit_many("hello", [[f"frame-{n:04d}.exr"] for n in range(40)], queue="render.frames")
     for path in ("a.csv", "b.csv", "c.csv"):
@@ -49,13 +53,17 @@ def fill(grid: BrowserGrid) -> None:
     client.submit("gated", [str(grid.gate("shown"))], queue="render.frames")
     grid.failed = client.submit("checks", ["日本語.csv"], queue="convert").id
     grid.array = client.submit_array("odd", 6, queue="sweep").id
+    rows = [JobSpec("hello", (f"row-{number}",), key=f"row-{number}") for number in range(300)]
+    client.commit("orders-2026-11", [client.stage("orders-2026-11", "0", rows)])
+    client.stage("orders-2026-12", "0", rows[:40])
+    grid.batch = batch_id("tests", "orders-2026-11")
     client.cache_put("model", {"weights.bin": b"weights" * 1000})
     until(lambda: client.counts().failed >= 4 and client.counts().dead >= 2)
 
 
 def path_of(grid: BrowserGrid, name: str) -> str:
     """Where a page is."""
-    return PATHS[name].format(failed=grid.failed, array=grid.array)
+    return PATHS[name].format(failed=grid.failed, array=grid.array, batch=grid.batch)
 
 
 def is_drawn(page: Page) -> None:

@@ -28,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         with BrowserGrid(Path(folder)) as grid:
-            for name in ("overview", "jobs", "dead", "arrays", "files"):
+            for name in ("overview", "jobs", "dead", "arrays", "batches", "files"):
                 shoot(browser, grid, directory / f"empty-{name}.jpeg", PATHS[name])
             fill(grid)
             for name in PATHS:

@@ -45,7 +45,7 @@ def test_nothing_is_wider_than_a_phone(
     assert width <= PHONE["width"]
 
 
-@pytest.mark.parametrize("name", ["jobs", "dead", "arrays", "queues", "files"])
+@pytest.mark.parametrize("name", ["jobs", "dead", "arrays", "batches", "queues", "files"])
 def test_an_error_of_the_server_is_told_with_a_way_on(
     filled: BrowserGrid, page: Page, name: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
+from rollq import JobSpec
+from rollq.documents.jobs import batch_id
 from tests.browser.grid import BrowserGrid
 from tests.browser.pages import is_drawn
 from tests.browser.test_jobs import shows
@@ -85,6 +87,27 @@ def test_an_array_shows_its_progress_and_its_failures(grid: BrowserGrid, page: P
     expect(page.get_by_test_id("failures")).to_contain_text("2")
     page.goto(f"{grid.url(1)}/arrays")
     expect(page.get_by_test_id("arrays")).to_contain_text(array.id[:8])
+
+
+def test_a_batch_shows_how_far_it_came_and_what_failed(grid: BrowserGrid, page: Page) -> None:
+    specs = [JobSpec("checks", (name,)) for name in ("good", "bad", "worse")]
+    part = grid.client.stage("night run/1", "0", specs)
+    page.goto(f"{grid.url(1)}/batches")
+    listed = row(page, "batches", "night run/1")
+    expect(listed).to_contain_text("staged")
+    expect(listed).to_contain_text("0 of 3")
+    grid.client.commit("night run/1", [part])
+    expect(listed).to_contain_text("accepted")
+    listed.get_by_role("link").click()
+    expect(page.get_by_test_id("entered")).to_contain_text("3 of 3")
+    expect(page.get_by_test_id("failures")).to_contain_text("Exit code 4")
+    page.get_by_test_id("language").click()
+    expect(page.get_by_test_id("entered")).to_contain_text("3 件中 3 件")
+
+
+def test_a_batch_that_is_not_known_is_said_to_be_so(grid: BrowserGrid, page: Page) -> None:
+    page.goto(f"{grid.url(1)}/batches/{batch_id('tests', 'never')}")
+    expect(page.get_by_test_id("error")).to_contain_text("UNKNOWN_BATCH")
 
 
 def test_the_overview_counts_what_happens(grid: BrowserGrid, page: Page) -> None:

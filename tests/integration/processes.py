@@ -17,8 +17,9 @@ from tests.integration.procs import until
 class Processes:
     """Processes by name. Inside a `with`; all that still run are killed at its end."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, python: str = sys.executable) -> None:
         self.directory = directory
+        self.python = python  # of those that are started from now on
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._leash = Leash()
 
@@ -35,7 +36,7 @@ class Processes:
         """Start one, again or for the first time; what it says goes to the end of its log."""
         with self._log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "rollq", *words],
+                [self.python, "-m", "rollq", *words],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

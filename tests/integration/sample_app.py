@@ -11,7 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from rollq import task
+from rollq import context, task
 
 
 @dataclass
@@ -163,3 +163,16 @@ def raise_with(name: str) -> None:
 @task("typed")
 def typed(number: int) -> int:
     return number
+
+
+@task("tells_parents")
+def tells_parents() -> list[str]:
+    """What its job waited for, in a warm process."""
+    return [f"{one.exec} {one.state} {one.exit_code}" for one in context().parents]
+
+
+@task("tells_parents_in_loop")
+async def tells_parents_in_loop() -> list[str]:
+    """The same in the worker's own loop."""
+    await asyncio.sleep(0)
+    return [f"{one.exec} {one.state} {one.exit_code}" for one in context().parents]

@@ -118,6 +118,8 @@ def test_a_job_is_submitted_awaited_and_looked_at(grid: Grid, tmp_path: Path) ->
     assert result["id"] in [job["id"] for job in grid.lines("jobs", "--state", "ok")]
     (row, *_) = grid.run("jobs").splitlines()[1:]
     assert row.split()[:3] == [result["id"][:8], "ok", "calcA"]
+    grid.run("jobs", "--limit", "1")
+    assert "shown: 1; there may be more (--limit)" in grid.stderr
     assert grid.json("explain", result["id"])["code"] == "ok"
 
 

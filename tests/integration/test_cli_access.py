@@ -82,8 +82,9 @@ def test_a_token_is_shown_once_and_only_its_hash_is_sent(grid: Grid, tmp_path: P
     token = grid.run("access", "token", "tom", "--expires", "90d").strip()
     assert token.startswith("rollq_tom_")
     assert "not shown again" in grid.stderr
-    out = tmp_path / "token"
+    out = tmp_path / "tom" / "token"  # as the docs write it, into a directory of credentials
     said = grid.json("access", "token", "tom", "--out", str(out))
+    assert stat.S_IMODE(out.parent.stat().st_mode) == 0o700
     assert set(said) == {"account", "expires_ms", "file"}
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     assert out.read_text().startswith("rollq_tom_")
@@ -91,6 +92,7 @@ def test_a_token_is_shown_once_and_only_its_hash_is_sent(grid: Grid, tmp_path: P
     first, second = shown["tokens"]
     assert first["expires_ms"] > 0 == second["expires_ms"]
     grid.run("access", "token", "tom", "--out", str(out), code=2)
+    grid.run("access", "token", "tom", "--out", str(out / "no" / "token"), code=2)
     assert len(grid.json("access", "show", "tom")["tokens"]) == 2
     grid.run("access", "revoke", "tom", "--token", first["id"])
     assert grid.json("access", "show", "tom")["tokens"] == [second]

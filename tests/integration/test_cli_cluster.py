@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,25 @@ def test_members_come_go_and_hand_over(tmp_path: Path) -> None:
         assert len(shrunk["members"]) == 3
         grid.run("cluster", "remove", "127.0.0.1:1", code=2)
         assert shrunk["leader"] in grid.run("cluster", "status")
+
+
+def test_a_replaced_disk_is_added_when_the_new_member_votes(tmp_path: Path) -> None:
+    """The voter before has the same address: it does not count."""
+    ports = free_ports(3)
+    with Fleet(tmp_path / "grid") as fleet:
+        fleet.start_members(ports)
+        grid = Grid(fleet)
+        view = grid.json("cluster", "status")
+        old = next(one for one in view["members"] if one["role"] == "follower")
+        fleet.kill(old["address"])
+        grid.run("cluster", "add", old["address"], "--timeout", "1", code=3)
+        shutil.rmtree(fleet.state_of(old["address"]))
+        fleet.start_member(old["address"])
+        grown = grid.json("cluster", "add", old["address"])
+        (new,) = [one for one in grown["members"] if one["address"] == old["address"]]
+        assert new["id"] != old["id"]
+        assert new["role"] == "follower"
+        assert len(grown["members"]) == 3
 
 
 def test_a_leader_that_is_told_to_stop_hands_over(tmp_path: Path) -> None:

@@ -93,8 +93,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         yield cluster
 
 
+def test_the_first_administrator_gives_others_tokens_as_printed(made: Made) -> None:
+    add, token = made.printed[-2:]
+    assert run(*add).exit_code == 0
+    assert run(*token).stdout.startswith("rollq_alice_")
+
+
 def test_the_first_job_runs_as_printed(made: Made) -> None:
-    submit, status = made.printed[-2:]
+    submit, status, *_ = made.printed[-4:]
     assert run(*submit).stdout == "hello, world\n"
     told = run(*status).stdout
     assert "worker-1" in told
@@ -122,7 +128,7 @@ def test_certificates_are_renewed_under_a_running_cluster(made: Made) -> None:
             made.processes.send(name, signal.SIGHUP)
         until(made.is_up_to_date)
         assert client.submit("hello", ["after"]).result(timeout=DEADLINE_S).ok
-    assert run(*made.printed[-2]).stdout == "hello, world\n"
+    assert run(*made.printed[-4]).stdout == "hello, world\n"
     assert made.term() == term, "no link between members was dropped"
     assert made.processes.said("worker-1").count("connected to leader") == 1
 
@@ -143,7 +149,7 @@ def test_the_authority_is_replaced_under_a_running_cluster(made: Made) -> None:
             made.processes.send(name, signal.SIGHUP)
         if step == everybody:
             until(made.is_up_to_date)
-        until(lambda: run(*made.printed[-2]).stdout == "hello, world\n")
+        until(lambda: run(*made.printed[-4]).stdout == "hello, world\n")
     assert made.term() == term
     assert made.processes.said("worker-1").count("connected to leader") == 1
 

@@ -21,6 +21,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
     """One member and one worker."""
     root = tmp_path_factory.mktemp("grid")
     write_program(root / "exec", "said", SAID)
+    write_program(root / "exec", "numbered", 'echo "$ROLLQ_TASK" "$@"')
     with Fleet(root) as fleet:
         fleet.start_members(free_ports(1))
         fleet.start_worker("w1", "--exec-dir", str(root / "exec"), "--cpu-cap", "1")
@@ -74,6 +75,18 @@ def test_a_new_job_like_one_that_failed(grid: Grid) -> None:
     assert grid.json("job", again)["options"]["priority"] == 5
     grid.run("submit", "--like", failed, "--priority", "3", code=2)
     assert "--like takes priority from the other job" in grid.stderr
+
+
+def test_a_new_job_like_a_task_of_an_array_has_its_number(grid: Grid) -> None:
+    for args in ([], ["a b"]):
+        array = grid.run("submit", "numbered", *args, "--array", "2").strip()
+        grid.run("wait", array)
+        ids = sorted(one["id"] for one in grid.lines("jobs") if one["id"][:20] == array[:20])
+        said = [grid.run("submit", "--like", task, "--wait").split(None, 1) for task in ids]
+        assert [one[0] for one in said] == ["0", "1"]
+        assert [one[1:] for one in said] == [[f"{arg}\n" for arg in args]] * 2
+    again = grid.run("submit", "--like", ids[1]).strip()
+    assert grid.run("submit", "--like", again, "--wait") == "1 a b\n", "like one like a task"
 
 
 def test_what_is_kept_of_a_job(grid: Grid, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -64,5 +64,5 @@ def test_failed_rows_of_a_file_say_why(grid: Grid, tmp_path: Path) -> None:
 def test_a_file_that_is_not_executable_is_named(grid: Grid) -> None:
     assert "not executable: plain; chmod +x" in grid.fleet.log_of("w1")
     job = grid.run("submit", "plain").strip()
-    assert grid.json("explain", job)["why"].endswith("chmod +x")
+    assert grid.json("explain", job)["why"].endswith("as --app")
     grid.run("cancel", job)

@@ -40,6 +40,19 @@ def test_a_refusal_by_a_group_is_the_answer() -> None:
     play(story())
 
 
+def test_a_job_that_waits_for_others_belongs_to_one_group() -> None:
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with MultiClient([leader.address]) as client:
+            with pytest.raises(LocalError, match="jobs that wait for others"):
+                await client.submit("calc", after=[ID])
+            await client.submit("calc", after=[])
+            assert client.inflight == (1,)
+        await leader.stop()
+
+    play(story())
+
+
 def test_a_job_that_the_second_group_refuses_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multi_machine, "MULTI_GRACE_MS", 100)
 
@@ -132,3 +145,32 @@ def test_a_client_of_two_groups_maps_and_cancels_what_waits() -> None:
         await leader.stop()
 
     play(story())
+
+
+def test_groups_come_and_go_while_the_client_runs() -> None:
+    async def story() -> None:
+        first, second = await FakeLeader(accept).start(), await FakeLeader(accept).start()
+        async with MultiClient({"one": first.address}) as client:
+            job = await client.submit("calc")
+            await client.add_group(second.address, name="two")
+            with pytest.raises(LocalError, match="two groups are named 'two'"):
+                await client.add_group(second.address, name="two")
+            await client.remove_group("one")
+            with pytest.raises(LocalError, match="no group is named 'one'"):
+                await client.remove_group("one")
+            (cancel,) = await first.until(lambda: first.of(wire.Cancel))
+            assert cancel.job_ids == (job.job_id,)
+            await second.until(lambda: second.of(wire.SubmitJob))
+            second.links[0].send(done(job.job_id, b"second"))
+            assert (await job.result()).value == b"second"
+            assert client.spread == {"two": 1}
+        await first.stop()
+        await second.stop()
+
+    play(story())
+
+
+def test_weights_and_routes_of_groups_that_there_are_not_are_refused() -> None:
+    for wrong in ({"weights": {"two": 2}}, {"routes": ["render=two"]}):
+        with pytest.raises(LocalError, match="no group is named 'two'"):
+            MultiClient({"one": "127.0.0.1:5000"}, **wrong)

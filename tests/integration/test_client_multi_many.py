@@ -18,7 +18,7 @@ from tests.integration.workers import eventually
 
 
 async def two_up(client: MultiClient) -> None:
-    await eventually(lambda: all(session.is_open for session in client._engine.sessions))
+    await eventually(lambda: all(session.is_open for session in client._engine.sessions.values()))
 
 
 def test_the_jobs_of_a_bulk_are_spread_evenly() -> None:

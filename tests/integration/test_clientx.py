@@ -36,7 +36,8 @@ def spread(addresses: list[str], *options: str) -> Counter[str]:
     arguments = ["clientx", "clientA", *addresses, "12", "--count", str(JOBS), "--json", *options]
     result = CliRunner().invoke(app, arguments, env={"ROLLQ_TIMEOUT": "60"})
     assert result.exit_code == 0, result.output
-    ends = [json.loads(line) for line in result.stdout.splitlines()]
+    *ends, last = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sum(last["groups"].values()) == JOBS
     assert sorted(int(end["stdout"].split()[1]) for end in ends) == list(range(1, JOBS + 1))
     return Counter(end["stdout"].split()[2] for end in ends)
 
@@ -58,3 +59,16 @@ def test_a_group_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
         there = groups(stack, tmp_path, 2)
         found = spread([f"127.0.0.1:{free_ports(1)[0]}", *there])
     assert found.total() == JOBS
+
+
+def test_routes_and_weights_are_kept_to_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_machine, "MULTI_GATHER_MS", 60_000)  # on a busy machine too
+    with ExitStack() as stack:
+        addresses = groups(stack, tmp_path, 3)
+        named = [f"g{n}={address}" for n, address in enumerate(addresses)]
+        found = spread(named, "--weight", "g0=2")
+        routed = spread(named, "--route", "calca=g1:2,g2:1", "--weight", "g0=2")
+    assert found == {"w0": 30, "w1": 15, "w2": 15}
+    assert routed == {"w1": 40, "w2": 20}

@@ -29,7 +29,7 @@ from rollq.wire.handshake import Side
 from rollq.wire.login_messages import NONCE_BYTES, Login, LoginChallenge, LoginProof
 from tests.integration.load import Load
 from tests.integration.patience import DEADLINE_S
-from tests.integration.procs import Members, until
+from tests.integration.procs import MemberProcess, Members, until
 from tests.integration.talk import FEATURES, Talker, accepted, find_leader, hang_up_all
 
 KNOWS_KEYS = ("unnoted", "keys")
@@ -357,6 +357,13 @@ def test_members_with_a_key_from_a_file(tmp_path: Path) -> None:
         other.spawn()
         other.until_line("does not know our cluster key")
         members.all[0].until_line("a cluster key that is not ours")
+        newcomer = MemberProcess(tmp_path / "new", peers=list(members.addresses))
+        try:
+            newcomer.spawn()  # without the file
+            told = newcomer.until_line("this member does not prove the cluster key")
+            assert "put the cluster.key of the others into its --credentials" in told
+        finally:
+            newcomer.kill()
         _, client = find_leader(members.addresses[:2])
         assert accepted(client, range(6, 11))
 

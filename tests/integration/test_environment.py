@@ -19,7 +19,7 @@ from tests.integration.workers import write_program
 
 APPS = ("tests.integration.sample_app",)
 OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")  # which runs the program
-OURS = {"ROLLQ_JOB_ID", "ROLLQ_ATTEMPT", "ROLLQ_WORKER", "ROLLQ_RUN"}
+OURS = {"ROLLQ_JOB_ID", "ROLLQ_ATTEMPT", "ROLLQ_WORKER", "ROLLQ_RUN", "ROLLQ_PROGRESS"}
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,9 @@ def test_what_is_listed_runs(client: BlockingClient) -> None:
 def test_a_worker_does_not_offer_what_is_not_listed(client: BlockingClient) -> None:
     waiting = client.submit("unlisted")
     assert client.submit("good", ["x"]).result(DEADLINE_S).ok
-    assert "no connected worker has program unlisted" in str(client.explain(waiting.job_id))
+    assert "no connected worker has program or function unlisted" in str(
+        client.explain(waiting.job_id)
+    )
     assert client.cancel(waiting.job_id) == 1
 
 

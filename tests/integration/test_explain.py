@@ -102,7 +102,9 @@ def test_what_runs_and_what_went_well(grid: Grid) -> None:
 def test_why_it_waits(grid: Grid) -> None:
     assert "not executable: plain" in grid.fleet.log_of("w1")
     plain = grid.run("submit", "plain").strip()
-    assert explained(grid, plain, "program_missing")["todo"] == ["chmod +x plain"]
+    rights, worker = explained(grid, plain, "program_missing")["todo"]
+    assert rights == "chmod +x plain"
+    assert worker.endswith(" plain --app MODULE")
     grid.run("queue", "pause", "held")
     held = grid.run("submit", "good", "--queue", "held").strip()
     assert explained(grid, held, "paused")["todo"] == ["rollq queue resume held"]

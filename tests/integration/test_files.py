@@ -182,7 +182,7 @@ def test_files_go_to_and_come_from_the_group_that_has_the_job(tmp_path: Path) ->
         BlockingMultiClient([one.address, two.address], timeout=DEADLINE_S) as client,
     ):
         sessions = client._inner._engine.sessions  # type: ignore[attr-defined]
-        until(lambda: all(session.is_open for session in sessions))
+        until(lambda: all(session.is_open for session in sessions.values()))
         specs = [JobSpec("other", files={"in.bin": large}) for _ in range(2)]
         results = [*client.map(specs), *client.submit_many(specs).results()]
         outputs = {finished(result).outputs["out.bin"].read() for result in results}

@@ -13,7 +13,7 @@ from rollq import BlockingClient
 from rollq.base.errors import ErrorCode, StateError
 from rollq.roles.client.specs import JobSpec
 from rollq.roles.reader.reader import Reader
-from rollq.spark.source import segments
+from rollq.spark.source import jobs, segments
 from rollq.spark.source.commits import Commits
 from rollq.spark.source.segments import SegmentSender, SentSegment
 from tests.integration.procs import MemberProcess, until
@@ -33,7 +33,7 @@ def member(tmp_path: Path) -> Iterator[MemberProcess]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of a page of rows each."""
     monkeypatch.setattr(segments, "SEGMENT_JOBS", 100)
-    monkeypatch.setattr(segments, "PAGE_ROWS", 100)
+    monkeypatch.setattr(jobs, "PAGE_ROWS", 100)
 
 
 class Full(BlockingClient):
@@ -87,7 +87,7 @@ def sent(member: MemberProcess, key: str, rows: Iterator[JobSpec], room: int) ->
     """What a task has sent while there was room for so many messages."""
     with Full(member.address) as client:
         client.room = room
-        return SegmentSender(client, CLIENT, key, 0, has_ids=True).send(rows)
+        return SegmentSender(client, CLIENT, key, 0, has_ids=True).send(jobs.paged(rows))
 
 
 def accepted(member: MemberProcess, count: int) -> list[str]:

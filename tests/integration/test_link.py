@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from rollq.base.errors import ErrorCode
 from rollq.net.dialer import dial
@@ -93,6 +95,26 @@ def test_a_peer_that_reads_nothing_is_left_at_once() -> None:
     heard: list[Message] = []
     assert "no answer" in asyncio.run(end_while_words_wait(leave, heard))
     assert len(heard) < 200
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_no_socket_outlives_the_loop_of_whoever_leaves_a_peer_that_reads_nothing(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def story() -> list[str]:
+        with socket.create_server(("127.0.0.1", 0)) as server:  # it never accepts
+            over: list[str] = []
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            link = await dial(address, "g", lambda *_: None, lambda _, reason: over.append(reason))
+            link.send(wire.HelloClient("c" * 60, 0, ()))
+            link.write(b"x" * 50_000_000)
+            await asyncio.sleep(0)
+            assert link.waiting_bytes, "more than a socket takes"
+            await link.close_within("we leave", 0.01)
+            return over
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        assert runner.run(story()) == ["we leave"]
 
 
 @pytest.mark.parametrize("end_of", ["handler", "words"])

@@ -77,6 +77,14 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def change_until(client: Client, condition: Callable[[], bool]) -> None:
+    """Give a member entries for further snapshots, none of which brings a body: it takes none while
+    one is being written, and none without entries."""
+    while not condition():
+        await client.pause("queue")
+        await client.resume("queue")
+
+
 def snapshots_in(state: Path) -> list[str]:
     """The files of whole snapshots."""
     return sorted(path.name for path in (state / "snapshots").glob("*.snap"))
@@ -94,14 +102,13 @@ def test_snapshots_are_taken_while_turns_go_on(tmp_path: Path) -> None:
         node = MemberNode(setup, "127.0.0.1", port, tmp_path)
         await node.start()
         async with Client(setup.address) as client:
-            jobs = [await client.submit("work", [str(n)], queue="q") for n in range(60)]
-        await until(
-            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver.snapshots.order is None
-        )
-        bodies = {
-            job.job_id: node.driver.state.bodies.load(node.driver.state.jobs[job.job_id].body)
-            for job in jobs
-        }
+            for n in range(60):
+                await client.submit("work", [str(n)], queue="q")
+            await change_until(client, lambda: len(snapshots_in(tmp_path)) == 2)
+        await until(lambda: node.driver.snapshots.order is None)
+        state = node.driver.state
+        bodies = {key: state.bodies.load(job.body) for key, job in state.jobs.items()}
+        assert len(bodies) == 60
         await node.stop()
         assert list((tmp_path / "history").glob("*.tmp")) == []
         again = MemberNode(setup, "127.0.0.1", port, tmp_path)
@@ -128,9 +135,8 @@ def test_large_bodies_outlive_the_log_that_brought_them(tmp_path: Path) -> None:
         payloads = [bytes([n]) * 50_000 for n in range(40)]
         async with Client(setup.address) as client:
             jobs = [await client.submit("work", payload=one) for one in payloads]
-        await until(
-            lambda: len(snapshots_in(tmp_path)) == 2 and node.driver.snapshots.order is None
-        )
+            await change_until(client, lambda: len(snapshots_in(tmp_path)) == 2)
+        await until(lambda: node.driver.snapshots.order is None)
         await node.stop()
         assert list((tmp_path / "bodies").glob("*.log"))
         assert bytes_in(tmp_path, "snapshots") + bytes_in(tmp_path, "spill") < 50_000
@@ -143,9 +149,7 @@ def test_large_bodies_outlive_the_log_that_brought_them(tmp_path: Path) -> None:
         async with Client(setup.address) as client:
             for job in jobs:
                 await client.cancel(job.job_id)
-            for _ in range(30):
-                await client.submit("work", payload=b"small")
-        await until(lambda: not list((tmp_path / "bodies").glob("*.log")))
+            await change_until(client, lambda: not list((tmp_path / "bodies").glob("*.log")))
         await again.stop()
 
     run(story())

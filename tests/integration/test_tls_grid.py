@@ -96,7 +96,7 @@ def test_a_reader_has_history_and_tables(secured: Secured) -> None:
 
 def test_without_credentials_each_says_what_is_wrong(secured: Secured) -> None:
     with (
-        pytest.raises(RollqError, match="only links with TLS are taken here"),
+        pytest.raises(RollqError, match="only connections with TLS are accepted"),
         BlockingClient(secured.address, timeout=0.5) as client,
     ):
         client.counts()

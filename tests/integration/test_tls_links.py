@@ -19,6 +19,7 @@ import uvloop
 from rollq.base.errors import DialError, ErrorCode
 from rollq.net import dialer, tls_layer
 from rollq.net.dialer import is_served, takes_connections
+from rollq.net.handshake_turns import HandshakeTurns, Step
 from rollq.net.link import CUT_OFF, LinkLimits
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateIdentity, CertificateRole
@@ -127,6 +128,25 @@ def test_an_authority_that_is_not_ours_is_refused(
             error = await refused(place, stranger)
             assert error.code is ErrorCode.BAD_CERTIFICATE
             assert "not in our ca.pem" in error.message
+            why = await place.ends.get()
+            assert why == "it refuses us: our certificate is signed by another authority"
+
+    run(story())
+
+
+def test_why_a_peer_hung_up_is_told_although_its_handshake_had_no_turn(
+    home: Parties, run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enter(self: HandshakeTurns, host: str, step: Step, *, has_begun: bool) -> None:
+        if not has_begun:
+            step()
+
+    monkeypatch.setattr(HandshakeTurns, "enter", enter)
+    stranger = Cluster(tmp_path).credentials(CertificateRole.MEMBER)
+
+    async def story() -> None:
+        async with listening(home.member) as place:
+            await refused(place, stranger)
             why = await place.ends.get()
             assert why == "it refuses us: our certificate is signed by another authority"
 

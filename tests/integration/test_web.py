@@ -16,6 +16,7 @@ from rollq.web.server import WebServer
 from rollq.web.setup import WebSetup
 from tests.integration.access_grid import access_grid
 from tests.integration.patience import DEADLINE_S
+from tests.integration.receiver import Receiver
 from tests.integration.small_grid import SmallGrid
 from tests.integration.web_grid import client_of, code_of, ended, events, in_loop, serving
 
@@ -80,6 +81,24 @@ async def test_a_key_is_accepted_once(tmp_path: Path) -> None:
             assert (other.status_code, code_of(other)) == (409, "JOB_CONFLICT")
             (tmp_path / "go").touch()
             assert (await ended(client, first.json()["id"]))["attempt"] == 1
+
+
+@in_loop
+async def test_a_url_is_told_how_a_job_ended(tmp_path: Path) -> None:
+    programs(tmp_path)
+    with SmallGrid(tmp_path, "rollq.webhook") as grid, Receiver() as receiver:
+        async with serving(WebSetup(grid.address)) as server, client_of(server) as client:
+            body = {"exec": "fail", "key": "k", "notify": [receiver.url]}
+            first = await client.post("jobs", json=body)
+            again = await client.post("jobs", json=body)
+            assert (first.status_code, first.json()) == (201, again.json())
+            (posted,) = await asyncio.to_thread(receiver.until_told)
+            (told,) = posted.told["jobs"]
+            assert (told["id"], told["exit_code"]) == (first.json()["id"], 3)
+            assert (await ended(client, posted.key))["state"] == "ok"
+            assert len(receiver.requests) == 1
+            refused = await client.post("jobs", json=body | {"notify": ["ftp://a/"]})
+            assert code_of(refused) == "BAD_OPTIONS"
 
 
 @in_loop

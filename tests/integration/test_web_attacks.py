@@ -58,7 +58,7 @@ async def test_cve_2026_27482_every_method_that_changes_something_asks_where_fro
             if row.method == "GET":
                 continue
             ask = ASKS[name_of(row)]
-            path = row.path.format(id=UNKNOWN, name="a", member="7")[1:]
+            path = row.path.replace(":path", "").format(id=UNKNOWN, name="a", member="7")[1:]
             for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
                 async with client_of(server, Origin=origin) as client:
                     answer = await client.request(row.method, path, json=ask.body or {})

@@ -86,6 +86,7 @@ def ended(client: httpx.Client, job_id: str) -> dict[str, Any]:
 def test_pages_of_a_follower_go_on_when_the_leader_is_killed(grid: Grid) -> None:
     leader = grid.leader(grid.addresses[0])
     follower = next(one for one in grid.addresses if one != leader)
+    assert grid.leader(follower) == leader  # its pages are served
     with grid.client(follower) as client:
         assert client.get("overview").json()["member"] == follower
         first = client.post("jobs", json={"exec": "hello", "key": "1"})

@@ -13,6 +13,7 @@ import httpx
 from rollq.base.access import Action
 from rollq.base.access_rules import Rule
 from rollq.base.ids import guid_to_text
+from rollq.documents.jobs import batch_id
 from rollq.roles.client.client import Client
 from rollq.security.credentials import Credentials
 from rollq.web import views
@@ -85,6 +86,9 @@ ASKS: Final[dict[str, Ask]] = {
     "GET /arrays": Ask(),
     "GET /arrays/{id}": Ask(lambda known: {"id": known["array"]}, denied=UNSEEN),
     "GET /arrays/{id}/failures": Ask(lambda known: {"id": known["array"]}, denied=UNSEEN),
+    "GET /batches": Ask(),
+    "GET /batches/{id}": Ask(lambda known: {"id": known["batch"]}),
+    "GET /batches/{id}/failures": Ask(lambda known: {"id": known["batch"]}),
     "GET /dead": Ask(),
     "POST /dead/redrive": Ask(body={"all": True}, denied=NONE),
     "POST /dead/purge": Ask(body={"all": True}, denied=NONE),
@@ -99,12 +103,30 @@ ASKS: Final[dict[str, Ask]] = {
     "POST /queues/{name}/resume": Ask(named),
     "GET /settings": Ask(),
     "PUT /settings": Ask(body={"max_attempts": 5}),
+    "GET /policies": Ask(),
+    "PUT /policies": Ask(body={"pattern": "q", "placement": "sticky"}),
+    "POST /policies/remove": Ask(body={"pattern": "q"}),
+    "GET /limits": Ask(),
+    "PUT /limits": Ask(body={"name": "exec:nothing", "running_max": 1, "rate": "3/s"}),
+    "POST /limits/remove": Ask(body={"name": "exec:nothing"}),
+    "GET /weights": Ask(),
+    "PUT /weights": Ask(body={"client": "ann", "weight": 3}),
     "GET /cluster": Ask(),
+    "GET /groups": Ask(),
     "POST /cluster/members": Ask(body={"id": "7", "address": "127.0.0.1:1"}),
     "DELETE /cluster/members/{member}": Ask(lambda _: {"member": "7"}),
     "POST /cluster/transfer": Ask(body={"id": "7"}, allowed=409),
     "GET /files": Ask(),
     "GET /files/{name}/holders": Ask(named),
+    "GET /topics": Ask(),
+    "GET /topics/{name}": Ask(named, allowed=404),
+    "GET /schedules": Ask(),
+    "PUT /schedules": Ask(body={"name": "walk", "every_ms": 3_600_000, "job": {"exec": "exe"}}),
+    "GET /schedules/{name}": Ask(named, allowed=404),
+    "DELETE /schedules/{name}": Ask(named, allowed=404),
+    "POST /schedules/{name}/pause": Ask(named, allowed=404),
+    "POST /schedules/{name}/resume": Ask(named, allowed=404),
+    "POST /schedules/{name}/run": Ask(named, allowed=404),
     "GET /access/accounts": Ask(),
     "GET /access/roles": Ask(),
     "GET /access/check": Ask(
@@ -201,7 +223,7 @@ async def make_accounts(root: Client) -> dict[str, str]:
 
 
 async def make_things(grid: AccessGrid, root: Client, client: httpx.AsyncClient) -> Known:
-    """A job with a large file, an array, a worker."""
+    """A job with a large file, an array, a batch, a worker."""
     async with client:
         posted = await client.post(
             "jobs",
@@ -214,7 +236,13 @@ async def make_things(grid: AccessGrid, root: Client, client: httpx.AsyncClient)
         array = await root.submit_array("show", 2)
         await array.wait()
         (worker,) = [one async for one in root.admin.workers()]
-    return {"job": job_id, "array": guid_to_text(array.array_id), "worker": worker.worker_id}
+        await root.commit("load-7", [])
+    return {
+        "job": job_id,
+        "array": guid_to_text(array.array_id),
+        "batch": batch_id(root.client_id, "load-7"),
+        "worker": worker.worker_id,
+    }
 
 
 class Forgiving(FailedLogins):

@@ -54,6 +54,19 @@ def test_calls_in_the_loop_share_a_task_and_nothing_else(tmp_path: Path) -> None
     asyncio.run(story())
 
 
+def test_a_function_that_its_module_lost_fails_and_the_process_lives(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, apps=("tests.integration.changed_app", *APPS)) as (_, member):
+            member.assign(1, "gone")
+            ack, result = await member.outcome(1)
+            assert (ack.status, result.exit_code) == (Status.FAILED, 1)
+            assert "no task 'gone'" in (result.stderr or "")
+            member.assign(2, "add", "20", "22")
+            assert (await member.outcome(2))[1].stdout == "42"
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("name", "body", "stderr"),
     [

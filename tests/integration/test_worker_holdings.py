@@ -19,6 +19,7 @@ from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire
 from rollq.wire.features import FEATURES, HOLDINGS, RUNS
 from tests.integration.fake_member import FakeMember, job_id
+from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import MemberProcess
 from tests.integration.talk import Talker, accepted, client, hang_up_all, worker
 from tests.integration.workers import eventually, lines_of, running, write_program
@@ -38,7 +39,7 @@ def test_a_worker_that_holds_many_attempts_keeps_them_when_its_member_restarts(
 ) -> None:
     gate, runs = tmp_path / "gate", tmp_path / "runs"
     os.mkfifo(gate)
-    write_program(tmp_path, "wait", 'echo run >> "$1"; read -r line < "$2"; exit 0\n')
+    write_program(tmp_path, "gated", 'echo run >> "$1"; read -r line < "$2"; exit 0\n')
     port = free_ports(1)[0]
     address = f"127.0.0.1:{port}"
 
@@ -68,8 +69,15 @@ def test_a_worker_that_holds_many_attempts_keeps_them_when_its_member_restarts(
         node = WorkerNode(setup)
         await node.start()
         async with Client(address) as asking:
-            jobs = [await asking.submit("wait", [str(runs), str(gate)]) for _ in range(HELD)]
-            await eventually(lambda: lines_of(runs, HELD))
+            jobs = [await asking.submit("gated", [str(runs), str(gate)]) for _ in range(HELD)]
+            ends = [asyncio.ensure_future(one.result()) for one in jobs]
+            await eventually(
+                lambda: lines_of(runs, HELD),
+                lambda: (
+                    f"{len(lines_of(runs))} began, {len(node.machine.holding)} are held, ended: "
+                    f"{[end.result() for end in ends if end.done()][:3]}"
+                ),
+            )
             assert len(node.machine.holding) == HELD
             await member.stop()
             member = await started()
@@ -77,7 +85,7 @@ def test_a_worker_that_holds_many_attempts_keeps_them_when_its_member_restarts(
             (session,) = member.driver.leader_state.sessions.workers()
             await eventually(lambda: session.opened)
             await eventually(opened)
-            results = await asyncio.gather(*(one.result(timeout=25) for one in jobs))
+            results = await asyncio.wait_for(asyncio.gather(*ends), DEADLINE_S)
             assert all(result.ok for result in results)
             assert {result.attempts for result in results} == {1}
         assert len(lines_of(runs)) == HELD
@@ -96,7 +104,8 @@ def test_a_worker_names_all_that_it_holds_to_a_member_of_either_version(
 
     async def story() -> None:
         deaf = FakeMember(takes_acks=False)
-        async with running(tmp_path, deaf) as (_, member):
+        # A slot for each: what waits for one is given back after a while.
+        async with running(tmp_path, deaf, slots=HELD) as (_, member):
             for number in range(1, HELD + 1):
                 member.assign(number, "once", str(runs))
             await member.until(lambda: len(member.acks) == HELD)

@@ -53,11 +53,11 @@ async def running(
         await member.stop()
 
 
-async def eventually(condition: Callable[[], Any]) -> Any:
-    """Wait for what no message tells: a file, a process."""
+async def eventually(condition: Callable[[], Any], seen: Callable[[], object] = str) -> Any:
+    """Wait for what no message tells: a file, a process. `seen` is what a failure shows."""
     deadline_s = time.monotonic() + DEADLINE_S
     while not (value := condition()):
-        assert time.monotonic() < deadline_s, "it did not come about in time"
+        assert time.monotonic() < deadline_s, f"it did not come about in time {seen()}"
         await asyncio.sleep(0.01)
     return value
 

@@ -8,16 +8,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
 
+from rollq.base.errors import LocalError
 from rollq.net.ports import free_ports
 from rollq.spark import session
 from rollq.spark.java import find_java, make_home
+from rollq.spark.pipeline.formats import LAKES, PACKAGES, format_settings
 
 KINDS = ("local", "standalone", "connect")
 LOCAL = "local[2,4]"  # a task that fails is tried again, as on a cluster
@@ -32,14 +34,46 @@ SMALL = {
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
+def missing_formats() -> dict[str, str]:
+    """Why a format of tables cannot be used here, by its name; "" if it can. Packages are looked
+    for as Spark does it, by a process that does nothing else."""
+    missing = {}
+    for form in LAKES:
+        try:
+            packages = format_settings(form)[PACKAGES]
+        except LocalError as error:
+            missing[form] = f"{error}"
+            continue
+        done = subprocess.run(
+            (
+                *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--packages", packages),
+                *("--class", "org.apache.spark.SparkFiles", "spark-internal"),
+            ),
+            env=_environ(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        is_there = "unresolved dependenc" not in done.stderr.lower()
+        missing[form] = "" if is_there else f"{packages} cannot be fetched"
+    return missing
+
+
+def format_conf(formats: Sequence[str]) -> dict[str, str]:
+    """Settings of a session that has all of these formats."""
+    each = [format_settings(form) for form in formats]
+    names = {name for settings in each for name in settings}
+    return {name: ",".join(one[name] for one in each if name in one) for name in names}
+
+
 @contextmanager
-def running(kind: str, folder: Path) -> Iterator[SparkSession]:
+def running(kind: str, folder: Path, formats: Sequence[str] = ()) -> Iterator[SparkSession]:
     """A session on a Spark of this kind; all of it is gone afterwards."""
     os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     os.environ["SPARK_LOCAL_DIRS"] = str(folder / "local")
     os.environ["SPARK_SUBMIT_OPTS"] = JAVA_OPTIONS  # for drivers that tests start, too
     os.environ["SPARK_DAEMON_JAVA_OPTS"] = JAVA_OPTIONS
-    conf = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    conf = SMALL | {"spark.sql.warehouse.dir": str(folder / "warehouse")} | format_conf(formats)
     with ExitStack() as stack:
         master = LOCAL
         if kind == "standalone":
@@ -99,19 +133,13 @@ def _connect(folder: Path, conf: dict[str, str]) -> Iterator[str]:
 @contextmanager
 def _program(log: Path, name: str, *args: str, ready: str = "", port: int = 0) -> Iterator[None]:
     """A program of Spark that has said that it is ready, or accepts connections."""
-    environ = os.environ | {
-        "JAVA_HOME": str(make_home(find_java())),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
     with log.open("wb") as out:
         process = subprocess.Popen(
             [Path(pyspark.__file__).parent / "bin" / name, *args],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environ,
+            env=_environ(),
             cwd=log.parent,
             start_new_session=True,
         )
@@ -125,6 +153,15 @@ def _program(log: Path, name: str, *args: str, ready: str = "", port: int = 0) -
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _environ() -> dict[str, str]:
+    return os.environ | {
+        "JAVA_HOME": str(make_home(find_java())),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
 
 
 def _accepts(port: int) -> bool:

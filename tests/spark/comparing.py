@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,17 @@ def rows_of(out: Path, name: str) -> Rows:
     """The rows of a table by its files, as anybody may read them; moments as milliseconds."""
     found: Rows = Counter()
     for path in paths(out, name):
-        table = pq.read_table(path, partitioning=None)
-        for place, column in enumerate(table.schema):
-            if pa.types.is_timestamp(column.type):
-                ms = pc.divide(table.column(place).cast(pa.int64()), 1000)
-                table = table.set_column(place, column.name, ms)
-        found.update(tuple(sorted(row.items())) for row in table.to_pylist())
+        found.update(counted(pq.read_table(path, partitioning=None)))
     return found
+
+
+def counted(table: pa.Table) -> Rows:
+    """Rows, with moments as milliseconds."""
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            ms = pc.divide(table.column(place).cast(pa.int64()), 1000)
+            table = table.set_column(place, column.name, ms)
+    return Counter(tuple(sorted(row.items())) for row in table.to_pylist())
 
 
 def expected(tables: list[Plain], name: str) -> Rows:
@@ -70,11 +75,13 @@ def expected(tables: list[Plain], name: str) -> Rows:
     return Counter(tuple(sorted(row.items())) for row in rows)
 
 
-def differences(out: Path, tables: list[Plain]) -> list[str]:
+def differences(
+    out: Path, tables: list[Plain], rows: Callable[[Path, str], Rows] = rows_of
+) -> list[str]:
     """For every table that is not as it should be, a row that is wrong and one that is missing."""
     found = []
     for name in MADE:
-        ours, theirs = rows_of(out, name), expected(tables, name)
+        ours, theirs = rows(out, name), expected(tables, name)
         wrong, missing = sorted(ours - theirs, key=repr), sorted(theirs - ours, key=repr)
         if wrong or missing:
             found.append(f"{name}: {len(wrong)} wrong {wrong[:1]}, {len(missing)} {missing[:1]}")

@@ -33,7 +33,16 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def lakes() -> dict[str, str]:
+    """Why a format of tables cannot be tested here, by its name; "" if it can."""
+    return clusters.missing_formats()
+
+
+@pytest.fixture(scope="session")
+def spark(
+    kind: str, lakes: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     """The session."""
-    with clusters.running(kind, tmp_path_factory.mktemp("spark")) as session:
+    formats = [form for form, missing in lakes.items() if not missing]
+    with clusters.running(kind, tmp_path_factory.mktemp("spark"), formats) as session:
         yield session

@@ -133,7 +133,7 @@ class Replay:
     def _job(self, row: Row) -> None:
         kind, job_id, ts = row["type"], row["jobId"], row["ts"]
         is_task = kind == "assign" and row["attempt"] == 1 and "arrayId" in row
-        if kind in ("enqueue", "delay") or is_task:
+        if kind in ("enqueue", "delay", "block") or is_task:
             job = self._alive[job_id] = Job(row)
             self.jobs.append(job)
             if is_task:
@@ -167,13 +167,14 @@ class Replay:
     @staticmethod
     def _state_after(row: Row) -> str:
         kind = row["type"]
-        if kind in REQUEUES:
+        if kind in REQUEUES or kind == "unblock":
             return "delayed" if row["delayMs"] else "waiting"
         if kind in WAITS:
             return "waiting"
         if kind == "ack":
             return "failed" if row["status"] else "ok"
         return {
+            "block": "blocked",
             "delay": "delayed",
             "assign": "running",
             "dlq": "dead",

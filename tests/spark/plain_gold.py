@@ -40,7 +40,7 @@ class Plain(Replay):
         for row in self.rows:
             n = 1 if "jobId" in row else row["count"]
             for name, kinds in (
-                ("submitted", ("enqueue", "delay", "array_enqueue")),
+                ("submitted", ("enqueue", "delay", "block", "array_enqueue")),
                 ("dead", ("dlq", "expire")),
                 ("cancelled", ("cancel",)),
                 ("retried", REQUEUES),
@@ -140,7 +140,7 @@ class Plain(Replay):
         cells: dict[str, Row] = defaultdict(lambda: defaultdict(int))
         for row in self.rows:
             n = 1 if "jobId" in row else row["count"]
-            if row["type"] in ("enqueue", "delay", "array_enqueue"):
+            if row["type"] in ("enqueue", "delay", "block", "array_enqueue"):
                 cells[row["execName"]]["jobs"] += n
             elif row["type"] in ("dlq", "expire"):
                 cells[row["execName"]]["dead"] += n

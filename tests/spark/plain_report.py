@@ -41,6 +41,28 @@ class PlainReport:
         values = [row[name] for row in self._within(moment) if row[name] is not None]
         return _three(values)
 
+    def shares(self, name: str) -> dict[str, Row]:
+        """By queue or client: what became of its jobs, and how long they waited and ran."""
+        column = {"queue": "queue", "client": "client_id"}[name]
+        of_events = {"queue": "queue", "client": "clientId"}[name]
+        shares: dict[str, Any] = defaultdict(lambda: dict.fromkeys(COUNTED, 0))
+        for row in self.events:
+            if counted := _count_of(row):
+                shares[row.get(of_events, "")][counted] += _number(row)
+        for metric, moment in (("wait", "assigned_at"), ("run", "ended_at")):
+            times: dict[str, list[int]] = defaultdict(list)
+            for row in self._within(moment):
+                if row[f"{metric}_ms"] is not None:
+                    times[row[column] or ""].append(row[f"{metric}_ms"])
+            for one, values in times.items():
+                if one in shares:
+                    shares[one][metric] = _three(values)
+        return dict(shares)
+
+    def lost(self) -> int:
+        """Jobs that workers had when they went."""
+        return sum(row.get("count", 0) for row in self.events if row["type"] == "worker_down")
+
     def depth(self, step: int) -> dict[int, tuple[int, int]]:
         """By slot: how many wait and run at its end, or if a slot is minutes, the most that did at
         the end of one of them."""

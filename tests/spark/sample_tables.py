@@ -93,6 +93,8 @@ class Story:
                 "job_id": name,
                 "attempt": number,
                 "exec": "calc",
+                "queue": "default",
+                "client_id": "cx",
                 "worker_id": worker,
                 "assigned_at": at(assigned),
                 "ended_at": at(ended),
@@ -166,6 +168,12 @@ class Story:
                 | {"retried": 2}
                 | times("wait", 40)
                 | times("run", 400)
+            ],
+            "gold_checks": [
+                {"group": GROUP, "batch": batch, "at": at(FIRST_MS), "name": name}
+                | {"outcome": outcome, "expected": 0, "found": int(outcome == "failed")}
+                for batch, outcome in ((1, "ok"), (2, "failed"))
+                for name in ("ends", "jobs")
             ],
         }
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from rollq.base.ids import JobId
 from rollq.grid.events import Event
@@ -17,15 +20,35 @@ STAMP_MS = 1_700_000_000_000
 
 
 def seal(
-    folder: Path, first: int, last: int, rows_each: int = 3, forms: Sequence[str] = ("lines",)
+    folder: Path,
+    first: int,
+    last: int,
+    rows_each: int = 3,
+    forms: Sequence[str] = ("lines",),
+    *,
+    stamp_ms: int = 0,
+    change: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> None:
-    """One segment with the same number of rows at every index: of lines, packed, or both."""
+    """One segment with the same number of rows at every index: of lines, packed, or both.
+
+    Args:
+        folder: where.
+        first: index.
+        last: index.
+        rows_each: of an index.
+        forms: of the segment.
+        stamp_ms: of all rows; 0: each index has its own, a millisecond after the one before.
+        change: what another version would have written, in lines.
+    """
     indexes = [
-        pack(index, STAMP_MS + index, events(index, rows_each)) for index in range(first, last + 1)
+        pack(index, stamp_ms or STAMP_MS + index, events(index, rows_each))
+        for index in range(first, last + 1)
     ]
     disk = RealDisk(folder, unsafe_no_fsync=True)
     if "lines" in forms:
         lines = [line for index in indexes for line in index.lines()]
+        if change is not None:
+            lines = [msgspec.json.encode(change(json.loads(line))) for line in lines]
         Segments(disk).seal(first, last, lines)
     if "packed" in forms:
         Segments(disk).seal_packed(first, last, indexes)

@@ -27,6 +27,7 @@ def minute(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.each_spark
 def test_a_query_gives_rows_and_says_if_there_are_more(spark: SparkSession, minute: Path) -> None:
     text = "SELECT state, count(*) AS jobs FROM jobs GROUP BY state ORDER BY jobs;"
     show(spark, minute, text)
@@ -101,6 +102,9 @@ def test_half_a_minute_is_told_by_the_half_second(told: Report) -> None:
         ("nacked", 1, (("calc", 1),))
     ]
     assert [(one.exec_name, one.jobs) for one in told.execs] == [("calc", 60)]
+    for (share,) in (told.queues, told.clients):
+        assert (share.submitted, share.succeeded, share.failed, share.dead) == (60, 56, 3, 1)
+    assert [told.queues[0].name, told.clients[0].name] == ["default", "cx"]
     assert "Throughput" in page_of(told)
 
 

@@ -57,6 +57,10 @@ def test_every_figure_is_what_events_add_up_to(
     assert (report.open_before, report.redriven) == plain.balance()
     assert report.total("retried") == sum(retries.values())
     assert report.total("dead") == sum(dead.values())
+    check_shares(report, plain)
+    assert sum(one.count for one in report.incidents if one.kind == "lost") <= plain.lost()
+    if not report.incidents_left_out:
+        assert sum(one.count for one in report.incidents if one.kind == "lost") == plain.lost()
     last = report.depth[-1]
     assert report.open_after >= last.waiting + last.running  # and those that are delayed
     assert ("open when this period began" in page_of(report)) == bool(last_ms)
@@ -74,6 +78,40 @@ def check_slots(report: Report, plain: PlainReport) -> None:
     assert slots == {}
     assert report.wait == three(plain.percentiles("wait_ms", "assigned_at"))
     assert report.run == three(plain.percentiles("run_ms", "ended_at"))
+
+
+def check_shares(report: Report, plain: PlainReport) -> None:
+    for name, rows, left_out in (
+        ("queue", report.queues, report.queues_left_out),
+        ("client", report.clients, report.clients_left_out),
+    ):
+        expected = plain.shares(name)
+        assert len(rows) + left_out == len(expected)
+        for row in rows:
+            one = expected[row.name]
+            assert {each: getattr(row, each) for each in COUNTED} == {
+                each: one[each] for each in COUNTED
+            }
+            assert (row.wait, row.run) == (three(one.get("wait")), three(one.get("run")))
+
+
+@pytest.mark.parametrize("last_ms", [10 * MINUTE, 4 * HOUR])
+def test_the_time_before_is_told_as_it_was(spark: SparkSession, told: Plain, last_ms: int) -> None:
+    report = gather(spark, source="tables", made_ms=0, last_ms=last_ms, compares=True)
+    before = report.earlier
+    assert before is not None
+    assert (before.last_ms + 1, before.last_ms - before.first_ms) == (
+        report.first_ms,
+        report.last_ms - report.first_ms,
+    )
+    plain = PlainReport(told, before.first_ms, before.last_ms)
+    sums = plain.slots(HOUR).values()
+    assert {name: getattr(before, name) for name in COUNTED} == {
+        name: sum(one[name] for one in sums) for name in COUNTED
+    }
+    assert before.wait == three(plain.percentiles("wait_ms", "assigned_at"))
+    assert before.run == three(plain.percentiles("run_ms", "ended_at"))
+    assert "Beside the time before" in page_of(report)
 
 
 def check_depth(report: Report, plain: PlainReport) -> None:

@@ -20,6 +20,7 @@ def expected(group: str, first: int, last: int) -> Counter[tuple[str, int, int]]
     return Counter((group, i, n) for i in range(first, last + 1) for n in range(3))
 
 
+@pytest.mark.each_spark
 def test_a_stream_reads_each_row_once_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     seal(tmp_path, 1, 40)

@@ -55,6 +55,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.each_spark
 def test_a_program_for_every_row(spark: SparkSession, grid: SmallGrid, tmp_path: Path) -> None:
     df = spark.range(6, numPartitions=2).withColumn("text", f.concat(f.lit("row "), "id"))
     rows = grid_map(
@@ -91,6 +92,7 @@ def test_a_program_for_every_row(spark: SparkSession, grid: SmallGrid, tmp_path:
     assert runs_in(tmp_path) == 6
 
 
+@pytest.mark.each_spark
 def test_a_function_for_every_row(spark: SparkSession, grid: SmallGrid) -> None:
     count = 3_000
     rows = grid_map(

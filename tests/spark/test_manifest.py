@@ -17,7 +17,7 @@ from rollq.spark.pipeline.catalog import SCHEMA_VERSION, TABLES, table_of
 from rollq.spark.pipeline.compact import small_files
 from rollq.spark.pipeline.failures import is_passing, told_by_spark
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.hints import hints_of
+from rollq.spark.pipeline.hints import exec_rows, hints_of
 from rollq.spark.pipeline.manifest import Book, File, Manifest, Mark
 from rollq.spark.pipeline.tables import paths
 
@@ -143,16 +143,19 @@ def test_hints_come_from_execs_that_ran_often(tmp_path: Path) -> None:
     book = Book(tmp_path)
     with book.writing():
         book.commit(msgspec.structs.replace(manifest(1), tables={"gold_execs": files}))
-    assert hints_of(tmp_path) == [ExecHint("a", 4, 5, 6, 900), ExecHint("b", 1, 2, 3, 20)]
-    assert hints_of(tmp_path, "other") == []
+    assert hints_of(exec_rows(tmp_path)) == [
+        ExecHint("a", 4, 5, 6, 900),
+        ExecHint("b", 1, 2, 3, 20),
+    ]
+    assert hints_of(exec_rows(tmp_path), "other") == []
     pq.write_table(
         pa.concat_tables([table, table.set_column(0, "group", [["h"] * 3])]),
         tmp_path / "tables/gold_dead/execs/part.parquet",
     )
     with pytest.raises(LocalError) as caught:
-        hints_of(tmp_path)
+        hints_of(exec_rows(tmp_path))
     assert "g, h" in caught.value.hint
-    assert len(hints_of(tmp_path, "h")) == 2
+    assert len(hints_of(exec_rows(tmp_path), "h")) == 2
 
 
 def test_a_source_is_known_by_its_place(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def ids_of(table: DataFrame) -> list[int]:
     return sorted(int(row["job_id"].replace("-", ""), 16) for row in table.collect())
 
 
+@pytest.mark.each_spark
 def test_what_is_sealed_and_what_is_not(spark: SparkSession, members: list[MemberProcess]) -> None:
     member = members[0]
     submit(member, range(1, 301))

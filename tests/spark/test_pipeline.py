@@ -22,11 +22,12 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline import batch
 from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
-from rollq.spark.pipeline.compact import compact
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.parquet import ParquetStorage
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import TableStore
+from rollq.spark.pipeline.upkeep import compact
 from tests.spark.bounds import impossible
 from tests.spark.comparing import differences
 from tests.spark.plain import read
@@ -42,6 +43,7 @@ class KilledError(Exception):
     """What ends a run at a chosen point."""
 
 
+@pytest.mark.each_spark
 def test_two_groups_in_pieces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,24 +61,22 @@ def test_two_groups_in_pieces(
     manifest = Pipeline(spark, feed, out, most=160, has_moved=True).run()
     assert manifest.number > 2
     assert manifest.events == len(read(one)) + len(read(two))
-    tables = [Plain("one", read(one)), Plain("two", read(two))]
-    assert differences(out, tables) == []
+    plain = [Plain("one", read(one)), Plain("two", read(two))]
+    assert differences(out, plain) == []
     assert impossible(out) == []
 
     # Nothing new: nothing is made. The same events once more: nothing is taken.
     assert Pipeline(spark, feed, out, has_moved=True).run().number == manifest.number
     ends = {extent.group: extent.end for extent in feed.extents()}
     everything = feed.reading(dict.fromkeys(ends, 1), ends)
-    store = TableStore(spark, out)
-    assert (
-        PipelineBatch(spark, store, manifest, "again", lambda stage: None).make(everything) is None
-    )
+    tables = ParquetStorage(spark, out).batch(manifest, "again")
+    assert PipelineBatch(spark, tables, manifest, lambda stage: None).make(everything) is None
 
     before, after = compact(spark, out)
     assert (before.number, after.number) == (manifest.number, manifest.number + 1)
     assert len(after.files("bronze_events")) < len(before.files("bronze_events"))
     assert compact(spark, out) == (after, after)
-    assert differences(out, tables) == []
+    assert differences(out, plain) == []
 
 
 @pytest.mark.any_spark
@@ -98,7 +98,7 @@ def test_what_ends_jobs_and_attempts_is_found_once_for_all_tables(
 
     monkeypatch.setattr(type(spark), "sql", noted)
     Pipeline(spark, Feed(path=str(folder)), out).run()
-    assert len(read_by) == 3  # by attempts, jobs and steps
+    assert len(read_by) == 4  # by attempts, jobs, steps and checks
     assert all("InMemoryRelation" in names for names in read_by)
 
 

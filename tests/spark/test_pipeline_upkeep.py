@@ -3,8 +3,10 @@ tables of older versions, history that is gone."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -19,15 +21,17 @@ from rollq.cli.main import app
 from rollq.grid.events import Event
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
-from rollq.spark.pipeline import batch, run, tables
+from rollq.spark.asking.queries import loader
+from rollq.spark.pipeline import batch, gold, parquet, run, tables
 from rollq.spark.pipeline import compact as compacting
-from rollq.spark.pipeline.catalog import DEAD, LEVELS, Table, TableColumn
+from rollq.spark.pipeline.catalog import DEAD, LEVELS, SCHEMA_VERSION, Table, TableColumn
 from rollq.spark.pipeline.compact import compacted
+from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, Manifest
 from rollq.spark.pipeline.run import Pipeline
-from rollq.spark.pipeline.tables import TableStore, load
+from rollq.spark.pipeline.tables import TableStore
 from rollq.store.real_disk import RealDisk
 from tests.spark.comparing import differences, rows_of
 from tests.spark.plain import read
@@ -71,7 +75,7 @@ def test_large_batches_leave_alone_what_nothing_happened_to(
 ) -> None:
     folder, out = tmp_path / "state", tmp_path / "out"
     monkeypatch.setattr(batch, "SMALL_ROWS", 0)
-    monkeypatch.setattr(batch, "SMALL_FILE_ROWS", FEW_ROWS // 2)
+    monkeypatch.setattr(parquet, "SMALL_FILE_ROWS", FEW_ROWS // 2)
     monkeypatch.setitem(tables.WRITING, "maxRecordsPerFile", str(FEW_ROWS))
     pipeline = Pipeline(spark, Feed(path=str(folder)), out)
     index = sealed(folder, 1, [event("enqueue", number) for number in range(400)])
@@ -95,7 +99,7 @@ def test_large_batches_leave_alone_what_nothing_happened_to(
         folder, index, [*run_once(7), event("assign", 8, worker_id=WorkerId(bytes(16)), attempt=1)]
     )
     # Days of which there are many files are joined as part of a run,
-    monkeypatch.setattr(run, "compacted", partial(compacted, many=3))
+    monkeypatch.setattr(parquet, "compacted", partial(compacted, many=3))
     monkeypatch.setattr(batch, "SMALL_ROWS", 1000)
     third = pipeline.run()
     joined = [file.path for file in third.files("bronze_events") if "-c/" in file.path]
@@ -130,7 +134,7 @@ def test_history_that_is_gone_is_told_unless_it_does_not_matter(
     left = read(folder)
     assert Book(out).expect().events == len(left)
     found = {
-        (row["_index"], row["_ordinal"]) for row in load(spark, out, "bronze_events").collect()
+        (row["_index"], row["_ordinal"]) for row in loader(spark, out)("bronze_events").collect()
     }
     assert found == {(row["index"], row["ordinal"]) for row in left}
 
@@ -165,11 +169,72 @@ def test_days_are_joined_into_few_files_each(
     )
     files = store.write(rows.selectExpr("*", "'y' AS cause", "1L AS jobs"), DEAD, "1")
     assert len(files) == 9
-    before = Manifest(1, 1, "path x", 0, 0, {}, {DEAD.name: files})
-    after = compacted(store, before, "2", many=3).files(DEAD.name)
+    after = compacted(store, {DEAD.name: files}, "2", many=3)[DEAD.name]
     assert sum(file.rows for file in after) == 270
     # Nine parts of thirty rows, cut where they are full and where a day ends; not each day in nine.
     assert len(after) <= 9 + 2
+
+
+def test_tables_are_made_anew_from_events(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a version that counted wrongly has made them."""
+    folder, out = tmp_path / "state", tmp_path / "out"
+    lives = Lives(11, turn_ms=TURN_MS)
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out)
+    seal_lives(folder, lives, 300)
+    with monkeypatch.context() as patched:
+        right = gold.dead(SPARK)
+        patched.setattr(gold, "dead", lambda dialect: f"SELECT * FROM ({right}) LIMIT 0")
+        before = pipeline.run()
+    plain = [Plain("default", read(folder))]
+    assert [each.partition(":")[0] for each in differences(out, plain)] == ["gold_dead"]
+    held = loader(spark, out)("gold_dead")  # by somebody who goes on reading
+
+    words = ["pipeline", "rebuild", "--tables", str(out), "--json"]
+    told = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert msgspec.json.decode(told.stdout) == {
+        "batch": before.number + 1,
+        "events": before.events,
+        "failed": [],
+    }
+    assert differences(out, plain) == []
+    assert held.count() == 0
+    after = Book(out).expect()
+    assert (after.marks, after.files("bronze_events")) == (
+        before.marks,
+        before.files("bronze_events"),
+    )
+    seal_lives(folder, lives, 100)
+    assert pipeline.run().number == after.number + 1
+    assert differences(out, [Plain("default", read(folder))]) == []
+
+
+def test_versions_of_tables_that_an_older_rollq_made_are_made_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest of a format with versions names no files."""
+
+    class RemadeError(Exception):
+        pass
+
+    def remake(self: batch.PipelineBatch) -> Manifest:
+        raise RemadeError
+
+    seal_lives(tmp_path, Lives(12, turn_ms=TURN_MS), 10)
+    feed = Feed(path=str(tmp_path))
+    versions = {"bronze_events": "7"}
+    old = Manifest(3, SCHEMA_VERSION - 1, feed.name, 0, 0, {}, {}, versions=versions)
+    storage = SimpleNamespace(
+        newest=lambda: old,
+        writing=nullcontext,
+        sweep=lambda: None,
+        batch=lambda found, stamp: SimpleNamespace(end=lambda: None),
+    )
+    monkeypatch.setattr(run, "storage_of", lambda spark, out, form: storage)
+    monkeypatch.setattr(batch.PipelineBatch, "remake", remake)
+    with pytest.raises(RemadeError):
+        Pipeline(spark, feed, tmp_path / "out").run()
 
 
 def test_tables_are_copied_in_a_format_that_spark_has(spark: SparkSession, tmp_path: Path) -> None:
@@ -183,7 +248,7 @@ def test_tables_are_copied_in_a_format_that_spark_has(spark: SparkSession, tmp_p
         assert msgspec.json.decode(told.stdout)["batch"] == made.number
     assert sorted(each.name for each in lake.iterdir()) == sorted(names)
     for name in names:
-        table = load(spark, out, name)
+        table = loader(spark, out)(name)
         copy = spark.read.orc(str(lake / name))
         assert copy.columns == table.columns
         assert table.count() == copy.count() > 0
@@ -191,7 +256,7 @@ def test_tables_are_copied_in_a_format_that_spark_has(spark: SparkSession, tmp_p
 
     spark.sql(f"CREATE DATABASE shelf LOCATION '{tmp_path / 'shelf'}'")
     export(spark, out, "shelf", "parquet", ["gold_execs"])
-    assert spark.table("shelf.gold_execs").count() == load(spark, out, "gold_execs").count() > 0
+    assert spark.table("shelf.gold_execs").count() == loader(spark, out)("gold_execs").count() > 0
     spark.sql("DROP DATABASE shelf CASCADE")
 
     with pytest.raises(LocalError, match="this Spark has no format 'clay'"):
@@ -228,6 +293,38 @@ def test_a_job_that_was_purged_says_how_it_died(spark: SparkSession, tmp_path: P
     died = event("dlq", 1, cause=4, exit_code=75, signal=9, run_ms=700, **told)
     sealed(folder, 1, [event("enqueue", 1), event("assign", 1, **told), died, event("purge", 1)])
     Pipeline(spark, Feed(path=str(folder)), out).run()
-    [row] = load(spark, out, "silver_jobs").collect()
+    [row] = loader(spark, out)("silver_jobs").collect()
     assert (row["state"], row["exit_code"], row["signal"]) == ("purged", 75, 9)
     assert differences(out, [Plain("default", read(folder))]) == []
+
+
+def test_jobs_that_wait_for_others_are_counted_when_they_may_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Job 1 runs; 2 may run after it, 3 a while after it; 4 is cancelled, because it may not."""
+    folder = tmp_path / "state"
+    begun = [event("enqueue", 1), *(event("block", number) for number in (2, 3, 4))]
+    freed = [event("unblock", 2), event("unblock", 3, delay_ms=5), event("cancel", 4, cause=8)]
+    index = sealed(folder, 1, [*begun, *run_once(1), *freed])
+    for out in ("one", "two"):
+        pipeline = Pipeline(spark, Feed(path=str(folder)), tmp_path / out)
+        if out == "one":
+            pipeline.run()
+            sealed(folder, index, [*run_once(2), event("release", 3), *run_once(3)])
+        pipeline.run()
+        assert pipeline.failed == []
+        assert differences(tmp_path / out, [Plain("default", read(folder))]) == []
+    depth = [dict(row) for row in rows_of(tmp_path / "two", "gold_depth")]
+    assert depth
+    assert min(row["waiting"] for row in depth) == 0
+
+
+def test_a_copy_as_csv_names_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out, copy = tmp_path / "state", tmp_path / "out", tmp_path / "copy"
+    sealed(folder, 1, [event("enqueue", 1), *run_once(1)])
+    Pipeline(spark, Feed(path=str(folder)), out).run()
+    export(spark, out, str(copy), "csv", ["gold_execs"])
+    [path] = (copy / "gold_execs").glob("*.csv")
+    header, *rows = path.read_text(encoding="utf-8").splitlines()
+    assert header == ",".join(loader(spark, out)("gold_execs").columns)
+    assert len(rows) == 1

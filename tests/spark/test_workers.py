@@ -71,6 +71,7 @@ def holding(
         yield workers, job
 
 
+@pytest.mark.each_spark
 def test_it_runs_the_jobs_of_a_query_beside_it(spark: SparkSession, servers: str) -> None:
     with start_workers(spark, 1, servers=servers, apps=[APP], slots=2, name="Calc") as workers:
         workers.wait_ready()
@@ -128,6 +129,7 @@ def test_it_does_not_outlive_its_task(spark: SparkSession, servers: str, tmp_pat
             assert job.result(60).value == "held"
 
 
+@pytest.mark.each_spark
 def test_what_a_lost_executor_ran_is_run_again(
     spark: SparkSession, kind: str, servers: str, tmp_path: Path
 ) -> None:

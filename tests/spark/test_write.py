@@ -36,6 +36,7 @@ def write(table: DataFrame, member: MemberProcess, **options: str) -> None:
     table.write.format("rollq").options(**chosen).mode("append").save()
 
 
+@pytest.mark.each_spark
 def test_every_row_is_a_job(spark: SparkSession, member: MemberProcess) -> None:
     table = jobs(spark, "plain", 3_000).withColumn("priority", f.lit(3))
     write(table, member, queue="spark", clientId="etl")
@@ -95,6 +96,7 @@ def test_what_cannot_be_written_is_told_at_once(
         write(change(jobs(spark, "odd", 1)), member, **options)
 
 
+@pytest.mark.each_spark
 def test_a_stream_writes_each_batch_once(
     spark: SparkSession, member: MemberProcess, tmp_path: Path
 ) -> None:

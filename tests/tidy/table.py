@@ -7,7 +7,7 @@ counts. What is not in a row is forbidden. A package may always import itself.
 from __future__ import annotations
 
 CORE = ("base", "wire", "subjects", "raft", "grid", "policy")
-SHELL = (*CORE, "security", "net", "store", "history")
+SHELL = (*CORE, "security", "net", "gossip", "store", "history")
 # What lies beside the roles is for all of them; a role never imports another role.
 ANY_ROLE = (
     *(
@@ -30,7 +30,13 @@ ANY_ROLE = (
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
     "leash": (),  # how a child ends with its parent
+    "release": (),  # version and commit
+    "values": ("base",),  # Python values as bytes
     "tasks": ("base",),  # the decorator: what an application imports must be light
+    "pickled": ("tasks",),  # functions that no module registers
+    "webhook": ("base", "tasks"),  # posts how jobs ended
+    "celery": ("base", "tasks", "roles.client"),  # for code that knows Celery
+    "dask": ("roles.client",),  # for code that knows Dask
     "wire": ("base", "raft.types"),  # members exchange raft's messages as frames
     "subjects": ("base",),
     "raft": ("base",),
@@ -39,36 +45,53 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "store": ("base", "raft.types"),
     "security": ("base",),  # keys, tokens and certificates: bytes and files, no link
     "net": ("base", "wire", "security"),
+    "gossip": ("base", "security", "net"),  # groups find each other
     "history": ("base", "wire.models", "grid.events", "store.disk"),
     "roles": SHELL,
     "roles.member": ANY_ROLE,
-    "roles.worker": (*ANY_ROLE, "tasks"),
-    "roles.client": (*ANY_ROLE, "tasks"),
+    "roles.worker": (*ANY_ROLE, "tasks", "values"),
+    "roles.client": (*ANY_ROLE, "tasks", "values"),
     "roles.reader": ANY_ROLE,
+    # A router is a client of its groups, for others.
+    "roles.router": (*ANY_ROLE, "roles.client"),
     # A group in one file: from members that run or do not, and back.
     "backup": (*SHELL, "roles.member", "roles.reader", "roles.blobs"),
     # What is shown to people and programs, whoever shows it: the command line, or pages.
     "documents": (
         *CORE,
-        *("roles.client", "roles.member.status", "history.job_rows", "history.schema"),
+        *("gossip.map", "roles.client", "roles.member.status"),
+        *("history.job_rows", "history.schema"),
     ),
     # Metrics as text, and traces; what is counted is counted where it happens, by base.counters.
     "observe": ("base",),
     # Pages and HTTP: a client of the grid in a process of its own.
     "web": (
-        *("base", "wire", "subjects", "grid", "security", "net"),
+        *("base", "wire", "subjects", "grid", "security", "net", "gossip.map"),
         *("documents", "observe", "roles.client", "roles.reader", "roles.member.status"),
         *("roles.service", "leash", "spark.pipeline.catalog", "spark.pipeline.tables"),
     ),
     "spark": (
-        *("base", "subjects", "wire.models", "grid.events", "history"),
+        *("base", "subjects", "wire.models", "grid.events", "gossip.map", "history"),
         *("roles.client", "roles.reader", "tasks", "leash"),
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
-    "cli": (*SHELL, "roles", "backup", "documents", "observe", "web", "spark", "leash"),
+    "airflow": ("base", "roles.client"),  # an operator
+    # The name that Snakemake looks for.
+    "snakemake_executor_plugin_rollq": ("base", "roles.client"),
+    # A grid in this process, for the tests of those who use it.
+    "local_grid": ("net.ports", "roles.client", "roles.member", "roles.worker"),
+    "pytest_plugin": ("local_grid",),
+    "joblib_backend": ("roles.client",),
+    "cli": (*SHELL, "roles", "backup", "documents", "observe", "web", "spark", "leash", "release"),
     "__main__": ("cli",),
     "testing": (*SHELL, "roles", "backup", "documents", "observe", "web", "spark", "cli"),
-    "": ("base", "tasks", "roles.client", "roles.reader"),  # rollq/__init__.py: the public API
+    "": (
+        "base",
+        "tasks",
+        "roles.client",
+        "roles.reader",
+        "local_grid",
+    ),  # rollq/__init__.py: the public API
 }
 
 # These read no clock, no random, no socket and no file: inputs in, values out. So does whatever
@@ -76,9 +99,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 # clock, chance and disk are handed in.
 PURE_PACKAGES = CORE
 PURE_MODULES = (
+    "gossip.codec",
+    "gossip.following",
+    "gossip.map",
     "roles.blobs.client_machine",
     "roles.blobs.server_machine",
     "roles.client.multi_machine",
+    "roles.client.routes",
+    "roles.router.blob_machine",
     "roles.member.driver",
     "history.schema",
     "history.columns",

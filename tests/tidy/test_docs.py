@@ -29,14 +29,27 @@ PACKAGE = ROOT / "src/rollq"
 HEADS = [module for module in modules("src") if module.is_package]
 FILES = frozenset(
     module.path for folder in ("src", "tests", "bench") for module in modules(folder)
-) | {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.py")}
-NAMES_OF_USERS = {"mytasks.py", "render.py", "rollq.toml"}  # files of examples
+) | {
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs")
+    for path in (ROOT / folder).glob("*.py")
+}
+NAMES_OF_USERS = {"conftest.py", "mytasks.py", "render.py", "rollq.toml"}  # files of examples
 PACKAGES = {head.name.removeprefix("rollq.") for head in HEADS} - {
     "spark"
 }  # spark.sql.… is Spark's
-PUBLIC_MODULES = {"rollq", "rollq.spark"}
+PUBLIC_MODULES = {
+    "rollq",
+    "rollq.spark",
+    "rollq.pytest_plugin",
+    "rollq.joblib_backend",
+    "rollq.airflow",
+}
+RULE = re.compile(r"^([a-z][a-z -]*):", re.MULTILINE)  # a rule may have several targets
 TARGETS = frozenset(
-    re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    target
+    for targets in RULE.findall((ROOT / "Makefile").read_text(encoding="utf-8"))
+    for target in targets.split()
 )
 
 
