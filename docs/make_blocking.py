@@ -17,6 +17,7 @@ from rollq.roles.client.bridge import BRIDGED, given_for, is_public
 
 PATH = Path(blocking.__file__).with_suffix(".pyi")
 HEAD = '"""Made by docs/make_blocking.py: change the asyncio classes instead."""\n\n'
+OWN = ("__enter__", "__exit__", "__iter__", "__await__")
 ITERATOR = ("collections.abc", "Iterator")
 
 
@@ -58,7 +59,9 @@ def _members(owner: type) -> Iterator[tuple[str, str]]:
     for name, member in vars(owner).items():
         if isinstance(member, property) and is_public(name) and of_asyncio:
             yield name, _indented("@property") + "\n" + _function(member.fget)
-        is_own = is_public(name) or (not of_asyncio and name in ("__enter__", "__exit__"))
+        if isinstance(member, classmethod) and is_public(name):
+            yield name, _indented("@classmethod") + "\n" + _function(member.__func__)
+        is_own = is_public(name) or (not of_asyncio and name in OWN)
         if inspect.isfunction(member) and not hasattr(member, "__wrapped__") and is_own:
             yield name, _function(member)
 
