@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
+# Tests wait for processes, sockets and disks most of their time.
+TEST_JOBS ?= 4
 
 BENCH_VENV ?= .venv-bench
 BENCH_RESULTS ?= bench-results
@@ -13,13 +15,18 @@ BENCH_ARGS ?=
 
 SEEDS ?= 1000
 START ?= 0
-SEEDS_IN_TEST ?= 300
+SEEDS_IN_TEST ?= 100
 HOURS ?= 24
 ROUNDS ?=
 CHAOS_ARGS ?=
 LIST ?=
+SIGN_KEY ?=
+# An upgrade starts from the last release; from some time ago while there is none.
+FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~100)
+FEATURES ?=
 
 SPARKS ?= 4.0 4.1 4.2 4.3
+CONNECTORS ?= snakemake airflow
 
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -36,12 +43,12 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit spark-tests spark-local spark-standalone spark-connect spark-versions sim sim-mutants endurance bench bench-core bench-budget bench-files bench-spark bench-pipeline fuzz chaos demo coverage house clean
+.PHONY: help env test check lint types tidy unit features spark-tests spark-main-standalone spark-main-connect spark-kinds spark-local spark-standalone spark-connect spark-versions spark-formats connectors sim sim-mutants endurance bench bench-core bench-decisions bench-budget bench-files bench-subjects bench-spark bench-pipeline subjects fuzz chaos demo docs dist upgrade coverage house clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: check unit spark-tests ## Everything that must be green: check, all tests, a small simulation.
+test: check docs unit spark-tests ## Everything that must be green: check, all tests, a small simulation.
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS_IN_TEST) --start 0 --jobs $(JOBS)
 
 check: lint types tidy ## Linter, format, types (strict) and the house rules.
@@ -57,12 +64,21 @@ tidy: $(READY)
 	$(PY) -m pytest tests/tidy
 
 unit: $(READY) $(BROWSER) ## All tests but the house rules, those of Spark and the simulation.
-	$(PY) -m pytest -n $(JOBS) --ignore=tests/tidy --ignore=tests/spark
+	$(PY) -m pytest -n $(TEST_JOBS) --ignore=tests/tidy --ignore=tests/spark
 
-spark-tests: $(READY) ## The tests of Spark: embedded, on a master and worker, and by Connect.
-	+$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target spark-local spark-standalone spark-connect
+features: $(READY) ## The tests of every feature that was asked for, and a table: make features FEATURES=B6,B7
+	$(PY) -m tests.features --jobs $(JOBS) $(FEATURES:%=--only %)
+
+spark-tests: $(READY) ## The tests of Spark: all of them embedded, the main ones on a master and worker and by Connect.
+	$(PY) -m pytest tests/spark --spark local -n $(JOBS) --dist loadfile
+	+$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target spark-main-standalone spark-main-connect
 
 # Beside each other: each of them waits most of its time for one thing after another.
+spark-main-standalone spark-main-connect: spark-main-%: $(READY)
+	$(PY) -m pytest tests/spark --spark $* -m each_spark
+
+spark-kinds: spark-local spark-standalone spark-connect ## All tests of Spark embedded, on a master and worker, and by Connect.
+
 spark-local spark-standalone spark-connect: spark-%: $(READY)
 	$(PY) -m pytest tests/spark --spark $*
 
@@ -70,6 +86,15 @@ spark-versions: $(SPARKS:%=spark-%) ## The tests of Spark, embedded, on each ver
 
 spark-4.%: .venv-spark-4.%/.ready
 	.venv-spark-4.$*/bin/python -m pytest tests/spark --spark local
+
+# The newest version that both have packages for.
+spark-formats: .venv-spark-4.1/.ready ## The pipeline on tables of Iceberg and Delta, whose packages Spark fetches.
+	.venv-spark-4.1/bin/python -m pytest tests/spark/test_formats.py --spark local -rs
+
+connectors: $(CONNECTORS:%=connectors-%) ## The connectors, each with its real package: make connectors CONNECTORS=snakemake
+
+connectors-%: .venv-connectors-%/.ready
+	.venv-connectors-$*/bin/python -m pytest tests/connectors/test_$*.py -rs
 
 sim: $(READY) ## Simulate whole clusters under faults: make sim SEEDS=10000 START=0
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS) --start $(START) --jobs $(JOBS)
@@ -87,17 +112,26 @@ bench: $(BENCH_READY) ## rollq beside its peers, 70 minutes: make bench BENCH_AR
 bench-core: $(READY) ## Speed and memory of the core, without disk or network.
 	$(PY) -m bench.core
 
+bench-decisions: $(READY) ## What needs, limits and many workers add to a decision.
+	$(PY) -m bench.decisions
+
 bench-budget: $(READY) ## CPU time of a no-op job by process and stage: make bench-budget BENCH_ARGS='--members 3'
 	$(PY) -m bench.budget $(BENCH_ARGS)
 
 bench-files: $(READY) ## How files move: caches, uploads beside jobs: make bench-files BENCH_ARGS='--size 256M'
 	$(PY) -m bench.files $(BENCH_ARGS)
 
+bench-subjects: $(BENCH_READY) ## Publishing beside core NATS: make bench-subjects BENCH_ARGS=--quick
+	$(BENCH_PY) -m bench.subjects $(BENCH_ARGS)
+
 bench-spark: $(READY) ## Spark reads history and writes jobs: make bench-spark BENCH_ARGS='--only read'
 	$(PY) -m bench.spark $(BENCH_ARGS)
 
 bench-pipeline: $(READY) ## The tables of 5,000,000 events, beside DuckDB: make bench-pipeline BENCH_ARGS='--kills 20'
 	$(PY) -m bench.pipeline $(BENCH_ARGS)
+
+subjects: $(BENCH_READY) ## Patterns and subjects asked of a real NATS server and of rollq: make subjects BENCH_ARGS='--seed 2'
+	$(BENCH_PY) -m bench.nats_subjects $(BENCH_ARGS)
 
 fuzz: $(FUZZ_READY) ## Arbitrary bytes into all that strangers reach, 5,000,000 each: make fuzz FUZZ_ARGS='--only login,frame'
 	nice -n 19 $(FUZZ_PY) -m tests.fuzz $(FUZZ_ARGS)
@@ -107,6 +141,15 @@ chaos: $(READY) ## Faults on real processes, 15 minutes, and a table: make chaos
 
 demo: $(READY) ## Three members, a thousand jobs, kill -9 of the leader; the history is checked and told as a page.
 	$(PY) -m rollq demo
+
+docs: $(READY) ## The site of docs/ in `site`; fails on a dead link.
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+
+dist: $(READY) ## sdist and wheel, checked in an empty environment, SBOM, checksums: make dist SIGN_KEY=key.pem
+	$(PY) -m tests.release $(SIGN_KEY:%=--sign-key %)
+
+upgrade: $(READY) ## Three members with data go from an earlier commit to this one under load: make upgrade FROM=v0.1.0
+	$(PY) -m tests.release.upgrade $(FROM)
 
 coverage: $(READY) ## Line coverage of the pure packages; fails under 95 %.
 	$(PY) -m coverage run -m pytest --ignore=tests/tidy
@@ -152,6 +195,13 @@ $(FUZZ_READY): pyproject.toml
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 'pyspark[connect]==4.$*.*'
 	@touch $@
 
+# What connectors connect to pins versions of much else.
+.PRECIOUS: .venv-connectors-%/.ready
+.venv-connectors-%/.ready: pyproject.toml
+	@test -x $(@D)/bin/python || { echo "making $(@D)"; $(PYTHON) -m venv $(@D); }
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$*,pickle]' 'pytest>=8.3' 'hypothesis>=6.110'
+	@touch $@
+
 clean: ## Remove caches and build output; keeps .venv.
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
