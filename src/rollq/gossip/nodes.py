@@ -105,18 +105,19 @@ class NodeTable:
             is_page: They come in a full exchange, perhaps from somebody who was cut off: then who
                 is dead for them and alive for us is a suspect, and can refute it.
         """
-        record, standing = news.record, news.standing
+        record, standing, age_s = news.record, news.standing, news.age_s
         known = self._nodes.get(record.node_id)
         if known is None:
             return self._take_in(news, now_ms)
         if is_page and standing is Standing.DEAD and not known.is_gone:
-            standing = Standing.SUSPECT
+            # Suspected from now on, however long the other has thought it dead.
+            standing, age_s = Standing.SUSPECT, 0
         if (record.incarnation, standing) <= (known.record.incarnation, known.standing):
             return False
         if record.incarnation > known.record.incarnation and standing is Standing.ALIVE:
             known.heard_ms = now_ms
         known.record = record
-        self._stand(known, standing, now_ms - news.age_s * MS_PER_S)
+        self._stand(known, standing, now_ms - age_s * MS_PER_S)
         return True
 
     def stand(self, node: Node, standing: Standing, now_ms: int) -> None:

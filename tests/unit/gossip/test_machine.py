@@ -277,6 +277,15 @@ def test_who_is_dead_for_somebody_who_was_cut_off_is_a_suspect_here() -> None:
     assert table.take_changes()[-1] == Change(record(2), Standing.SUSPECT, Standing.ALIVE)
 
 
+def test_a_suspect_has_its_whole_time_to_refute_however_long_others_thought_it_dead() -> None:
+    table = NodeTable()
+    table.merge(alive(2), 0, is_page=False)
+    table.merge(News(Standing.DEAD, 50, record(2)), 60_000, is_page=True)
+    suspect = table.get(node_id(2))
+    assert suspect is not None
+    assert (suspect.standing, suspect.since_ms) == (Standing.SUSPECT, 60_000)
+
+
 @pytest.mark.parametrize(
     ("how", "kept_ms"),
     [(Standing.DEAD, GOSSIP_DEAD_MS_MAX), (Standing.LEFT, GOSSIP_LEFT_MS_MAX)],
