@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.gossip.codec import HEAD_BYTES, Key, encode_datagram
-from rollq.gossip.records import Ack, Figures, Kind, News, Probe, ProbeFor, Standing, Sync
+from rollq.gossip.records import Ack, Figures, NodeKind, NodeUpdate, Probe, ProbeFor, Standing, Sync
 from tests.unit.gossip.kit import alive, datagram, node_id, record
 
 FEDERATION_KEY: Final[Key] = (b"fuzz", b"f" * 32)
 _LED: Final = alive(3, leads=True, term=7, figures=Figures(3, 2, 100, 5, 9))
-_GONE: Final = News(Standing.DEAD, 60, record(4, kind=Kind.ROUTER, group=""))
-_MINE: Final = News(Standing.SUSPECT, 0, record(1))
+_GONE: Final = NodeUpdate(Standing.DEAD, 60, record(4, kind=NodeKind.ROUTER, group=""))
+_MINE: Final = NodeUpdate(Standing.SUSPECT, 0, record(1))
 DATAGRAMS: Final = tuple(
     encode_datagram(FEDERATION_KEY, one)
     for one in (

@@ -19,7 +19,7 @@ from rollq.base.limits import (
     HELLO_BYTES_MAX,
     LOGIN_PROOF_BYTES_MAX,
 )
-from rollq.gossip.codec import Refusal, decode_datagram, encode_datagram, signed
+from rollq.gossip.codec import DatagramRefusal, decode_datagram, encode_datagram, signed
 from rollq.gossip.map import federation_view
 from rollq.gossip.records import Datagram
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -217,20 +217,20 @@ ACCOUNT: Final = msgspec.msgpack.Decoder(Account)
 def datagram(data: bytes) -> None:
     """A datagram of a stranger is refused, or it is one that was sent as it is."""
     found = decode_datagram([FEDERATION_KEY], data, GOSSIP_MS)
-    assert isinstance(found, Refusal) or data in DATAGRAMS
+    assert isinstance(found, DatagramRefusal) or data in DATAGRAMS
 
 
 def gossip(data: bytes) -> None:
     """What somebody says who has the key is refused, or taken within all bounds; and what is said
     after it can be sent."""
     found = decode_datagram([FEDERATION_KEY], signed(FEDERATION_KEY, data), GOSSIP_MS)
-    if isinstance(found, Refusal):
+    if isinstance(found, DatagramRefusal):
         return
     node = machine()
     sends = [*node.receive(found, 0), *node.tick(0), *node.tick(1_000)]
     federation_view(node, 1_000)
     for send in sends:
-        told = Datagram(GOSSIP_MS, node.me.node_id, node.me.address, send.said, send.news)
+        told = Datagram(GOSSIP_MS, node.me.node_id, node.me.address, send.message, send.updates)
         assert len(encode_datagram(FEDERATION_KEY, told)) <= GOSSIP_DATAGRAM_BYTES_MAX
 
 

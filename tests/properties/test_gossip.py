@@ -1,4 +1,4 @@
-"""Whoever has heard the same news thinks the same, in whatever order and however often they came;
+"""Nodes that received the same updates agree, in whatever order and however often they came;
 and no bytes whatever do any harm."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from rollq.base.federation_limits import GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_NODES_MAX
 from rollq.gossip.codec import decode_datagram, encode_datagram, in_pages
 from rollq.gossip.nodes import NodeTable
-from rollq.gossip.records import Ack, Datagram, News, Probe, ProbeFor, Standing, Sync
+from rollq.gossip.records import Ack, Datagram, NodeUpdate, Probe, ProbeFor, Standing, Sync
 from tests.unit.gossip.kit import NOW_MS, machine, node_id, record
 
 KEY = (b"key.", bytes(32))
 
 numbers = st.integers(1, 6)
-news = st.builds(
-    lambda number, incarnation, standing, term: News(
+updates = st.builds(
+    lambda number, incarnation, standing, term: NodeUpdate(
         standing, 0, record(number, incarnation=incarnation, term=incarnation, leads=term)
     ),
     st.integers(2, 6),
@@ -36,12 +36,12 @@ datagrams = st.builds(
     ),
     numbers,
     said,
-    st.lists(news, max_size=5),
+    st.lists(updates, max_size=5),
 )
 
 
-@given(st.lists(news, max_size=30), st.randoms())
-def test_the_order_of_news_does_not_matter(told: list[News], chance: object) -> None:
+@given(st.lists(updates, max_size=30), st.randoms())
+def test_the_order_of_news_does_not_matter(told: list[NodeUpdate], chance: object) -> None:
     shuffled = [*told, *told]
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     tables = []
@@ -61,7 +61,7 @@ def test_nothing_that_is_said_breaks_a_node(heard: list[tuple[Datagram, int]]) -
     for datagram, later_ms in heard:
         now_ms += later_ms
         for send in (*node.receive(datagram, now_ms), *node.tick(now_ms)):
-            sent = Datagram(NOW_MS, node.me.node_id, node.me.address, send.said, send.news)
+            sent = Datagram(NOW_MS, node.me.node_id, node.me.address, send.message, send.updates)
             data = encode_datagram(KEY, sent)
             assert len(data) <= GOSSIP_DATAGRAM_BYTES_MAX
             assert decode_datagram([KEY], data, NOW_MS) == sent
@@ -76,6 +76,6 @@ def test_no_bytes_of_a_stranger_are_a_datagram(data: bytes) -> None:
     assert not isinstance(decode_datagram([KEY], data, NOW_MS), Datagram)
 
 
-@given(st.lists(news, max_size=60))
-def test_pages_have_everything_once_and_in_order(told: list[News]) -> None:
+@given(st.lists(updates, max_size=60))
+def test_pages_have_everything_once_and_in_order(told: list[NodeUpdate]) -> None:
     assert [one for page in in_pages(told) for one in page] == told

@@ -12,8 +12,8 @@ from rollq.base.federation_limits import (
     GOSSIP_NEWS_MAX,
     GOSSIP_PERIOD_MS,
 )
-from rollq.gossip.codec import Key, Refusal, encode_datagram
-from rollq.gossip.records import Datagram, Kind, News, NodeRecord, Standing, Sync
+from rollq.gossip.codec import DatagramRefusal, Key, encode_datagram
+from rollq.gossip.records import Datagram, NodeKind, NodeRecord, NodeUpdate, Standing, Sync
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_gossip import KEY, GossipFaults, SimFederation, SimGossipNode
 
@@ -68,7 +68,7 @@ def test_all_learn_of_all_the_dead_are_dead_for_all_and_halves_heal(
     federation.periods_until(federation.is_agreed, HEAL_MAX)
     assert max(node.bytes_max for node in nodes) <= GOSSIP_DATAGRAM_BYTES_MAX
     assert all(len(node.machine.nodes) == count - 1 for node in nodes)
-    assert all(node.machine.news_count <= GOSSIP_NEWS_MAX for node in nodes)
+    assert all(node.machine.update_count <= GOSSIP_NEWS_MAX for node in nodes)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -88,7 +88,7 @@ def test_a_false_suspicion_is_refuted_everywhere() -> None:
     before = accused.machine.me.incarnation
     record = accuser.machine.nodes.get(accused.node_id)
     assert record is not None
-    lie = News(Standing.SUSPECT, 0, record.record)
+    lie = NodeUpdate(Standing.SUSPECT, 0, record.record)
     told = Datagram(
         accuser.clock.wall_ms(), accuser.node_id, accuser.address, Sync(asks=False), (lie,)
     )
@@ -146,7 +146,7 @@ def test_clocks_that_are_far_apart_do_not_hear_each_other() -> None:
     federation.start_all()
     federation.run_periods(10)
     assert not any(len(node.machine.nodes) for node in federation.nodes)
-    assert set(federation.nodes[0].refused) == {Refusal.TOO_OLD}
+    assert set(federation.nodes[0].refused) == {DatagramRefusal.TOO_OLD}
     federation.nodes[1].clock.correct()
     federation.periods_until(federation.is_agreed, 6)
 
@@ -173,7 +173,7 @@ def test_a_key_that_nobody_was_told_of_is_not_heard() -> None:
     federation.start_all()
     federation.run_periods(30)
     assert [len(node.machine.nodes) for node in federation.nodes] == [1, 1, 0]
-    assert set(federation.nodes[0].refused) == {Refusal.NO_KEY}
+    assert set(federation.nodes[0].refused) == {DatagramRefusal.NO_KEY}
 
 
 def test_a_clock_that_was_wrong_at_the_start_and_is_set_right_is_no_hindrance() -> None:
@@ -225,14 +225,14 @@ class Liar:
             return data[:21] + b"\xdd\xff\xff\xff\xff" * 50
         number = jitter.draw(1_000, 101_000)
         made_up = NodeRecord(
-            number.to_bytes(8, "big"), Kind.MEMBER, "made-up", b"x", "10.9.9.9:5000", 2**40
+            number.to_bytes(8, "big"), NodeKind.MEMBER, "made-up", b"x", "10.9.9.9:5000", 2**40
         )
         told = Datagram(
             self._federation.nodes[0].clock.wall_ms(),
             made_up.node_id,
             made_up.address,
             Sync(asks=True),
-            (News(Standing.ALIVE, 0, made_up),) * 8,
+            (NodeUpdate(Standing.ALIVE, 0, made_up),) * 8,
         )
         return encode_datagram((KEY[0], b"guessed" * 4), told)
 
@@ -252,7 +252,7 @@ def test_a_liar_without_the_key_changes_nothing() -> None:
     assert after == before
     refused = [why for node in federation.nodes for why in node.refused]
     assert len(refused) == 20_000
-    assert {Refusal.BAD_MAC, Refusal.BAD_VERSION} <= set(refused)
+    assert {DatagramRefusal.BAD_MAC, DatagramRefusal.BAD_VERSION} <= set(refused)
     federation.run_periods(30)
     assert federation.is_agreed()
 

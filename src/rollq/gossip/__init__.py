@@ -1,7 +1,7 @@
 """Gossip: processes that share a federation key find each other, by datagrams.
 
-Read `records` (what is said), then `machine` (SWIM) with `nodes` (what is known) and `spread` (what
-is being told), then `map` (from nodes to groups) and `following` (which of them to use). `codec`
-makes datagrams bytes, and refuses those of strangers. These are pure, and `setup` too; `node` is
-the socket and the clock around them, and `resolver` looks up its names.
+Read `records` (the messages), then `machine` (SWIM) with `nodes` (the node table) and `spread` (the
+queue of updates to send), then `map` (from nodes to groups) and `following` (which groups to use).
+`codec` encodes and authenticates datagrams. These are pure, and `setup` too; `node` adds the socket
+and the clock, and `resolver` looks up host names.
 """

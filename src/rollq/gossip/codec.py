@@ -1,10 +1,9 @@
-"""Datagrams as bytes, and back. Pure.
+"""Encoding and authentication of datagrams. Pure.
 
-    version (1 byte) | id of the key (4) | HMAC-SHA256 of all else, its first 16 bytes | msgpack
+    version (1 byte) | key id (4) | first 16 bytes of HMAC-SHA256 over all the rest | msgpack
 
-Nothing of a datagram is looked at before its authentication is verified, but for its length, its
-version and the id of its key. What is said then is still checked: whoever has the key may say what
-nodes say, and no more.
+Before the HMAC is verified only the length, the version and the key id are read. The content is
+validated after that too: a holder of the key can still send invalid or hostile records.
 """
 
 from __future__ import annotations
@@ -22,78 +21,78 @@ from rollq.base.federation_limits import (
     GOSSIP_DATAGRAM_BYTES_MAX,
     GOSSIP_GROUP_BYTES_MAX,
 )
-from rollq.gossip.records import Datagram, News, NodeRecord
+from rollq.gossip.records import Datagram, NodeRecord, NodeUpdate
 
 VERSION: Final = 1
 KEY_ID_BYTES: Final = 4
 MAC_BYTES: Final = 16
 HEAD_BYTES: Final = 1 + KEY_ID_BYTES + MAC_BYTES
 MAC_OF: Final = b"rollq gossip 1"
-# Of what is around the news: numbers, ids and the longest address.
+# Upper bound of everything but the updates: header, numbers, ids and the longest address.
 ENVELOPE_BYTES_MAX: Final = HEAD_BYTES + GOSSIP_ADDRESS_BYTES_MAX + 64
 NEWS_BYTES_MAX: Final = GOSSIP_DATAGRAM_BYTES_MAX - ENVELOPE_BYTES_MAX
 
-Key: TypeAlias = tuple[bytes, bytes]  # its id, and the key
+Key: TypeAlias = tuple[bytes, bytes]  # (key id, key)
 
 
-class Refusal(enum.StrEnum):
-    """Why a datagram is ignored."""
+class DatagramRefusal(enum.StrEnum):
+    """Why a datagram was dropped."""
 
     TOO_LONG = "too_long"
-    BAD_VERSION = "bad_version"  # or it is too short to have one
-    NO_KEY = "no_key"  # signed with a key that we have not
+    BAD_VERSION = "bad_version"  # or too short to hold one
+    NO_KEY = "no_key"  # the key id is not in our key file
     BAD_MAC = "bad_mac"
-    BAD_BODY = "bad_body"  # it breaks a rule of the format
+    BAD_BODY = "bad_body"  # not valid msgpack, or a field is out of range
     TOO_OLD = "too_old"  # or from the future
 
 
 def encode_datagram(key: Key, datagram: Datagram) -> bytes:
-    """A datagram, signed."""
+    """Encode and sign a datagram."""
     return signed(key, _encode(datagram))
 
 
 def signed(key: Key, body: bytes) -> bytes:
-    """What is said, as it is sent."""
+    """Prepend the header and the HMAC to an encoded body."""
     head = bytes((VERSION,)) + key[0]
     return head + _mac(key[1], head, body) + body
 
 
-def decode_datagram(keys: Sequence[Key], data: bytes, now_ms: int) -> Datagram | Refusal:
-    """What somebody sent who has one of these keys, if the clocks agree; else why it is ignored."""
+def decode_datagram(keys: Sequence[Key], data: bytes, now_ms: int) -> Datagram | DatagramRefusal:
+    """Verify and decode a datagram; a refusal if it is not authentic, not valid or too old."""
     if len(data) > GOSSIP_DATAGRAM_BYTES_MAX:
-        return Refusal.TOO_LONG
+        return DatagramRefusal.TOO_LONG
     if len(data) <= HEAD_BYTES or data[0] != VERSION:
-        return Refusal.BAD_VERSION
+        return DatagramRefusal.BAD_VERSION
     head, mac = data[: HEAD_BYTES - MAC_BYTES], data[HEAD_BYTES - MAC_BYTES : HEAD_BYTES]
     body = data[HEAD_BYTES:]
     key = next((key for key_id, key in keys if key_id == head[1:]), None)
     if key is None:
-        return Refusal.NO_KEY
+        return DatagramRefusal.NO_KEY
     if not hmac.compare_digest(mac, _mac(key, head, body)):
-        return Refusal.BAD_MAC
+        return DatagramRefusal.BAD_MAC
     try:
         datagram = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Refusal.BAD_BODY
+        return DatagramRefusal.BAD_BODY
     if abs(datagram.sent_ms - now_ms) > GOSSIP_AGE_MS_MAX:
-        return Refusal.TOO_OLD
-    # Both clocks may be off: by their difference at most, which is bounded, and that of a third.
+        return DatagramRefusal.TOO_OLD
+    # The incarnation is from the clock of a third node: allow for two clock differences.
     is_sound = _is_address(datagram.address) and all(
-        _is_sound(news.record, now_ms + 2 * GOSSIP_AGE_MS_MAX) for news in datagram.news
+        _is_sound(update.record, now_ms + 2 * GOSSIP_AGE_MS_MAX) for update in datagram.updates
     )
-    return datagram if is_sound else Refusal.BAD_BODY
+    return datagram if is_sound else DatagramRefusal.BAD_BODY
 
 
-def packed(news: Iterable[News]) -> tuple[News, ...]:
-    """As many of these, in this order, as fit into one datagram."""
-    return next(in_pages(news), ())
+def packed(updates: Iterable[NodeUpdate]) -> tuple[NodeUpdate, ...]:
+    """The longest prefix of these updates that fits into one datagram."""
+    return next(in_pages(updates), ())
 
 
-def in_pages(news: Iterable[News]) -> Iterator[tuple[News, ...]]:
-    """All of these, as they fit into datagrams."""
-    page: list[News] = []
+def in_pages(updates: Iterable[NodeUpdate]) -> Iterator[tuple[NodeUpdate, ...]]:
+    """Split updates into pages, each of which fits into one datagram."""
+    page: list[NodeUpdate] = []
     room = NEWS_BYTES_MAX
-    for one in news:
+    for one in updates:
         size = len(_encode(one))
         if size > room:
             yield tuple(page)
@@ -105,12 +104,12 @@ def in_pages(news: Iterable[News]) -> Iterator[tuple[News, ...]]:
 
 
 def is_name(text: str, bytes_max: int) -> bool:
-    """Whether a name may be told: it is text that terminals show as it is, and short enough."""
+    """Whether the text is printable (safe on terminals) and not longer than `bytes_max`."""
     return text.isprintable() and len(text.encode(errors="replace")) <= bytes_max
 
 
 def _is_sound(record: NodeRecord, incarnation_max: int) -> bool:
-    """Incarnations begin with the time of a start: one far in the future could not be refuted."""
+    """A node's first incarnation is its start time: one far in the future could not be refuted."""
     return (
         record.incarnation <= incarnation_max
         and is_name(record.group, GOSSIP_GROUP_BYTES_MAX)

@@ -1,6 +1,6 @@
-"""The map of a federation: from nodes to groups. Pure.
+"""The map of a federation: groups, derived from node records. Pure.
 
-It says where to look, and never what is true: who leads is decided by each group for itself.
+It is a hint for finding a group. Which member leads is decided by Raft in the group alone.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ import msgspec
 
 from rollq.gossip.machine import GossipMachine
 from rollq.gossip.nodes import Node
-from rollq.gossip.records import Kind, NodeRecord, Standing
+from rollq.gossip.records import NodeKind, NodeRecord, Standing
 
 
 class GroupState(enum.StrEnum):
-    """How a group stands."""
+    """The health of a group."""
 
-    UP = "up"  # it has a leader, and all its members are there
-    DEGRADED = "degraded"  # it has a leader, and some members are not there
-    LEADERLESS = "leaderless"  # members are there, and none of them leads
-    FORMING = "forming"  # its members have not come together yet
-    DOWN = "down"  # no member is there
+    UP = "up"  # it has a leader, and all its members are present
+    DEGRADED = "degraded"  # it has a leader, and some members are missing
+    LEADERLESS = "leaderless"  # members are present, and none of them leads
+    FORMING = "forming"  # it has no cluster id yet
+    DOWN = "down"  # no member is present
 
 
 class NodeView(msgspec.Struct, frozen=True):
     """One process.
 
     Attributes:
-        node_id: Of a member, its id; in hex.
-        address: Where it is reached.
+        node_id: In hex. Of a member, its member id.
+        address: The address it advertises.
         standing: alive, suspect, dead or left.
-        leads: Whether it says that it leads.
-        term: In which.
-        heard_ms: How long ago there was a sign of life.
+        leads: Whether its own record claims leadership.
+        term: The Raft term of that record.
+        heard_ms: Milliseconds since the last sign of life.
     """
 
     node_id: str
@@ -47,22 +47,22 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 class GroupView(msgspec.Struct, frozen=True):
-    """One group of a federation. Queued, running and workers are as its leader said last.
+    """One group of a federation. Queued, running and workers are the last figures of its leader.
 
     Attributes:
         name: Of the group.
-        cluster_id: In hex; empty: it is forming. Two of the same name and with different ids are
-            two groups.
+        cluster_id: In hex; empty while the group is forming. Clusters with the same name and
+            different ids are separate groups.
         state: up, degraded, leaderless, forming or down.
-        is_conflict: Another group that is there has the same name.
-        leader: Its address; empty: none is known.
-        term: The last that is known.
-        members_up: Of the members.
-        members_known: How many there are.
-        queued: Jobs that wait.
-        running: Attempts that run.
-        workers: That are connected.
-        heard_ms: How long ago one of its members gave a sign of life.
+        is_conflict: Another live group has the same name.
+        leader: Its address; empty if none is known.
+        term: The highest that is known.
+        members_up: Members that are present.
+        members_known: Members in total.
+        queued: Waiting jobs.
+        running: Running attempts.
+        workers: Connected workers.
+        heard_ms: Milliseconds since the last sign of life of any member.
         members: Those that gossip.
     """
 
@@ -82,19 +82,21 @@ class GroupView(msgspec.Struct, frozen=True):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where the group is reached, the best first."""
-        there = sorted(self.members, key=lambda one: (STANDINGS.index(one.standing), not one.leads))
-        return tuple(one.address for one in there)
+        """Addresses of the members, the most likely to answer first."""
+        ranked = sorted(
+            self.members, key=lambda one: (STANDINGS.index(one.standing), not one.leads)
+        )
+        return tuple(one.address for one in ranked)
 
 
 class FederationView(msgspec.Struct, frozen=True):
-    """What one node knows of all.
+    """One node's view of the whole federation.
 
     Attributes:
-        is_on: Whether it gossips; else it knows nothing.
+        is_on: Whether gossip is enabled; all else is empty if not.
         groups: By name.
-        routers: That are there, or were lately.
-        address: Of the node that says this.
+        routers: Present, or recently gone.
+        address: Of the node whose view this is.
     """
 
     is_on: bool = False
@@ -107,10 +109,10 @@ STANDINGS: Final = tuple(standing.name.lower() for standing in Standing)
 
 
 def federation_view(machine: GossipMachine, now_ms: int) -> FederationView:
-    """The map as this node knows it."""
+    """The map as known to this node."""
     mine = Node(machine.me, Standing.ALIVE, now_ms, now_ms)
     nodes = (mine, *machine.nodes)
-    routers = [node for node in nodes if node.record.kind is Kind.ROUTER]
+    routers = [node for node in nodes if node.record.kind is NodeKind.ROUTER]
     return FederationView(
         is_on=True,
         groups=groups_of(nodes, now_ms),
@@ -120,11 +122,11 @@ def federation_view(machine: GossipMachine, now_ms: int) -> FederationView:
 
 
 def groups_of(nodes: Iterable[Node], now_ms: int) -> tuple[GroupView, ...]:
-    """The groups that these nodes are members of."""
+    """Group member nodes by group name and cluster id."""
     clusters: dict[tuple[str, bytes], list[Node]] = {}
     for node in nodes:
         record = node.record
-        if record.kind is Kind.MEMBER:
+        if record.kind is NodeKind.MEMBER:
             clusters.setdefault((record.group, record.cluster_id), []).append(node)
     present: dict[str, int] = {}
     for (name, cluster_id), members in clusters.items():
@@ -163,7 +165,7 @@ def _group_view(nodes: list[Node], now_ms: int, *, is_conflict: bool) -> GroupVi
 
 
 def _newest_leader(nodes: Iterable[Node]) -> NodeRecord | None:
-    """The one that says so in the highest term; one that was deposed may not know it yet."""
+    """The record that claims leadership in the highest term; a deposed leader may still do so."""
     leaders = [node.record for node in nodes if node.record.leads]
     return max(leaders, key=lambda record: (record.term, record.incarnation), default=None)
 

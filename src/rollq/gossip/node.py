@@ -1,4 +1,4 @@
-"""A node that runs: the machine with a UDP socket and a clock around it."""
+"""A running gossip node: the machine with a UDP socket and a clock."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ from rollq.base.log_events import (
 )
 from rollq.base.repeats import Repeats
 from rollq.base.stamp import Clock, Jitter
-from rollq.gossip.codec import Refusal, decode_datagram, encode_datagram, is_name
+from rollq.gossip.codec import DatagramRefusal, decode_datagram, encode_datagram, is_name
 from rollq.gossip.machine import GossipMachine, OwnState, Send
 from rollq.gossip.map import FederationView, federation_view
 from rollq.gossip.nodes import Change
-from rollq.gossip.records import GONE, Datagram, Figures, Kind, NodeId, NodeRecord, Standing
+from rollq.gossip.records import GONE, Datagram, Figures, NodeId, NodeKind, NodeRecord, Standing
 from rollq.gossip.resolver import Resolver
 from rollq.gossip.setup import FederationSetup
 
 log = logging.getLogger("rollq.gossip")
 
 WHY: Final = {
-    Refusal.TOO_LONG: "it is too long",
-    Refusal.BAD_VERSION: "it is not a gossip message of this version",
-    Refusal.NO_KEY: "it is signed with a key that is not in the key file here",
-    Refusal.BAD_MAC: "its signature is wrong",
-    Refusal.BAD_BODY: "its content is not valid",
-    Refusal.TOO_OLD: "it is too old, or the clocks differ",
+    DatagramRefusal.TOO_LONG: "it is too long",
+    DatagramRefusal.BAD_VERSION: "it is not a gossip message of this version",
+    DatagramRefusal.NO_KEY: "it is signed with a key that is not in the key file here",
+    DatagramRefusal.BAD_MAC: "its signature is wrong",
+    DatagramRefusal.BAD_BODY: "its content is not valid",
+    DatagramRefusal.TOO_OLD: "it is too old, or the clocks differ",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
-    """What a process says of itself.
+    """How a process describes itself to others.
 
     Attributes:
-        node_id: Of a member, its id; else drawn.
-        kind: What it is.
+        node_id: Of a member, its id; else random.
+        kind: Member or router.
         group: Of a member, the name of its group.
-        address: Under which others reach it.
-        state: What of it changes, without figures; asked often.
-        figures: Of the group; asked seldom.
+        address: The address to advertise.
+        state: Returns the changing fields without figures; called at each tick.
+        figures: Returns the figures of the group; called every GOSSIP_FIGURES_MS.
     """
 
     node_id: NodeId
-    kind: Kind
+    kind: NodeKind
     group: str
     address: str
     state: Callable[[], OwnState] = OwnState
@@ -71,11 +71,11 @@ class OwnNode:
 
 
 class GossipNode:
-    """One node. Used on one loop.
+    """One node. Not thread-safe: used on one event loop.
 
     Attributes:
-        machine: Who is there.
-        refused: Datagrams that were ignored, by why.
+        machine: The SWIM state.
+        refused: Dropped datagrams, by reason.
     """
 
     def __init__(self, setup: FederationSetup, own: OwnNode, clock: Clock, jitter: Jitter) -> None:
@@ -88,17 +88,17 @@ class GossipNode:
         )
         _check(record)
         self.machine = GossipMachine(record, setup.seeds, jitter, clock.now_ms())
-        self.refused: Counter[Refusal] = Counter()
+        self.refused: Counter[DatagramRefusal] = Counter()
         self._counted: Counter[str] = Counter()
         self._repeats = Repeats()
         self._transport: asyncio.DatagramTransport | None = None
         self._resolver: Resolver | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._state = OwnState()
-        self._figures_ms = 0  # when they are told next
+        self._figures_ms = 0  # when they are sent next
 
     async def start(self, host: str, port: int) -> None:
-        """Gossip from now on, on the UDP port of this number.
+        """Listen on this UDP port and start gossiping.
 
         Raises:
             LocalError: CANNOT_LISTEN.
@@ -118,7 +118,7 @@ class GossipNode:
         self._tick()
 
     async def stop(self) -> None:
-        """Tell the others, and be silent. Twice is no error."""
+        """Send the leave messages and close the socket. Idempotent."""
         transport, self._transport = self._transport, None
         if transport is None:
             return
@@ -130,47 +130,47 @@ class GossipNode:
             await self._resolver.stop()
 
     def view(self) -> FederationView:
-        """The map of the federation, as it is known here."""
+        """The map of the federation."""
         return federation_view(self.machine, self._clock.now_ms())
 
     def families(self) -> list[Family]:
-        """What was counted."""
+        """Metrics."""
         by_standing = dict.fromkeys((one.name.lower() for one in Standing), 0)
         by_standing[Standing.ALIVE.name.lower()] = 1  # this one
         for node in self.machine.nodes:
             by_standing[node.standing.name.lower()] += 1
         return [
             gauges_by("rollq_gossip_nodes", "standing", by_standing),
-            gauge("rollq_gossip_news", self.machine.news_count),
-            counter("rollq_gossip_nodes_untaken_total", self.machine.nodes.untaken_count),
+            gauge("rollq_gossip_news", self.machine.update_count),
+            counter("rollq_gossip_nodes_untaken_total", self.machine.nodes.dropped_count),
             counter("rollq_gossip_sent_total", self._counted["sent"]),
             counter("rollq_gossip_received_total", self._counted["received"]),
             counters_by(
                 "rollq_gossip_refused_total",
                 "reason",
-                {reason.value: self.refused[reason] for reason in Refusal},
+                {reason.value: self.refused[reason] for reason in DatagramRefusal},
             ),
         ]
 
-    # --- the machine's shell
+    # --- input and output
 
     def _tick(self) -> None:
         if self._transport is None:
             return
         self._ticker = self._loop.call_later(GOSSIP_TICK_MS / 1000, self._tick)
         now_ms = self._clock.now_ms()
-        self.machine.clock_is(self._clock.wall_ms())
+        self.machine.set_wall_clock(self._clock.wall_ms())
         self._tell_own(now_ms)
         self._send(self._transport, self.machine.tick(now_ms))
         self._follow()
 
     def _tell_own(self, now_ms: int) -> None:
-        """Who leads is told at once, figures now and then."""
+        """A change of leadership is sent at once, figures periodically."""
         state = self._own.state()
         if state != self._state or now_ms >= self._figures_ms:
             self._state = state
             self._figures_ms = now_ms + GOSSIP_FIGURES_MS
-            self.machine.tell(state._replace(figures=self._own.figures()))
+            self.machine.set_own_state(state._replace(figures=self._own.figures()))
 
     def _received(self, data: bytes, address: tuple[Any, ...]) -> None:
         if self._transport is None:
@@ -178,7 +178,7 @@ class GossipNode:
         self._counted["received"] += 1
         now_ms = self._clock.now_ms()
         datagram = decode_datagram(self._setup.keys, data, self._clock.wall_ms())
-        if isinstance(datagram, Refusal):
+        if isinstance(datagram, DatagramRefusal):
             self.refused[datagram] += 1
             fields = {"address": f"{address[0]}:{address[1]}", "cause": WHY[datagram]}
             if (told := seldom(self._repeats, datagram.value, now_ms, fields)) is not None:
@@ -191,18 +191,18 @@ class GossipNode:
         assert self._resolver is not None
         me = self.machine.me
         for send in sends:
-            # An address that is none, or that the system cannot send to now.
+            # Drop what cannot be sent: a bad address, or an error of the socket.
             with contextlib.suppress(RollqError, OSError):
                 to = self._resolver.get(send.address)
                 if to is not None:
                     datagram = Datagram(
-                        self._clock.wall_ms(), me.node_id, me.address, send.said, send.news
+                        self._clock.wall_ms(), me.node_id, me.address, send.message, send.updates
                     )
                     transport.sendto(encode_datagram(self._setup.keys[0], datagram), to)
                     self._counted["sent"] += 1
 
     def _follow(self) -> None:
-        """Log what became known."""
+        """Log the changes of the node table."""
         changes = self.machine.nodes.take_changes()
         for change in changes:
             self._log_change(change)
@@ -230,7 +230,7 @@ class GossipNode:
 
 
 class _Protocol(asyncio.DatagramProtocol):
-    """Datagrams as they come. That one of ours could not be delivered is no news."""
+    """Receives datagrams. ICMP errors of datagrams that we sent are ignored."""
 
     def __init__(self, on_datagram: Callable[[bytes, tuple[Any, ...]], None]) -> None:
         self._on_datagram = on_datagram
@@ -240,7 +240,7 @@ class _Protocol(asyncio.DatagramProtocol):
 
 
 def _check(record: NodeRecord) -> None:
-    """Whether others will take what this node says of itself.
+    """Check that other nodes will accept the own record.
 
     Raises:
         LocalError: BAD_SETUP.

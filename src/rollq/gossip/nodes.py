@@ -1,4 +1,4 @@
-"""What one node knows of the others: a bounded table, and how news change it. Pure."""
+"""A node's table of the other nodes: bounded, changed by updates. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rollq.base.federation_limits import (
     GOSSIP_LEFT_MS_MAX,
     GOSSIP_NODES_MAX,
 )
-from rollq.gossip.records import GONE, News, NodeId, NodeRecord, Standing
+from rollq.gossip.records import GONE, NodeId, NodeRecord, NodeUpdate, Standing
 
 MS_PER_S: Final = 1_000
 
@@ -19,14 +19,14 @@ class Node:
     """Another process.
 
     Attributes:
-        record: What it said last.
-        standing: What is known of it.
-        since_ms: Since when it stands so.
-        heard_ms: When there was a sign of life last: it spoke, or something new of it came.
-        answered_ms: When it was last told all that is known.
+        record: Its latest record.
+        standing: Alive, suspect, dead or left.
+        since_ms: When the standing last changed.
+        heard_ms: The last sign of life: a datagram from it, or a newer incarnation through others.
+        synced_ms: When the full table was last sent to it on its request; None: never.
     """
 
-    __slots__ = ("answered_ms", "heard_ms", "record", "since_ms", "standing")
+    __slots__ = ("heard_ms", "record", "since_ms", "standing", "synced_ms")
 
     def __init__(
         self, record: NodeRecord, standing: Standing, since_ms: int, heard_ms: int
@@ -35,21 +35,21 @@ class Node:
         self.standing = standing
         self.since_ms = since_ms
         self.heard_ms = heard_ms
-        self.answered_ms: int | None = None
+        self.synced_ms: int | None = None
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is dead, or has left."""
+        """Whether it is dead or has left."""
         return self.standing in GONE
 
-    def news(self, now_ms: int) -> News:
-        """The same for others."""
+    def as_update(self, now_ms: int) -> NodeUpdate:
+        """As an update for other nodes."""
         age_s = max(0, now_ms - self.since_ms) // MS_PER_S if self.is_gone else 0
-        return News(self.standing, age_s, self.record)
+        return NodeUpdate(self.standing, age_s, self.record)
 
 
 class Change(NamedTuple):
-    """What became known of a node; `before` is None if it is new."""
+    """A change of one node; `before` is None if the node is new."""
 
     record: NodeRecord
     standing: Standing
@@ -57,20 +57,20 @@ class Change(NamedTuple):
 
 
 class NodeTable:
-    """The others.
+    """All other nodes.
 
     Attributes:
-        version: Grows with every change.
-        untaken_count: Nodes for which there was no room, each time that they were heard of.
+        version: Incremented by every change.
+        dropped_count: Updates that were dropped because the table is full.
     """
 
     def __init__(self, nodes_max: int = GOSSIP_NODES_MAX) -> None:
         self._nodes: dict[NodeId, Node] = {}
-        self._gone: dict[NodeId, Node] = {}  # of these
+        self._gone: dict[NodeId, Node] = {}  # the subset that is dead or has left
         self._nodes_max = nodes_max
         self._changes: list[Change] = []
         self.version = 0
-        self.untaken_count = 0
+        self.dropped_count = 0
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -79,88 +79,87 @@ class NodeTable:
         return iter(self._nodes.values())
 
     def get(self, node_id: NodeId) -> Node | None:
-        """One of them."""
         return self._nodes.get(node_id)
 
     def at(self, address: str) -> Node | None:
-        """The one that is reached there, a live one first."""
+        """The node at this address, the best standing first: several may have had it."""
         found = [node for node in self if node.record.address == address]
         return min(found, key=lambda node: node.standing, default=None)
 
     def present(self) -> list[Node]:
-        """Those that are not gone."""
+        """All nodes that are alive or suspect."""
         return [node for node in self if not node.is_gone]
 
     def take_changes(self) -> list[Change]:
-        """What has changed since this was called last."""
+        """Changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
-    def merge(self, news: News, now_ms: int, *, is_page: bool) -> bool:
-        """Take news of another node in; true if they were news.
+    def merge(self, update: NodeUpdate, now_ms: int, *, is_page: bool) -> bool:
+        """Merge an update about another node; true if it changed the table.
 
         Args:
-            news: Of a node that is not this one.
-            now_ms: On the same clock as ever.
-            is_page: They come in a full exchange, perhaps from somebody who was cut off: then who
-                is dead for them and alive for us is a suspect, and can refute it.
+            update: Must not be about this node.
+            now_ms: Monotonic.
+            is_page: Whether it is from a full exchange, perhaps with a partitioned node: a node
+                that is dead for the sender and alive for us becomes a suspect and can refute.
         """
-        record, standing, age_s = news.record, news.standing, news.age_s
+        record, standing, age_s = update.record, update.standing, update.age_s
         known = self._nodes.get(record.node_id)
         if known is None:
-            return self._take_in(news, now_ms)
+            return self._insert(update, now_ms)
         if is_page and standing is Standing.DEAD and not known.is_gone:
-            # Suspected from now on, however long the other has thought it dead.
+            # The suspicion starts now, whatever the age of the sender's verdict.
             standing, age_s = Standing.SUSPECT, 0
         if (record.incarnation, standing) <= (known.record.incarnation, known.standing):
             return False
         if record.incarnation > known.record.incarnation and standing is Standing.ALIVE:
             known.heard_ms = now_ms
         known.record = record
-        self._stand(known, standing, now_ms - age_s * MS_PER_S)
+        self._apply(known, standing, now_ms - age_s * MS_PER_S)
         return True
 
-    def stand(self, node: Node, standing: Standing, now_ms: int) -> None:
-        """We have found out ourselves how a node stands."""
-        self._stand(node, standing, now_ms)
+    def set_standing(self, node: Node, standing: Standing, now_ms: int) -> None:
+        """Set a standing that this node has determined itself."""
+        self._apply(node, standing, now_ms)
 
     def forget_gone(self, now_ms: int) -> None:
-        """Those who are gone for long are not shown any more."""
+        """Remove nodes that have been dead or left for long enough."""
         for node in [*self._gone.values()]:
             if now_ms - node.since_ms > _kept_ms(node.standing):
                 self._drop(node)
 
-    def _take_in(self, news: News, now_ms: int) -> bool:
-        is_gone = news.standing in GONE
-        if is_gone and news.age_s * MS_PER_S > _kept_ms(news.standing):
+    def _insert(self, update: NodeUpdate, now_ms: int) -> bool:
+        is_gone = update.standing in GONE
+        if is_gone and update.age_s * MS_PER_S > _kept_ms(update.standing):
             return False
-        if is_gone and self._is_taken(news.record.address):
+        if is_gone and self._is_taken(update.record.address):
             return False
         if len(self._nodes) >= self._nodes_max:
             if is_gone or not self._gone:
-                self.untaken_count += 1
+                self.dropped_count += 1
                 return False
             self._drop(min(self._gone.values(), key=lambda node: node.since_ms))
-        since_ms = now_ms - news.age_s * MS_PER_S
-        node = Node(news.record, news.standing, since_ms, min(now_ms, since_ms))
-        self._nodes[news.record.node_id] = node
-        self._changed(node, None)
+        since_ms = now_ms - update.age_s * MS_PER_S
+        node = Node(update.record, update.standing, since_ms, min(now_ms, since_ms))
+        self._nodes[update.record.node_id] = node
+        self._record_change(node, None)
         return True
 
-    def _stand(self, node: Node, standing: Standing, since_ms: int) -> None:
+    def _apply(self, node: Node, standing: Standing, since_ms: int) -> None:
         before = node.standing
         if standing is not before:
             node.standing, node.since_ms = standing, since_ms
-        self._changed(node, before)
+        self._record_change(node, before)
 
-    def _changed(self, node: Node, before: Standing | None) -> None:
+    def _record_change(self, node: Node, before: Standing | None) -> None:
         self.version += 1
         self._changes.append(Change(node.record, node.standing, before))
         if node.is_gone:
             self._gone[node.record.node_id] = node
             return
         self._gone.pop(node.record.node_id, None)
-        # Whoever had this address before is not coming back to it.
+        # A new process has the address of the gone one: that one will not come back.
         address = node.record.address
         for other in [one for one in self._gone.values() if one.record.address == address]:
             self._drop(other)

@@ -1,9 +1,9 @@
-"""What nodes say of each other and to each other. Pure.
+"""The records and messages of gossip. Pure.
 
-A *node* is one process. Only it raises its incarnation: with a restart, with a change of what it
-says of itself, and to refute what others say of it. Of two pieces of news on a node the one with
-the higher incarnation counts, and with the same incarnation the worse standing: so whoever has
-heard the same news, in whatever order, thinks the same.
+A *node* is one process. Only the node itself raises its incarnation: at a restart, when its record
+changes, and to refute a suspicion. Of two updates about a node the one with the higher incarnation
+wins, and of equal incarnations the one with the worse standing: so nodes that have received the
+same updates, in any order, have the same table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rollq.base.limits import CLUSTER_ID_BYTES_MAX, TERM_MAX
 
 NODE_ID_BYTES: Final = 8
 INCARNATION_MAX: Final = 2**62
-COUNT_MAX: Final = 2**53  # of jobs, workers, members: a number that every reader of JSON holds
+COUNT_MAX: Final = 2**53  # the largest integer that every JSON parser represents exactly
 AGE_S_MAX: Final = 2**31
 
 NodeId: TypeAlias = Annotated[
@@ -29,34 +29,34 @@ Incarnation: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 ProbeNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Kind(enum.IntEnum):
-    """What a process is."""
+class NodeKind(enum.IntEnum):
+    """The role of a process."""
 
     MEMBER = 0
     ROUTER = 1
 
 
 class Standing(enum.IntEnum):
-    """What is known of a node, the worse the higher."""
+    """The status of a node. Of equal incarnations the higher value wins."""
 
     ALIVE = 0
     SUSPECT = 1
     DEAD = 2
-    LEFT = 3  # it said so itself
+    LEFT = 3  # it announced this itself
 
 
 GONE: Final = (Standing.DEAD, Standing.LEFT)
 
 
 class Figures(msgspec.Struct, frozen=True, array_like=True):
-    """How a group is, as its leader says.
+    """Figures of a group, from its leader.
 
     Attributes:
-        members: Of the group.
-        members_up: Of these, those that the leader heard from lately.
-        queued: Jobs that wait.
-        running: Attempts that run.
-        workers: That are connected.
+        members: Size of the group.
+        members_up: Members that the leader has recently heard from.
+        queued: Waiting jobs.
+        running: Running attempts.
+        workers: Connected workers.
     """
 
     members: Count = 0
@@ -67,22 +67,22 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a node says of itself.
+    """A node's description of itself. Only the node itself changes it.
 
     Attributes:
-        node_id: Of a member, its id; of a router, drawn at its start.
-        kind: What it is.
+        node_id: Of a member, its id; of a router, random at each start.
+        kind: Member or router.
         group: Of a member, the name of its group.
         cluster_id: Of a member, its cluster; empty: it belongs to none yet.
-        address: Under which others reach it, by TCP and UDP.
-        incarnation: Raised by the node alone.
+        address: Where it is reached, by TCP and UDP.
+        incarnation: The version of this record. It never decreases but when the clock is set back.
         leads: Whether it leads its group.
-        term: In which it leads, or follows.
-        figures: Of its group, if it leads.
+        term: Its Raft term.
+        figures: Of its group; only the leader's are valid.
     """
 
     node_id: NodeId
-    kind: Kind
+    kind: NodeKind
     group: Annotated[str, msgspec.Meta(max_length=GOSSIP_GROUP_BYTES_MAX)]
     cluster_id: Annotated[bytes, msgspec.Meta(max_length=CLUSTER_ID_BYTES_MAX)]
     address: Annotated[str, msgspec.Meta(min_length=3, max_length=GOSSIP_ADDRESS_BYTES_MAX)]
@@ -92,13 +92,13 @@ class NodeRecord(msgspec.Struct, frozen=True, array_like=True):
     figures: Figures = Figures()
 
 
-class News(msgspec.Struct, frozen=True, array_like=True):
-    """A node, and what is thought of it.
+class NodeUpdate(msgspec.Struct, frozen=True, array_like=True):
+    """An update about one node, as disseminated.
 
     Attributes:
-        standing: What.
-        age_s: Of one that is gone: for how long. So all forget it at the same time.
-        record: What it said last.
+        standing: The sender's view of the node.
+        age_s: For how long a gone node has been gone, so that all tables drop it at the same time.
+        record: The latest known record.
     """
 
     standing: Standing
@@ -107,48 +107,48 @@ class News(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """Are you there? Only the node with this id answers: another process may have its address."""
+    """A direct probe. Only the node with this id answers: another may have taken its address."""
 
     number: ProbeNumber
     target: NodeId
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """It is there: the answer to a probe, or to a request for one."""
+    """The answer to a `Probe`, or to a `ProbeFor`."""
 
     number: ProbeNumber
     target: NodeId
 
 
 class ProbeFor(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """It does not answer me; does it answer you?"""
+    """A request to probe the target on behalf of the sender."""
 
     number: ProbeNumber
     target: NodeId
 
 
 class Sync(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A page of all that is known. `asks`: whoever gets it is to send all that it knows."""
+    """A page of the sender's full table. `asks`: the receiver is to send its own in return."""
 
     asks: bool
 
 
-Question: TypeAlias = Probe | Ack | ProbeFor | Sync
+Message: TypeAlias = Probe | Ack | ProbeFor | Sync
 
 
 class Datagram(msgspec.Struct, frozen=True, array_like=True):
-    """What goes over the network, but for its authentication.
+    """A message with its envelope. Authentication is added by `codec`.
 
     Attributes:
-        sent_ms: When, by the clock of the sender, since 1970.
-        sender: Who.
-        address: Where the sender is answered: where a datagram seems to come from is no proof.
-        said: What it is about.
-        news: What rides on it.
+        sent_ms: Wall clock of the sender, milliseconds since 1970.
+        sender: Its node id.
+        address: Where to reply. The source address of the datagram is not used: it can be forged.
+        message: The message.
+        updates: Piggybacked updates.
     """
 
     sent_ms: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
     sender: NodeId
     address: Annotated[str, msgspec.Meta(min_length=3, max_length=GOSSIP_ADDRESS_BYTES_MAX)]
-    said: Question
-    news: tuple[News, ...]
+    message: Message
+    updates: tuple[NodeUpdate, ...]

@@ -1,5 +1,5 @@
-"""Names of hosts as socket addresses, without anybody waiting: a datagram to a name that is being
-looked up is lost, as datagrams may be."""
+"""Resolves host names without blocking the caller: while a lookup is under way, datagrams to
+that name are dropped."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rollq.net.dialer import split_address
 
 SocketAddress: TypeAlias = tuple[Any, ...]
 IPV6: Final = 6
-LOOKUPS_MAX: Final = 8  # at once: each holds a thread for as long as a name server takes
+LOOKUPS_MAX: Final = 8  # concurrent: each blocks a thread until the name server answers
 
 
 class Resolver:
-    """Addresses for sockets of one family."""
+    """Resolves addresses for sockets of one address family."""
 
     def __init__(self, family: int) -> None:
         self._family = family
         self._loop = asyncio.get_running_loop()
-        # Names that were looked up: what they mean (None: nothing), and until when it is believed.
+        # Results by address (None: the lookup failed), and when each expires.
         self._found: dict[str, tuple[SocketAddress | None, float]] = {}
         self._looking: dict[str, asyncio.Task[None]] = {}
 
     def get(self, address: str) -> SocketAddress | None:
-        """Where to send to; None: that is not known now.
+        """The socket address; None while it is not known.
 
         Raises:
             LocalError: BAD_ADDRESS.
@@ -40,7 +40,7 @@ class Resolver:
         return None if literal is None else (literal, port)
 
     async def stop(self) -> None:
-        """Look up no more."""
+        """Cancel all lookups."""
         tasks = [*self._looking.values()]
         for task in tasks:
             task.cancel()
@@ -54,7 +54,7 @@ class Resolver:
         return found
 
     def _literal(self, host: IPv4Address | IPv6Address) -> str | None:
-        """As the family of the socket writes it; None: it cannot be reached from this socket."""
+        """The address in the notation of the socket's family; None: not reachable from it."""
         if self._family == socket.AF_INET6:
             return str(host) if host.version == IPV6 else f"::ffff:{host}"
         return str(host) if host.version != IPV6 else None
@@ -68,7 +68,7 @@ class Resolver:
             )
             found = rows[0][4] if rows else None
         except (OSError, UnicodeError):
-            pass  # nobody knows it now
+            pass  # cached as None until it expires
         finally:
             self._looking.pop(address, None)
         self._found.pop(address, None)

@@ -1,4 +1,4 @@
-"""What a process is told in order to gossip. Pure."""
+"""Settings of gossip. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rollq.security.federation_key import FederationKey
 
 @dataclass(frozen=True, slots=True)
 class FederationSetup:
-    """Keys and where to begin.
+    """Keys and seeds.
 
     Attributes:
-        keys: The first signs, all are taken.
-        seeds: Addresses of others; one that is there is enough.
+        keys: The first signs; all are accepted.
+        seeds: Addresses of other nodes; one that answers is enough.
     """
 
     keys: tuple[FederationKey, ...]

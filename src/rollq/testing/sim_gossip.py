@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollq.base.federation_limits import GOSSIP_PERIOD_MS, GOSSIP_TICK_MS
-from rollq.gossip.codec import Key, Refusal, decode_datagram, encode_datagram
+from rollq.gossip.codec import DatagramRefusal, Key, decode_datagram, encode_datagram
 from rollq.gossip.machine import GossipMachine, Send
-from rollq.gossip.records import Datagram, Kind, NodeRecord, Standing
+from rollq.gossip.records import Datagram, NodeKind, NodeRecord, Standing
 from rollq.testing.clock import MS, Timeline, VirtualClock
 from rollq.testing.jitter import Streams
 
@@ -43,7 +43,7 @@ class SimGossipNode:
         self.node_id = number.to_bytes(8, "big")
         self.address = f"10.0.{number // 256}.{number % 256}:5000"
         self.clock = VirtualClock(federation.timeline)
-        self.refused: list[Refusal] = []
+        self.refused: list[DatagramRefusal] = []
         self.bytes_max = 0
         self.is_running = False
         self.is_stopped = False
@@ -66,7 +66,7 @@ class SimGossipNode:
     def tick(self) -> None:
         """It looks at its clock, if it can."""
         if self.is_running and not self.is_stopped:
-            self.machine.clock_is(self.clock.wall_ms())
+            self.machine.set_wall_clock(self.clock.wall_ms())
             self._post(self.machine.tick(self.clock.now_ms()))
 
     def receive(self, data: bytes) -> None:
@@ -74,7 +74,7 @@ class SimGossipNode:
         if not self.is_running or self.is_stopped:
             return
         datagram = decode_datagram(self.keys, data, self.clock.wall_ms())
-        if isinstance(datagram, Refusal):
+        if isinstance(datagram, DatagramRefusal):
             self.refused.append(datagram)
         else:
             self._post(self.machine.receive(datagram, self.clock.now_ms()))
@@ -91,14 +91,16 @@ class SimGossipNode:
     def _new_machine(self, seeds: Collection[str]) -> GossipMachine:
         group, jitter = f"g{self.number}", self._federation.streams.named(f"node{self.number}")
         record = NodeRecord(
-            self.node_id, Kind.MEMBER, group, self.node_id, self.address, self.clock.wall_ms()
+            self.node_id, NodeKind.MEMBER, group, self.node_id, self.address, self.clock.wall_ms()
         )
         return GossipMachine(record, tuple(seeds), jitter, self.clock.now_ms())
 
     def _post(self, sends: list[Send]) -> None:
         me = self.machine.me
         for send in sends:
-            said = Datagram(self.clock.wall_ms(), me.node_id, me.address, send.said, send.news)
+            said = Datagram(
+                self.clock.wall_ms(), me.node_id, me.address, send.message, send.updates
+            )
             data = encode_datagram(self.keys[0], said)
             self.bytes_max = max(self.bytes_max, len(data))
             self._federation.post(self.address, send.address, data)

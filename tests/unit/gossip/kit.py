@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollq.gossip.machine import GossipMachine
-from rollq.gossip.records import Datagram, Kind, News, NodeRecord, Question, Standing
+from rollq.gossip.records import Datagram, Message, NodeKind, NodeRecord, NodeUpdate, Standing
 from rollq.testing.jitter import SeededJitter
 
 NOW_MS = 1_700_000_000_000
@@ -22,7 +22,7 @@ def record(number: int, **fields: Any) -> NodeRecord:
     """What a node says of itself."""
     made = NodeRecord(
         node_id(number),
-        Kind.MEMBER,
+        NodeKind.MEMBER,
         group=f"g{number}",
         cluster_id=node_id(number),
         address=f"10.0.0.{number}:5000",
@@ -31,14 +31,14 @@ def record(number: int, **fields: Any) -> NodeRecord:
     return msgspec.structs.replace(made, **fields)
 
 
-def alive(number: int, **fields: Any) -> News:
+def alive(number: int, **fields: Any) -> NodeUpdate:
     """That a node is there."""
-    return News(Standing.ALIVE, 0, record(number, **fields))
+    return NodeUpdate(Standing.ALIVE, 0, record(number, **fields))
 
 
-def datagram(sender: int, said: Question, *news: News) -> Datagram:
+def datagram(sender: int, said: Message, *updates: NodeUpdate) -> Datagram:
     """What a node sends."""
-    return Datagram(NOW_MS, node_id(sender), f"10.0.0.{sender}:5000", said, news)
+    return Datagram(NOW_MS, node_id(sender), f"10.0.0.{sender}:5000", said, updates)
 
 
 def machine(*seeds: int) -> GossipMachine:

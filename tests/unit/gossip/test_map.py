@@ -6,7 +6,7 @@ import msgspec
 
 from rollq.gossip.map import FederationView, GroupView, federation_view, groups_of
 from rollq.gossip.nodes import Node
-from rollq.gossip.records import Figures, Kind, News, Standing, Sync
+from rollq.gossip.records import Figures, NodeKind, NodeUpdate, Standing, Sync
 from tests.unit.gossip.kit import datagram, machine, record
 
 C1, C2 = b"cluster1", b"cluster2"
@@ -82,8 +82,8 @@ def test_members_that_have_not_come_together_are_forming_and_no_conflict() -> No
 
 def test_the_map_has_this_node_and_routers_beside_groups() -> None:
     me = machine()
-    router = record(9, kind=Kind.ROUTER, group="", cluster_id=b"")
-    me.receive(datagram(2, Sync(asks=False), News(Standing.ALIVE, 0, router)), 500)
+    router = record(9, kind=NodeKind.ROUTER, group="", cluster_id=b"")
+    me.receive(datagram(2, Sync(asks=False), NodeUpdate(Standing.ALIVE, 0, router)), 500)
     view = federation_view(me, 2_500)
     assert view.is_on
     assert view.address == "10.0.0.1:5000"

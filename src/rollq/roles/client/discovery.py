@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
 from rollq.base.federation_limits import FOLLOW_MS
 from rollq.base.names import COMMAND_LINE
-from rollq.gossip.following import Following, Steps
+from rollq.gossip.following import Following, GroupChanges
 from rollq.gossip.map import FederationView
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.answers import decode_as
@@ -51,7 +51,7 @@ class Discovery:
         self._following = Following()
         self._task: asyncio.Task[None] | None = None
 
-    async def first(self) -> Steps:
+    async def first(self) -> GroupChanges:
         """The groups to begin with, at least one.
 
         Raises:
@@ -78,7 +78,7 @@ class Discovery:
     def follow(
         self,
         sessions: Callable[[], Iterable[GroupSession]],
-        apply: Callable[[Steps], Awaitable[None]],
+        apply: Callable[[GroupChanges], Awaitable[None]],
     ) -> None:
         """Ask again and again whichever group is connected, and have done what follows from it."""
         self._task = asyncio.get_running_loop().create_task(self._follow(sessions, apply))
@@ -92,7 +92,7 @@ class Discovery:
     async def _follow(
         self,
         sessions: Callable[[], Iterable[GroupSession]],
-        apply: Callable[[Steps], Awaitable[None]],
+        apply: Callable[[GroupChanges], Awaitable[None]],
     ) -> None:
         while True:
             await asyncio.sleep(FOLLOW_MS / 1000)
@@ -103,18 +103,18 @@ class Discovery:
                         view = await _ask(secrets.choice(connected))
                     else:
                         view = await self._ask_seeds()
-                    await apply(self._following.look(view, _now_ms()))
+                    await apply(self._following.update(view, _now_ms()))
             except (RollqError, TimeoutError):
                 continue  # another one, the next time
 
-    def _steps(self, view: FederationView) -> Steps:
+    def _steps(self, view: FederationView) -> GroupChanges:
         if not view.is_on:
             raise LocalError(
                 ErrorCode.BAD_SETUP,
                 f"{self._addresses} does not gossip, so its groups cannot be discovered",
                 "start members with --federation-key, or name the groups",
             )
-        return self._following.look(view, _now_ms())
+        return self._following.update(view, _now_ms())
 
     async def _ask_seeds(self) -> FederationView:
         """The map, by a session for that alone: none of the client's results are sent to it."""

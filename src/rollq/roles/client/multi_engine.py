@@ -14,7 +14,7 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
-from rollq.gossip.following import Steps
+from rollq.gossip.following import GroupChanges
 from rollq.roles.client import multi_machine as machine
 from rollq.roles.client import multi_signals as signals
 from rollq.roles.client.answers import is_array_over
@@ -265,7 +265,7 @@ class MultiEngine(Engine):
         self._parallelism = machine.share(self._desired_parallelism, len(steps.found))
         await self._go_along(steps)
 
-    async def _go_along(self, steps: Steps) -> None:
+    async def _go_along(self, steps: GroupChanges) -> None:
         for name in steps.gone:
             await self.remove_group(name)
         for one in steps.found:

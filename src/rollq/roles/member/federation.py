@@ -5,7 +5,7 @@ from __future__ import annotations
 from rollq.base.ids import NIL_ID
 from rollq.gossip.machine import OwnState
 from rollq.gossip.node import GossipNode, OwnNode
-from rollq.gossip.records import NODE_ID_BYTES, Figures, Kind
+from rollq.gossip.records import NODE_ID_BYTES, Figures, NodeKind
 from rollq.gossip.setup import FederationSetup
 from rollq.grid.views import grid_counts
 from rollq.raft.types import Role
@@ -29,7 +29,7 @@ async def start_gossip(
     seeds = tuple(dict.fromkeys((*setup.federation.seeds, *peers)))
     own = OwnNode(
         node_id=driver.raft.member_id.to_bytes(NODE_ID_BYTES, "big"),
-        kind=Kind.MEMBER,
+        kind=NodeKind.MEMBER,
         group=setup.group,
         address=setup.address,
         state=lambda: _state(driver),

@@ -16,9 +16,9 @@ from rollq.base.access import LinkRole, Principal
 from rollq.base.limits import LOOK_MS
 from rollq.base.log_events import ROUTER_SPREAD, ROUTER_STARTED, STOPPED, STOPPING, tell
 from rollq.base.router_limits import ROUTER_SPREAD_MS
-from rollq.gossip.following import Steps
+from rollq.gossip.following import GroupChanges
 from rollq.gossip.node import GossipNode, OwnNode
-from rollq.gossip.records import NODE_ID_BYTES, Kind
+from rollq.gossip.records import NODE_ID_BYTES, NodeKind
 from rollq.gossip.setup import FederationSetup
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
@@ -185,12 +185,14 @@ class RouterNode:
         address = (
             f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
         )
-        own = OwnNode(secrets.token_bytes(NODE_ID_BYTES), Kind.ROUTER, group="", address=address)
+        own = OwnNode(
+            secrets.token_bytes(NODE_ID_BYTES), NodeKind.ROUTER, group="", address=address
+        )
         node = GossipNode(self.setup.federation, own, SystemClock(), SystemJitter())
         await node.start(self._host, self.port)
         return node
 
-    async def _go_along(self, steps: Steps) -> None:
+    async def _go_along(self, steps: GroupChanges) -> None:
         """Groups of the federation have come or gone."""
         for number in [one for one, name in self.groups.table.names.items() if name in steps.gone]:
             self.groups.remove(number)
