@@ -133,5 +133,5 @@ def test_a_burst_that_is_left_out_is_that_of_a_second(
 
 @pytest.mark.parametrize("name", ["render", "exec:", ":x", "worker:x"])
 def test_what_names_no_limit_is_refused(name: str) -> None:
-    with pytest.raises(LocalError, match="names no limit"):
+    with pytest.raises(LocalError, match="not the name of a limit"):
         asyncio.run(Calls().set_limit(name, running=1))

@@ -1,25 +1,25 @@
 """The client. To be read in this order:
 
 1. `machine` (with `standing`, `signals`, `runs`, `delivered`, `doubtful`, `subscribed` and
-   `plain`): one session with a group as a pure machine. The simulator runs it too.
-   `multi_machine` (with `multi_signals` and `routes`): which group gets which job, likewise.
-2. `session`: the machine's shell, a link and timers; `relay_session`: one for somebody else.
-   `supplier`: files that go before requests.
-3. `engine`: requests and their `answers`, results and whom they are for. `group_engine` and
-   `multi_engine` say where requests go, `discovery` which groups there are. `pump`: many requests
-   on their way, for all calls that send many. `subjects`, `topic_places`: what is published and
-   subscribed to. `deadlines`, `forks`, `naming`: timeouts, no use of a client in a forked child,
-   client ids.
+   `plain`): one session with a group as a state machine without IO. The simulator runs it too.
+   `multi_machine` (with `multi_signals` and `routes`): the same for several groups, with routing.
+2. `session`: runs the machine on a connection and timers; `relay_session`: the same for a router
+   that acts for another client. `supplier`: uploads files before the requests that use them.
+3. `engine`: sends requests, matches responses (`answers`) and delivers results. `group_engine` and
+   `multi_engine` are its implementations for one group and for several, `discovery` finds the
+   groups of a federation. `pump`: a window of requests in flight, for all bulk calls. `subjects`,
+   `topic_places`: publish and subscribe. `deadlines`, `forks`, `naming`: timeouts, the check that a
+   client is not used in a forked child, generated client ids.
 4. `jobs`, `batches`, `caches`, `schedules`, `subject_calls`, `admin`, `topics`, `rules`, `access`:
-   the calls, on `asking`. They keep no state. `followers`: jobs and webhooks at the end of others.
-   `function_calls`, `pickled_calls`, `chains`: functions with Python values. `bulk`, `maps`
-   (`mapping`, `function_map`), `keyed`, `executor`: many jobs. `handles`, `subscriptions`: what the
-   application holds then.
+   the public calls, on `asking`. They are stateless. `followers`: jobs and webhooks that run after
+   another job. `function_calls`, `pickled_calls`, `chains`: functions with Python values. `bulk`,
+   `maps` (`mapping`, `function_map`), `keyed`, `executor`: many jobs. `handles`, `subscriptions`:
+   the objects that these calls return.
 5. `specs`, `asked_numbers`, `asked_needs`, `asked_parents`, `job_files`, `inputs`, `supply`,
-   `alike`, `parts`, `tracing`: jobs on their way out. `results`, `contents`, `outputs`, `streams`,
-   `job_events`, `views`: what comes back.
-6. `client` and `multi`, and `blocking`, which `bridge` makes of it, on a `loop_thread`; `current`:
-   the one that `delay` uses.
+   `alike`, `parts`, `tracing`: encode jobs. `results`, `contents`, `outputs`, `streams`,
+   `job_events`, `views`: decode results, output, events and views.
+6. `client` and `multi`; `blocking`, which `bridge` generates from them, on a `loop_thread`;
+   `current`: the default client, which `delay` uses.
 
 The machines do no IO and read no clock.
 """

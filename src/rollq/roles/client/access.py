@@ -22,16 +22,16 @@ __all__ = ["AccessCalls", "AccessDecision", "AccountView", "RoleView", "TokenVie
 
 Value = TypeVar("Value")
 
-TRIES_MAX: Final = 8  # of a change, while others change the lists at the same time
+TRIES_MAX: Final = 8  # per change, when other clients change the access table at the same time
 
 
 class AccessDecision(NamedTuple):
-    """Whether an account may do something, and why.
+    """Whether an account may do an action, and why.
 
     Attributes:
-        allowed: Whether it may.
-        reason: In words.
-        rulings: Every rule that speaks of it.
+        allowed: Whether it is allowed.
+        reason: The reason as text.
+        rulings: Every rule that applies to the action.
     """
 
     allowed: bool
@@ -40,11 +40,11 @@ class AccessDecision(NamedTuple):
 
 
 class AccessCalls(GroupCalls):
-    """Who may do what in a group. A change is made to what is there at the moment: two who change
-    at once lose nothing."""
+    """Accounts and roles of a group. A change is a compare-and-swap on the version that was read,
+    and is retried: concurrent changes are not lost."""
 
     async def accounts(self) -> AsyncGenerator[AccountView, None]:
-        """Every account, by name."""
+        """Iterate over all accounts, ordered by name."""
         after = ""
         kind = list[AccountView]
         while page := decode_as(await self._page("accounts", after), kind):
@@ -53,11 +53,11 @@ class AccessCalls(GroupCalls):
             after = page[-1].name
 
     async def account(self, name: str) -> AccountView | None:
-        """One account."""
+        """Return an account, or None if it does not exist."""
         return decode_known(await self._query("account", name.encode()), AccountView)
 
     async def roles(self) -> AsyncGenerator[RoleView, None]:
-        """Every role, by name; also those that are built in."""
+        """Iterate over all roles, including the built-in ones, ordered by name."""
         after = ""
         kind = list[RoleView]
         while page := decode_as(await self._page("roles", after), kind):
@@ -66,7 +66,7 @@ class AccessCalls(GroupCalls):
             after = page[-1].name
 
     async def role(self, name: str) -> RoleView | None:
-        """One role."""
+        """Return a role, or None if it does not exist."""
         async for view in self.roles():
             if view.name == name:
                 return view
@@ -75,10 +75,10 @@ class AccessCalls(GroupCalls):
     async def add(
         self, name: str, *, roles: Iterable[str] = (), rules: Iterable[Rule] = ()
     ) -> None:
-        """Make an account; without a token, a key or a certificate nobody can log in to it.
+        """Create an account. Nobody can log in to it until it has a token, a key or a certificate.
 
         Raises:
-            StateError: BAD_ACCESS, if it is there already.
+            StateError: BAD_ACCESS if it exists already.
         """
         account = Account(name, (*roles,), (*rules,))
         for left in reversed(range(TRIES_MAX)):
@@ -89,63 +89,64 @@ class AccessCalls(GroupCalls):
                 return
 
     async def remove(self, name: str) -> None:
-        """Forget an account: its tokens and keys count no more."""
+        """Delete an account. Its tokens and keys stop working."""
         await self._change("access_remove_account", name=name)
 
     async def set_disabled(self, name: str, is_disabled: bool) -> None:
-        """Let an account log in no more, or again."""
+        """Disable or enable an account. A disabled account cannot log in."""
         await self._change_account(name, is_disabled=lambda _: is_disabled)
 
     async def add_roles(self, name: str, *roles: str) -> None:
-        """Give an account roles; what it has it keeps."""
+        """Add roles to an account; the roles that it has stay."""
         await self._change_account(name, roles=lambda old: _with(old.roles, roles))
 
     async def remove_roles(self, name: str, *roles: str) -> None:
-        """Take roles from an account."""
+        """Remove roles from an account."""
         await self._change_account(name, roles=lambda old: _without(old.roles, roles))
 
     async def add_rules(self, name: str, *rules: Rule) -> None:
-        """Give an account rules of its own; what it has it keeps."""
+        """Add rules to an account; the rules that it has stay."""
         await self._change_account(name, rules=lambda old: _with(old.rules, rules))
 
     async def remove_rules(self, name: str, *rules: Rule) -> None:
-        """Take rules from an account."""
+        """Remove rules from an account."""
         await self._change_account(name, rules=lambda old: _without(old.rules, rules))
 
     async def new_token(self, name: str, *, expires_ms: int = 0) -> str:
-        """A new token of an account, which nobody can be told again: the group has its hash.
+        """Create a token for an account and return it. It cannot be read again: the group stores a
+        hash.
 
         Args:
             name: The account.
-            expires_ms: From when on it counts no more, in milliseconds since 1970; 0: never.
+            expires_ms: When it expires, in milliseconds since 1970; 0: never.
         """
         text, stored = make_token(name, expires_ms)
         await self._change_account(name, tokens=lambda old: (*_tokens(old), stored))
         return text.reveal().decode("ascii")
 
     async def remove_token(self, name: str, token_id: str) -> None:
-        """Let a token count no more."""
+        """Revoke a token."""
         await self._change_account(
             name, tokens=lambda old: tuple(one for one in _tokens(old) if one.id != token_id)
         )
 
     async def add_key(self, name: str, public_key: bytes) -> None:
-        """Let an account log in by an Ed25519 key, whose 32 public bytes these are."""
+        """Add an Ed25519 public key (32 bytes) that the account can log in with."""
         await self._change_account(
             name, public_keys=lambda old: _with(old.public_keys, (public_key,))
         )
 
     async def remove_key(self, name: str, public_key: bytes) -> None:
-        """Let a key count no more."""
+        """Revoke a key."""
         await self._change_account(
             name, public_keys=lambda old: _without(old.public_keys, (public_key,))
         )
 
     async def add_role(self, name: str, *rules: Rule) -> None:
-        """Make a role.
+        """Create a role.
 
         Raises:
-            StateError: BAD_ACCESS, if it is there already.
+            StateError: BAD_ACCESS if it exists already.
         """
         role = AccessRole(name, rules)
         for left in reversed(range(TRIES_MAX)):
@@ -156,24 +157,24 @@ class AccessCalls(GroupCalls):
                 return
 
     async def add_role_rules(self, name: str, *rules: Rule) -> None:
-        """Give a role rules, which count for every account that has it."""
+        """Add rules to a role. They apply to every account that has the role."""
         await self._change_role(name, lambda old: _with(old, rules))
 
     async def remove_role_rules(self, name: str, *rules: Rule) -> None:
-        """Take rules from a role."""
+        """Remove rules from a role."""
         await self._change_role(name, lambda old: _without(old, rules))
 
     async def remove_role(self, name: str) -> None:
-        """Forget a role that no account has."""
+        """Delete a role. Refused while an account has it."""
         await self._change("access_remove_role", name=name)
 
     async def check(self, name: str, action: str, *resources: str) -> AccessDecision:
-        """Whether an account may do an action on all of these resources, and by which rules.
+        """Check whether an account may do an action on all of these resources, and by which rules.
 
         Args:
             name: The account.
-            action: As rules name it: `jobs.cancel`.
-            resources: `KIND:NAME` each, as in `client:alice/7`; `KIND:*` is all of a kind.
+            action: The action as rules spell it, such as `jobs.cancel`.
+            resources: `KIND:NAME` each, such as `client:alice/7`; `KIND:*` is all of a kind.
         """
         _check_request(action, resources)
         view = await self.account(name)
@@ -191,11 +192,12 @@ class AccessCalls(GroupCalls):
         return await self._query(what, after.encode(), ACCESS_PAGE_ROWS_MAX)
 
     async def _version(self) -> int:
-        """Of the lists as they are now. Some roles are built in, so there is one to ask."""
+        """The version of the access table. There is always a role to read it from: some are built
+        in."""
         return decode_as(await self._query("roles", limit=1), list[RoleView])[0].version
 
     async def _change_account(self, name: str, **fields: Callable[[AccountView], object]) -> None:
-        """Change fields of an account, as it is now."""
+        """Read an account, change fields, and write it back if the version is still the same."""
         for left in reversed(range(TRIES_MAX)):
             view = await self.account(name)
             if view is None:
@@ -219,7 +221,7 @@ class AccessCalls(GroupCalls):
                 return
 
     async def _put(self, left: int, action: str, **arguments: object) -> bool:
-        """Put what was looked at before; False: somebody else was quicker, so look again."""
+        """Write with the version that was read; False on a version conflict, if tries are left."""
         try:
             await self._change(action, **arguments)
         except StateError as error:
@@ -239,7 +241,7 @@ def _without(old: tuple[Value, ...], gone: Iterable[Value]) -> tuple[Value, ...]
 
 
 def _tokens(view: AccountView) -> tuple[TokenHash, ...]:
-    """The tokens of an account by their ids: the group knows their hashes."""
+    """The account's tokens with empty hashes: the group matches them by id and keeps its hashes."""
     return tuple(TokenHash(token.id, b"", token.expires_ms) for token in view.tokens)
 
 
@@ -266,7 +268,7 @@ def _reason(account: Account, resources: tuple[str, ...], rulings: tuple[Ruling,
 
 
 def _check_request(action: str, resources: tuple[str, ...]) -> None:
-    """Raises LocalError for what no link could ask."""
+    """Raises LocalError for an unknown action or a malformed resource."""
     if action not in tuple(Action):
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"no action {action[:64]!r}", f"one of: {' '.join(Action)}"

@@ -27,23 +27,23 @@ from rollq.roles.client.views import (
 )
 from rollq.subjects.grammar import fold
 
-IDLE_LOOK_S: Final = 0.25  # between two looks at drained workers that still run jobs
+IDLE_LOOK_S: Final = 0.25  # poll interval while drained workers still run jobs
 
 
 class AdminCalls(TopicCalls, RuleCalls):
-    """Questions to a group, and an operator's changes."""
+    """Queries and administrative changes of a group."""
 
     async def counts(self) -> QueueView:
-        """All queues added up."""
+        """Return the counts of all queues, added up."""
         return QueueView.of(decode_as(await self._query("counts"), views.RawQueueView))
 
     async def queue(self, name: str) -> QueueView | None:
-        """One queue."""
+        """Return the counts of a queue, or None if it does not exist."""
         view = decode_known(await self._query("queue", name.encode()), views.RawQueueView)
         return None if view is None else QueueView.of(view)
 
     async def queues(self) -> AsyncGenerator[QueueView, None]:
-        """Every queue, by name."""
+        """Iterate over all queues, ordered by name."""
         after = ""
         kind = list[views.RawQueueView]
         while page := decode_as(await self._query("queues", after.encode(), PAGE), kind):
@@ -52,12 +52,12 @@ class AdminCalls(TopicCalls, RuleCalls):
             after = page[-1].name
 
     async def client(self, client_id: str = "") -> ClientView | None:
-        """One client; this one if none is named."""
+        """Return the view of a client, by default of this one; None if it is unknown."""
         key = (client_id or self._engine.client_id).encode()
         return decode_known(await self._query("client", key), ClientView)
 
     async def workers(self) -> AsyncGenerator[WorkerView, None]:
-        """Every worker that the group knows, by id."""
+        """Iterate over all connected workers, ordered by id."""
         after = b""
         kind = list[views.RawWorkerView]
         while page := decode_as(await self._query("workers", after, PAGE), kind):
@@ -66,33 +66,33 @@ class AdminCalls(TopicCalls, RuleCalls):
             after = page[-1].worker_id
 
     async def settings(self) -> Settings:
-        """The cluster's settings."""
+        """Return the cluster's settings."""
         return decode_as(await self._query("settings"), Settings)
 
     async def hints(self) -> list[ExecHint]:
-        """What the grid was told of the run times of programs, by name."""
+        """Return the expected run times of programs, as set by `set_hints`, ordered by name."""
         return decode_as(await self._query("hints"), list[ExecHint])
 
     async def cluster(self) -> dict[str, Any]:
-        """The members of the group: who leads, who lags."""
+        """Return the members of the group: the leader, addresses and replication lag."""
         return decode_as(await self._query("cluster"), dict[str, Any])
 
     async def groups(self) -> FederationView:
-        """The groups of the federation that this one belongs to, as its leader knows them."""
+        """Return the federation's groups, as this group's leader knows them."""
         return decode_as(await self._query("groups"), FederationView)
 
     async def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:
-        """A view by its name, as msgpack."""
+        """Return a view by its wire name, encoded as msgpack."""
         return await self._query(what, key, limit, timeout=timeout)
 
     async def pause(self, queue: str) -> None:
-        """Assign nothing of this queue for now."""
+        """Stop assigning jobs of a queue until `resume`. Running jobs go on."""
         await self._change("pause", queue=queue)
 
     async def resume(self, queue: str) -> None:
-        """Assign again."""
+        """Assign jobs of a queue again."""
         await self._change("resume", queue=queue)
 
     async def set_settings(self, settings: Settings) -> None:
@@ -100,25 +100,26 @@ class AdminCalls(TopicCalls, RuleCalls):
         await self._change("settings", settings=_checked(settings))
 
     async def set_hints(self, hints: Iterable[ExecHint]) -> int:
-        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
-        how many it knows now. They count while the setting `use_hints` is on."""
+        """Replace the expected run times of programs; with none they are cleared. Returns how many
+        there are now. They are used while the setting `use_hints` is on."""
         return await self._change("set_hints", hints=tuple(hints))
 
     async def dismiss(self, *worker_ids: WorkerId | str) -> int:
-        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
-        many were told; one that is looking for a leader just now is not."""
+        """Stop workers at once: their running jobs are killed and run again elsewhere. Returns how
+        many were stopped; a worker that is not connected at the moment is not."""
         return await self._change("dismiss", worker_ids=tuple(as_id(one) for one in worker_ids))
 
     async def drain(
         self, *workers: WorkerId | str, wait: bool = False, timeout: float | None = None
     ) -> int:
-        """Give workers no new jobs, also if they are started anew, until `undrain`. What they run
-        goes on; what they have not begun runs elsewhere. Returns how many were not drained before.
+        """Assign no new jobs to workers until `undrain`, also after a restart. Running jobs go on;
+        jobs that were assigned but not started run elsewhere. Returns how many were not drained
+        before.
 
         Args:
-            workers: Their ids or names; a name means all workers that have it.
-            wait: Return when none of them runs anything.
-            timeout: How many seconds to wait for that; None: for ever.
+            workers: Ids or names; a name means all workers that have it.
+            wait: Whether to wait until none of them runs a job.
+            timeout: How many seconds to wait for that; None: without limit.
 
         Raises:
             StateError: UNKNOWN_WORKER.
@@ -141,11 +142,11 @@ class AdminCalls(TopicCalls, RuleCalls):
         return count
 
     async def undrain(self, *workers: WorkerId | str) -> int:
-        """Give drained workers jobs again. Returns how many were drained."""
+        """Assign jobs to drained workers again. Returns how many were drained."""
         return await self._change("undrain", worker_ids=await self._worker_ids(workers))
 
     async def drained(self) -> AsyncGenerator[DrainView, None]:
-        """Every worker that gets no new jobs, by id; also those that are not connected."""
+        """Iterate over all drained workers, also those not connected, ordered by id."""
         after = b""
         kind = list[views.RawDrainView]
         while page := decode_as(await self._query("drained", after, PAGE), kind):
@@ -154,7 +155,7 @@ class AdminCalls(TopicCalls, RuleCalls):
             after = page[-1].worker_id
 
     async def _worker_ids(self, workers: Iterable[WorkerId | str]) -> tuple[WorkerId, ...]:
-        """The ids of workers that are given by id or name, each once."""
+        """Resolve ids and names to worker ids, without duplicates."""
         by_name: dict[str, list[WorkerId]] | None = None
         ids: dict[WorkerId, None] = {}
         for one in workers:
@@ -189,15 +190,15 @@ class AdminCalls(TopicCalls, RuleCalls):
             await asyncio.sleep(IDLE_LOOK_S)
 
     async def add_member(self, member_id: MemberId, address: str) -> None:
-        """Let a member in; it votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up."""
         await self._change("add_member", member_id=member_id, address=address)
 
     async def remove_member(self, member_id: MemberId) -> None:
-        """Take a member out."""
+        """Remove a member from the group."""
         await self._change("remove_member", member_id=member_id)
 
     async def transfer(self, member_id: MemberId) -> None:
-        """Hand leadership to a member."""
+        """Transfer leadership to a member."""
         await self._change("transfer", member_id=member_id)
 
 
@@ -210,11 +211,11 @@ def _is_id(text: str) -> bool:
 
 
 def _checked(settings: object) -> Settings:
-    """Settings whose fields have their types; whether values are within bounds, the group says.
+    """Check the types of settings. Their bounds are checked by the group.
 
     Raises:
         ArgumentTypeError: BAD_OPTIONS, naming the field.
-        LocalError: BAD_OPTIONS, if a number is beyond what a message holds.
+        LocalError: BAD_OPTIONS, if a number exceeds 64 bits.
     """
     if not isinstance(settings, Settings):
         raise ArgumentTypeError(

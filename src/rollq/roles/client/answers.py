@@ -1,5 +1,5 @@
-"""Answers of a member, as views, or as errors that Python raises; and what it would refuse whatever
-its state, before it is asked. No IO."""
+"""Decodes responses of a member, to views or exceptions, and checks requests before they are sent.
+No IO."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Kind = TypeVar("Kind")
 
 
 def error_of(answer: wire.Error) -> RollqError:
-    """The error that a refusal means: what a member calls our fault is ours."""
+    """The exception for an error response. A request error is raised as LocalError."""
     try:
         code = ErrorCode(answer.code)
     except ValueError:
-        # A newer member knows more codes; its words are still worth reading.
+        # A newer member has codes that this client does not know; its message is still useful.
         text = f"refused with code {answer.code}: {answer.message}"
         return StateError(ErrorCode.WRONG_STATE, text, answer.hint)
     return KINDS.get(code // 100, StateError)(code, answer.message, answer.hint)
 
 
 def must_be_within_bounds(request: msgspec.Struct) -> None:
-    """Raises LocalError for what a leader would refuse whatever its state."""
+    """Raises LocalError for a request that every leader would refuse."""
     try:
         check_message(request)
     except RemoteError as error:
@@ -43,10 +43,10 @@ def must_be_within_bounds(request: msgspec.Struct) -> None:
 
 
 def decode_as(value: bytes, kind: type[Kind]) -> Kind:
-    """A view out of msgpack.
+    """Decode a view from msgpack.
 
     Raises:
-        RemoteError: BAD_PAYLOAD, if the member speaks of something else.
+        RemoteError: BAD_PAYLOAD, if it has another type.
     """
     try:
         return msgspec.msgpack.decode(value, type=kind)
@@ -59,12 +59,12 @@ def decode_as(value: bytes, kind: type[Kind]) -> Kind:
 
 
 def decode_known(value: bytes, kind: type[Kind]) -> Kind | None:
-    """A view out of msgpack, or None if what was asked for is not known."""
+    """Decode a view from msgpack; None if the member does not know the object."""
     return None if value == MSGPACK_NIL else decode_as(value, kind)
 
 
 def is_array_over(value: bytes) -> bool:
-    """Whether no task of an array waits or runs, by its view."""
+    """Whether an array has no waiting or running tasks, from its encoded view."""
     view = decode_known(value, RawArrayView)
     return view is None or not (view.waiting or view.open)
 

@@ -1,5 +1,5 @@
-"""What a job needs, from what a caller gives to what is stored. Each raises LocalError BAD_OPTIONS
-that names the option."""
+"""Checks and converts the options of a job about placement: resources, labels, limits, sticky key.
+Each raises LocalError BAD_OPTIONS that names the option."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from rollq.base.needs import Amounts, requirements_of, resources_of, tokens_of
 
 
 def asked_resources(given: Any) -> Amounts:
-    """Names and amounts, as they are stored."""
+    """Resource names and amounts, in stored form."""
     if not isinstance(given, Mapping):
         raise _bad("resources", given, 'give names and amounts: {"cpu": 1.5, "gpu": 1}')
     return resources_of(given)
 
 
 def asked_labels(given: Any) -> tuple[str, ...]:
-    """Requirements, as they are stored."""
+    """Label requirements, in stored form."""
     if not _is_list(given) or not all(isinstance(one, str) for one in given):
         raise _bad("labels", given, 'give a list: ["zone=a", "!spot"]')
     return requirements_of(given)
 
 
 def asked_tokens(given: Any) -> Amounts:
-    """Keys of limits and how many tokens of each, as they are stored."""
+    """Limit keys and how many tokens of each, in stored form."""
     if not _is_list(given) or not all(isinstance(one, str) or _is_pair(one) for one in given):
         raise _bad("limits", given, 'give a list: ["matlab", ("db", 2)]')
     return tokens_of(given)
 
 
 def asked_sticky_key(given: Any) -> str:
-    """Text that is not too long."""
+    """A sticky key, checked for its type and length."""
     if not isinstance(given, str) or len(given.encode(errors="replace")) > STICKY_KEY_BYTES_MAX:
         raise _bad("sticky_key", given, f"give text of up to {STICKY_KEY_BYTES_MAX} bytes")
     return given

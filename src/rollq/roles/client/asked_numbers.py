@@ -1,5 +1,5 @@
-"""Numbers among the options of a job, from what a caller gives to what is stored. One that is wrong
-raises TypeError, ValueError or OverflowError; `NUMBER_HINTS` says what to give instead."""
+"""Converts numeric options of a job. An invalid value raises TypeError, ValueError or
+OverflowError; `NUMBER_HINTS` has the hint for the error message."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, Final
 from rollq.base.limits import DURATION_MS_MAX
 
 SECONDS_MAX: Final = DURATION_MS_MAX // 1_000
-EXIT_CODE_MAX: Final = 255  # a program has no other; 128 + n: a signal ended it
+EXIT_CODE_MAX: Final = 255  # 128 + n: killed by signal n
 
 
 def whole_number(value: Any) -> int:
-    """As it is. Its bounds are those of the option."""
+    """The value itself. Its bounds depend on the option."""
     if not isinstance(value, int):
         raise TypeError
     return value
 
 
 def milliseconds(seconds: Any) -> int:
-    """A duration."""
+    """A duration in milliseconds."""
     if not 0 <= seconds <= SECONDS_MAX:
         raise ValueError
-    # A duration that was asked for is not the cluster's default, however short.
+    # 0 means the cluster's default, so a positive duration must not round to 0.
     return max(1, round(seconds * 1000)) if seconds else 0
 
 
 def exit_codes(given: Any) -> tuple[int, ...]:
-    """Exit codes that a program can have, and that are not success."""
+    """Exit codes from 1 to 255."""
     codes = tuple(given)
     if not all(isinstance(code, int) and 0 < code <= EXIT_CODE_MAX for code in codes):
         raise ValueError

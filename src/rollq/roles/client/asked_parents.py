@@ -1,4 +1,4 @@
-"""What a job waits for, from what a caller gives to what is stored."""
+"""Checks and converts the option `after` of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.base.ids import GUID_BYTES, NIL_ID, JobId, guid_from_text
 from rollq.base.jobs import Condition, ParentRef
 
 CONDITIONS: Final = {word: number for number, word in CONDITION_WORDS.items()}
-OK_OR_RESULT: Final = {Condition.OK, Condition.RESULT}  # who has the result waits for ok
+OK_OR_RESULT: Final = {Condition.OK, Condition.RESULT}  # RESULT includes OK
 HINT: Final = (
     'give a list of jobs or ids: [first, "1d0b…", (second, "ended")]; '
     f"a condition is one of {', '.join(CONDITIONS)}"
@@ -20,11 +20,11 @@ HINT: Final = (
 
 
 def asked_parents(given: Any) -> tuple[ParentRef, ...]:
-    """Handles of jobs or arrays, ids, texts ID[:CONDITION], and pairs of one of these with a
-    condition. One that is named twice counts once, if both say the same.
+    """Convert handles of jobs or arrays, ids, texts ID[:CONDITION], and pairs of one of these with
+    a condition. Duplicates are merged if their conditions agree.
 
     Raises:
-        LocalError: BAD_OPTIONS, if one is none of these.
+        LocalError: BAD_OPTIONS, if a value is none of these.
     """
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise _bad(given)
@@ -65,7 +65,7 @@ def _parent(given: Any) -> ParentRef:
 def _id_of(given: Any) -> JobId:
     if isinstance(given, bytes):
         return given
-    for name in ("array_id", "job_id"):  # of handles of arrays and of jobs
+    for name in ("array_id", "job_id"):  # Batch has the first, Job the second
         if isinstance(own := getattr(given, name, None), bytes):
             return own
     try:

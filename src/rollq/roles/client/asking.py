@@ -1,4 +1,5 @@
-"""What the facades of a client have in common: their engine, questions to a group, and changes."""
+"""Base classes of the client's facades: access to the engine, queries and administrative
+changes."""
 
 from __future__ import annotations
 
@@ -11,18 +12,18 @@ from rollq.roles.client.engine import Engine
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.wire import messages as wire
 
-PAGE: Final = 1_000  # rows that are asked for at once
+PAGE: Final = 1_000  # rows per query
 
 
 class Calls:
-    """Calls of any client. They keep nothing: all state is in the engine."""
+    """Calls of any client. They are stateless: all state is in the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
 
 class ClientCalls(Calls):
-    """What every client is: something that is started and stopped, under a name."""
+    """Start, stop and client id, for every kind of client."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -32,26 +33,26 @@ class ClientCalls(Calls):
         await self.stop()
 
     async def start(self) -> None:
-        """Begin to look for the leader of each group. Calls wait until there is one, or for their
-        timeout."""
+        """Connect to the leader of each group, in the background. Calls wait for the connection, at
+        most for their timeout."""
         await self._engine.start()
 
     async def stop(self) -> None:
-        """Hang up. Jobs go on; their results wait for whoever comes back under this client id. In a
-        forked child the connections are the parent's, and stay."""
+        """Close the connections. Jobs go on; a client with the same client id receives their
+        results later. In a forked child this does nothing: the connections are the parent's."""
         await self._engine.stop()
 
     @property
     def client_id(self) -> str:
-        """The name that results are owed to."""
+        """The client id. Results are sent to the clients that connect with it."""
         return self._engine.client_id
 
 
 class GroupCalls(Calls):
     """Calls of a client of one group.
 
-    Questions are never stale. A change that was sent and whose answer was lost is not sent again:
-    it raises OUTCOME_UNKNOWN, and whoever asked must look.
+    Queries are linearizable. A change that was sent without getting a response is not sent again:
+    it raises OUTCOME_UNKNOWN, and the caller must check whether it was applied.
     """
 
     _engine: GroupEngine
@@ -59,11 +60,11 @@ class GroupCalls(Calls):
     async def _query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:
-        """A view by its name, as msgpack."""
+        """Run a query by its wire name; returns the view as msgpack."""
         request = wire.Query(secrets.token_bytes(16), what, key, limit)
         return bytes((await self._engine.call(request, timeout)).value)
 
     async def _change(self, action: str, **arguments: Any) -> int:
-        """A change by its name; returns how many things it changed."""
+        """Run an administrative change by its wire name; returns how many objects it changed."""
         request = wire.Admin(secrets.token_bytes(16), action, msgspec.msgpack.encode(arguments))
         return int((await self._engine.call(request)).count)

@@ -1,11 +1,11 @@
-"""`client.batches`: many jobs sent ahead in parts, by one process or many, and accepted at once.
+"""`client.batches`: stage many jobs in parts, from one process or many, and commit them atomically.
 
-    part = await client.stage("load-7", "0", specs)        # any process, any number of them
+    part = await client.stage("load-7", "0", specs)        # from any number of processes
     outcome = await client.commit("load-7", [part])        # all jobs of all parts, or none
 
-Nobody sees a staged job. A part that is staged again (because whoever did it was thought dead) gets
-another name, and only the parts that the commit names count. Both calls may be repeated: a batch is
-committed once for its client and key, and whoever comes later is told that it is known.
+Staged jobs are invisible until the commit. A task that is retried stages its part again under
+another name; only the parts that the commit names are accepted. Both calls are idempotent: a batch
+is committed once per client and key, and a repeated commit returns `known=True`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from rollq.roles.client.specs import JobSpec, draw_id
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import CommitBatch, DropBatch
 
-STAGE_AGAIN_S: Final = 0.2  # before what found no room is sent again
+STAGE_AGAIN_S: Final = 0.2  # delay before a part is sent again after GRID_FULL
 
 
 class CommitOutcome(msgspec.Struct, frozen=True):
-    """A batch is accepted: so many jobs; `known` if it was before."""
+    """The result of a commit: the number of jobs, and whether it had been committed before."""
 
     count: int
     known: bool
 
 
 class BatchCalls(GroupCalls):
-    """Stage, commit, drop, look."""
+    """Stage, commit, drop and list batches."""
 
     async def stage(
         self,
@@ -58,18 +58,18 @@ class BatchCalls(GroupCalls):
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send jobs of a batch ahead; returns when all are on the disks of a majority, unseen.
+        """Stage jobs of a batch; returns when a majority has stored them. They stay invisible.
 
         Args:
             batch_key: The batch. Up to 256 bytes, unique for the client.
-            part: A name that nobody else uses in this batch: say, task and attempt.
-            jobs: Any number; taken as they can be sent. Jobs with a `key` have the id that follows
-                from client and key, so that a job that was accepted before is not accepted again.
-            client_id: Whose jobs they will be; this client's if it is left out.
-            timeout: How many seconds nothing may be accepted.
+            part: A name that is unique in the batch, such as task and attempt.
+            jobs: Any number, read lazily. The id of a job with a `key` is derived from client id
+                and key, so that a job that was accepted before is not accepted again.
+            client_id: The client that will own the jobs; default: this one.
+            timeout: How many seconds may pass without any progress.
 
         Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
+            LocalError: BAD_OPTIONS for an invalid job; nothing is submitted.
             RollqError: a message was refused, or not accepted in time.
         """
         builder = PartBuilder(client_id or self._engine.client_id, batch_key, part)
@@ -90,11 +90,11 @@ class BatchCalls(GroupCalls):
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
+        """Stage dead jobs of any client to run again; otherwise like `stage`.
 
         Raises:
             RollqError: a message was refused, or not accepted in time. Whether all of them are
-                dead is asked by the commit.
+                dead is checked by the commit.
         """
         builder = PartBuilder(client_id or self._engine.client_id, batch_key, part)
         with closing(StageRun(self._engine, timeout)) as run:
@@ -110,14 +110,14 @@ class BatchCalls(GroupCalls):
         client_id: str = "",
         timeout: float | None = None,
     ) -> CommitOutcome:
-        """Accept every job of these parts, all or none; other parts of the batch are forgotten.
+        """Accept every job of these parts, all or none; other parts of the batch are dropped.
 
-        The jobs come into their queues within moments. A batch that was committed before stays as
-        it is, whatever parts are named now, and the outcome says that it is known.
+        The jobs appear in their queues shortly after. A batch that was committed before is not
+        changed, whichever parts are named, and the outcome has `known=True`.
 
         Raises:
-            StateError: BATCH_INCOMPLETE if a part is not there as it was staged, JOB_CONFLICT if an
-                id is taken by another job; nothing is accepted.
+            StateError: BATCH_INCOMPLETE if a part is missing or differs from what was staged,
+                JOB_CONFLICT if an id belongs to another job; nothing is accepted.
             RollqError: it was refused for another reason, or not answered in time.
         """
         request = CommitBatch(draw_id(), batch_key, tuple(parts), client_id)
@@ -127,19 +127,19 @@ class BatchCalls(GroupCalls):
     async def drop_batch(
         self, batch_key: str, *, client_id: str = "", timeout: float | None = None
     ) -> bool:
-        """Forget what was staged for a batch; false if there was nothing, or it is committed. What
-        nobody commits or drops is dropped by the grid after an hour."""
+        """Drop the staged parts of a batch; false if there are none, or it is committed. A batch
+        that is neither committed nor dropped expires after an hour."""
         answer = await self._engine.call(DropBatch(draw_id(), batch_key, client_id), timeout)
         return bool(answer.count)
 
     async def batch(self, batch_key: str, *, client_id: str = "") -> BatchView | None:
-        """One batch: how far it has come into the queues; None if it is not known (any more). The
-        group does not keep which jobs came by it."""
+        """Return the state of a batch; None if it is unknown or has expired. The group does not
+        record which jobs belong to it."""
         name = BatchName(client_id or self._engine.client_id, batch_key)
         return decode_known(await self._query("batch", msgspec.msgpack.encode(name)), BatchView)
 
     async def list_batches(self, *, client_id: str = "") -> AsyncGenerator[BatchView, None]:
-        """Every batch of a client, or of all of them, by client and key."""
+        """Iterate over the batches of a client, or of all clients, ordered by client and key."""
         wanted = BatchFilter(client_id)
         while page := await self._batch_page(wanted):
             for view in page:
@@ -152,21 +152,21 @@ class BatchCalls(GroupCalls):
 
 
 class Batches(BatchCalls):
-    """The same, and what tools need that make parts themselves."""
+    """Batches, with low-level calls for tools that encode parts themselves."""
 
     async def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-        """Read the files of jobs, as far as they are not in them."""
+        """Read the input files of jobs, unless their contents are given."""
         return await self._engine.inputs.settle_all(jobs)
 
     async def stage_messages(
         self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
     ) -> None:
-        """Send what a `PartBuilder` made.
+        """Send messages of a `PartBuilder`.
 
         Args:
-            messages: Of any parts.
-            waits: Where there is no room for what is staged, whether to wait for it.
-            timeout: How many seconds nothing may be accepted.
+            messages: Messages of any parts.
+            waits: Whether to retry while the staging area is full.
+            timeout: How many seconds may pass without any progress.
 
         Raises:
             RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
@@ -176,8 +176,8 @@ class Batches(BatchCalls):
             await run.finish()
 
     def expect(self, first_id: JobId, count: int) -> Batch:
-        """A handle on jobs that are about to be committed, whose ids follow one another. Their
-        results come to it, unless they ended before."""
+        """Return a handle for jobs with consecutive ids that are about to be committed. It receives
+        the results of jobs that end from now on."""
         batch = Batch(self._engine, first_id, keeps=True)
         batch.extend(count)
         batch.complete()
@@ -185,45 +185,44 @@ class Batches(BatchCalls):
         return batch
 
     def forget(self, first_id: JobId) -> None:
-        """No more results come to the handle on these."""
+        """Detach such a handle: it receives no more results."""
         self._engine.targets.pop(first_id[:PREFIX_BYTES], None)
 
 
 class StageRun:
-    """Messages of one part on their way.
+    """The messages of a part in flight.
 
     Args:
         engine: The client that sends them.
-        timeout_s: How long nothing may be accepted; as for other calls if it is None.
-        waits: Where there is no room for what is staged, whether to try again until there is, or
-            to raise GRID_FULL at once.
+        timeout_s: How long nothing may be accepted; None: the client's timeout.
+        waits: Whether to retry while the staging area is full, or to raise GRID_FULL at once.
     """
 
     def __init__(self, engine: Engine, timeout_s: float | None, *, waits: bool = True) -> None:
         self._timeout_s = engine.timeout_s if timeout_s is None else timeout_s
         self._waits = waits
-        self._full_at: float | None = None  # since when there is no room, by the loop's clock
-        self._sent: dict[MessageId, Message] = {}  # not answered
+        self._full_at: float | None = None  # when GRID_FULL began, by the loop's clock
+        self._sent: dict[MessageId, Message] = {}  # without a response
         self._pump = Pump(engine, "messages of a part", self._timeout_s, self._on_answer)
 
     async def put(self, messages: Iterable[Message]) -> None:
-        """Send more, each as soon as there is room on the way."""
+        """Send messages, as the window allows."""
         for message in messages:
             await self._pump.drain(STAGE_CHUNKS_AHEAD - 1)
             self._sent[message[0].request_id] = message
             self._pump.send(*message)
-            await asyncio.sleep(0)  # it leaves while the next one is made
+            await asyncio.sleep(0)  # let the loop send it while the next one is encoded
 
     async def finish(self) -> None:
         """Wait until all are accepted.
 
         Raises:
-            RollqError: one was refused, or none was answered for too long.
+            RollqError: a message was refused, or nothing was accepted for too long.
         """
         await self._pump.drain()
 
     def close(self) -> None:
-        """What is not answered by now is not sent again."""
+        """Stop resending messages that have no response."""
         self._pump.close()
 
     def _on_answer(self, answer: Answer) -> None:

@@ -1,6 +1,6 @@
-"""The blocking clients: the asyncio ones in a thread of their own. Any thread may call them.
+"""The blocking clients: asyncio clients that run in a background thread. They are thread-safe.
 
-Their calls are made of the asyncio ones by `bridge` when this is imported. Type checkers read
+Their methods are generated from the asyncio classes by `bridge` on import. Type checkers read
 `blocking.pyi` instead, which `docs/make_blocking.py` writes.
 """
 
@@ -31,7 +31,7 @@ from rollq.roles.client.subscriptions import Publication, Subscription
 
 
 class Running:
-    """A client with a thread of its own."""
+    """Starts and stops a client in its background thread."""
 
     def __init_subclass__(cls, *, of: type | None = None) -> None:
         if of is not None:
@@ -49,25 +49,25 @@ class Running:
         self.stop()
 
     def start(self) -> None:
-        """Start the thread and look for the leader."""
+        """Start the thread and connect, in the background, to the leader."""
         self._thread.start()
         self._thread.run(self._inner.start())
 
     def stop(self) -> None:
-        """Hang up and end the thread. Jobs go on."""
+        """Close the connection and end the thread. Jobs go on."""
         try:
             self._thread.run(self._inner.stop())
         except LocalError:
-            return  # it is stopped
+            return  # already stopped
         self._thread.stop()
 
 
-# --- before the clients, whose calls say that they return these
+# --- handles; defined before the clients, whose methods return them
 
 
 class BlockingJob(Bridge, of=Job):
-    """One accepted job. `get`, `result` and `cancel` block; `aget` and `aresult` are for an event
-    loop that is not the client's, in a notebook for instance, and `await job` is `aget`."""
+    """A submitted job. `get`, `result` and `cancel` block; `aget` and `aresult` are for the event
+    loop of an application, such as a notebook; `await job` is `aget`."""
 
     async def aget(self, timeout: float | None = None) -> Any:
         """The same as `get`, without blocking the event loop."""
@@ -82,7 +82,7 @@ class BlockingJob(Bridge, of=Job):
         return self.aget().__await__()
 
     def _elsewhere(self, call: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Let the client's own loop do it."""
+        """Run a coroutine in the client's loop and return an awaitable for the caller's loop."""
         try:
             loop = self._thread.loop
         except BaseException:
@@ -92,11 +92,11 @@ class BlockingJob(Bridge, of=Job):
 
 
 class BlockingJobGroup(Bridge, of=JobGroup):
-    """The jobs of a group, in its order."""
+    """The jobs of a group, in order."""
 
 
 class BlockingBatch(Bridge, of=Batch):
-    """Many accepted jobs."""
+    """Many submitted jobs."""
 
 
 class BlockingKeyedRun(Bridge, of=KeyedRun):
@@ -110,12 +110,11 @@ class BlockingKeyedRun(Bridge, of=KeyedRun):
 
 
 class BlockingPublication(Bridge, of=Publication):
-    """A message that was published."""
+    """A message of a subscription."""
 
 
 class BlockingSubscription(Bridge, of=Subscription):
-    """What is published to a pattern, as it comes. Iterate over it; leaving the block of `with`, or
-    `close`, ends it."""
+    """Messages of a subscription, as an iterator. Leaving the `with` block, or `close`, ends it."""
 
     def __enter__(self) -> Self:
         return self
@@ -128,21 +127,21 @@ class BlockingSubscription(Bridge, of=Subscription):
             yield from taken
 
     def take(self) -> list[BlockingPublication]:
-        """All messages that are here, at least one; empty: it is closed."""
+        """Return all messages received so far, waiting for at least one; empty if it is closed."""
         taken = self._thread.run(self._inner.take())
         return [BlockingPublication(self._thread, message) for message in taken]
 
 
 class BlockingJobs(Bridge, of=Jobs):
-    """`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
+    """`client.jobs`: submit, wait for, inspect and cancel jobs."""
 
 
 class BlockingBatches(Bridge, of=Batches):
-    """`client.batches`: stage jobs in parts, and accept all of them by one commit."""
+    """`client.batches`: stage jobs in parts and accept all of them by one commit."""
 
 
 class BlockingCaches(Bridge, of=Caches):
-    """`client.caches`: files that workers keep for many jobs, and blobs."""
+    """`client.caches`: named sets of files that workers keep, and blobs."""
 
 
 class BlockingAdmin(Bridge, of=AdminCalls):
@@ -154,22 +153,22 @@ class BlockingAccess(Bridge, of=AccessCalls):
 
 
 class BlockingSchedules(Bridge, of=Schedules):
-    """`client.schedules`: jobs that the grid makes by itself, at given times."""
+    """`client.schedules`: jobs that the grid submits by itself, by cron or interval."""
 
 
 # --- the clients
 
 
 class BlockingClient(Running, Bridge, of=Client):
-    """The same as `Client`, for code without an event loop. Arguments as there.
+    """The blocking form of `Client`, with the same arguments.
 
-    Callbacks are called in the client's thread. Iterables are read there too, but for those of
-    `stage` and `stage_redrives`, which are read in the thread of the call.
+    Callbacks are called in the client's thread. Iterables are read there too, except those of
+    `stage` and `stage_redrives`, which are read in the calling thread.
     """
 
 
 class BlockingMultiClient(Running, Bridge, of=MultiClient):
-    """The same as `MultiClient`, for code without an event loop. Arguments as there."""
+    """The blocking form of `MultiClient`, with the same arguments."""
 
     @classmethod
     def discover(cls, addresses: str, **options: Any) -> Self:

@@ -53,8 +53,8 @@ from rollq.security.credentials import NONE, Credentials
 from rollq.tasks import Task
 
 class BlockingJob:
-    """One accepted job. `get`, `result` and `cancel` block; `aget` and `aresult` are for an event
-    loop that is not the client's, in a notebook for instance, and `await job` is `aget`."""
+    """A submitted job. `get`, `result` and `cancel` block; `aget` and `aresult` are for the event
+    loop of an application, such as a notebook; `await job` is `aget`."""
     def aget(self, timeout: float | None = None) -> Any:
         """The same as `get`, without blocking the event loop."""
     def aresult(self, timeout: float | None = None) -> Result:
@@ -69,49 +69,49 @@ class BlockingJob:
         """The id as text."""
     @property
     def is_done(self) -> bool:
-        """Whether the result is here."""
+        """Whether the result has arrived."""
     def result(self, timeout: float | None = None) -> Result:
-        """Wait for the result, at most `timeout` seconds; it may be asked for again.
+        """Wait for the result, at most `timeout` seconds. It may be called again.
 
         Raises:
             DeadlineError: TIMED_OUT. The job goes on.
             RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
     def get(self, timeout: float | None = None) -> Any:
-        """Wait for the end; what it returned. Raises what it raised, or what a job raised whose
-        result it uses; else as `result`, and JobError if it did not end well."""
+        """Wait for the job and return its value. Raises the exception of the function, or of a job
+        among its arguments; JobError if it failed otherwise; and what `result` raises."""
     def file(self, name: str) -> JobFile:
-        """A file that it leaves, or will leave, as an input of another job: that waits for this one
-        to end ok, and its worker fetches the file. `-` is what it writes to stdout."""
+        """Refer to an output file of this job as an input of another job. That job waits for this
+        one to end ok, and its worker downloads the file. `-` is stdout."""
     def output(
         self, *, follow: bool = True, stream: str = "", tail: int | None = None
     ) -> Iterator[StreamPart]:
-        """What it writes, while it runs and after its end; see `Client.output`. Followed from
-        its beginning (no `tail`), nothing is left out."""
+        """Iterate over its output, while it runs and after its end; see `Client.output`. With
+        `follow` and without `tail` the output is complete."""
     def events(self) -> Iterator[JobEvent]:
-        """What happens to it, as it happens, until its end; see `Client.events`."""
+        """Iterate over its events from now until its end; see `Client.events`."""
     def cancel(self) -> bool:
-        """Ask the grid to end it; false if it had ended."""
+        """Cancel it; false if it had ended."""
 
 class BlockingJobGroup:
-    """The jobs of a group, in its order."""
+    """The jobs of a group, in order."""
 
     def __len__(self) -> int: ...
     @property
     def is_done(self) -> bool:
-        """Whether all results are here."""
+        """Whether all results have arrived."""
     def get(self, timeout: float | None = None) -> list[Any]:
-        """Wait for all; what they returned, in their order. Raises what the first raised that did
-        not end well.
+        """Wait for all jobs and return their values in order. Raises the exception of the first
+        job, in this order, that failed.
 
         Raises:
             DeadlineError: TIMED_OUT. The jobs go on.
         """
     def cancel(self) -> int:
-        """Ask the grid to end all that have not ended; how many there were to end."""
+        """Cancel the jobs that have not ended; returns how many."""
 
 class BlockingBatch:
-    """Many accepted jobs."""
+    """Many submitted jobs."""
 
     @property
     def first_id(self) -> JobId: ...
@@ -127,20 +127,20 @@ class BlockingBatch:
     def is_done(self) -> bool:
         """Whether every job has ended."""
     def job_ids(self) -> Iterator[JobId]:
-        """The ids, in the order of submission."""
+        """Iterate over the ids, in the order of submission."""
     def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Counts:
-        """Wait until all have ended.
+        """Wait until all have ended, and return the counts.
 
         Raises:
             DeadlineError: TIMED_OUT. The jobs go on.
         """
     def take(self) -> list[Result]:
-        """Results that came since the last call; waits for one, empty if none is to come."""
+        """Return the results that arrived since the last call; waits for one, empty at the end."""
     def results(self) -> Iterator[Result]:
-        """Every result once, as they come: what was given is not kept, and a second loop gives
-        only what the first has not taken. Nothing if the batch was told not to keep them."""
+        """Iterate over the results as they arrive. Each is returned once and then dropped. There
+        are none if the batch does not keep results."""
     def cancel(self) -> int:
-        """Ask the grid to end all that has not ended; how many that were."""
+        """Cancel the jobs that have not ended; returns how many."""
 
 class BlockingKeyedRun:
     """Jobs with ids of their own, some of which may have been submitted before."""
@@ -148,23 +148,23 @@ class BlockingKeyedRun:
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
     def put(self, specs: Sequence[JobSpec]) -> None:
-        """Submit jobs, each with an id of its own that is not on the way already.
+        """Submit jobs. Each has an id of its own that is not in flight already.
 
         Raises:
-            RollqError: an option that cannot be meant so, or the client does not run.
+            RollqError: an option is invalid, or the client is not started.
         """
     def take(self, wait_s: float | None = None) -> list[Ended]:
-        """Those that ended, at least one; empty if none is on the way, or none ends so soon.
+        """Return the jobs that ended, waiting for one; empty if none is in flight, or at `wait_s`.
 
         Raises:
             RollqError: nothing was accepted for too long, or the client was stopped.
         """
     def close(self) -> None:
-        """End what was made here and has not ended. What the grid had before goes on: somebody
-        else may wait for it."""
+        """Cancel the jobs in flight, except those that the grid knew before: another process may
+        wait for them."""
 
 class BlockingPublication:
-    """A message that was published."""
+    """A message of a subscription."""
 
     @property
     def subject(self) -> str: ...
@@ -182,22 +182,22 @@ class BlockingPublication:
     def stamp_ms(self) -> int: ...
     @property
     def text(self) -> str:
-        """The payload as UTF-8; what is none is replaced."""
+        """The payload as text; invalid UTF-8 is replaced."""
     def respond(self, payload: bytes | str = b"") -> None:
-        """Answer whoever asked.
+        """Send a response to a request.
 
         Raises:
             LocalError: BAD_OPTIONS, if the message is not a request.
         """
 
 class BlockingSubscription:
-    """What is published to a pattern, as it comes. Iterate over it; leaving the block of `with`, or
-    `close`, ends it."""
+    """Messages of a subscription, as an iterator. Leaving the `with` block, or `close`, ends it."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
     def __iter__(self) -> Iterator[BlockingPublication]: ...
     def take(self) -> list[BlockingPublication]:
-        """All messages that are here, at least one; empty: it is closed."""
+        """Return all messages received so far, waiting for at least one; empty if it is closed."""
     @property
     def pattern(self) -> str: ...
     @property
@@ -209,57 +209,56 @@ class BlockingSubscription:
     @property
     def durable(self) -> str: ...
     def next(self, timeout: float | None = None) -> BlockingPublication:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            DeadlineError: none came in time.
+            DeadlineError: there was none in time.
             StateError: it is closed.
         """
     def consumed(self, message: Publication) -> None:
-        """Be done with a message of a topic and with all before it, before the next is asked for,
-        which says the same. The group remembers it for a durable subscription, some tenths of a
-        second later.
+        """Acknowledge a message of a topic and all before it, which reading the next one does too.
+        For a durable subscription the group stores the position some tenths of a second later.
 
         Raises:
             LocalError: BAD_OPTIONS, if this reads no topic, or the message is of another.
         """
     def close(self) -> None:
-        """Get no more. What came before can still be read."""
+        """End the subscription. Messages received before can still be read."""
 
 class BlockingJobs:
-    """`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
+    """`client.jobs`: submit, wait for, inspect and cancel jobs."""
 
     def view(self, job_id: JobId | str, *, timeout: float | None = None) -> views.RawJobView | None:
-        """One job or task as a member tells it; None if it is not known (any more)."""
+        """Return the undecoded state of a job or task; None if it is unknown or has expired."""
     def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
-        """A handle on a job that another process submitted under this client id.
+        """Return a handle for a job that another process submitted with this client id.
 
         Raises:
-            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
-                will go to.
+            StateError: UNKNOWN_JOB; WRONG_STATE if it belongs to another client, which receives its
+                result.
         """
     def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
-        """How a job ended, whoever submitted it; its result stays owed to that client.
+        """Return the result of a job of any client, without confirming it for that client.
 
         Raises:
-            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
-                not ended.
+            StateError: UNKNOWN_JOB, also if the result is not kept any more; WRONG_STATE if the job
+                has not ended.
         """
     def unclaimed(self) -> list[Result]:
-        """Results that have come so far of jobs that this process has not submitted: those of an
-        earlier one under this client id. They are confirmed by this call."""
+        """Return and confirm results that arrived for jobs that this process did not submit, but an
+        earlier one with this client id."""
     def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
-        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
-        is told of those that the grid had not had before, in the client's thread."""
+        """Create a run for jobs with ids of their own, some of which may have been submitted
+        before. `on_made` is called, in the client's thread, with the ids of those that were new."""
     def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
-        """One job or task; None if it is not known (any more)."""
+        """Return the state of a job or task; None if it is unknown or has expired."""
     def array(self, array_id: JobId | str) -> ArrayView | None:
-        """One array, by what its tasks do."""
+        """Return an array with its task counts; None if it is unknown or has expired."""
     def explain(self, job_id: JobId | str) -> Explanation | None:
-        """Why a job or array waits, or how it ended, and what would help; None if it is not known
-        (any more)."""
+        """Explain why a job or array waits, or how it ended, and what would help; None if it is
+        unknown or has expired."""
     def dead(self) -> Iterator[JobView]:
-        """Every dead job, oldest first."""
+        """Iterate over all dead jobs, oldest first."""
     def redrive(
         self,
         *job_ids: JobId | str,
@@ -267,19 +266,19 @@ class BlockingJobs:
         env: Mapping[str, str | None] | None = None,
         queue: str = "",
     ) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
-        id, key, owner, options and files. A job that failed has ended, and its client has the
-        result: `submit_like` runs it again. Returns how many were dead.
+        """Run dead jobs again, with a new set of attempts; attempt numbers go on. They keep id,
+        key, owner, options and files. A job that failed is not dead: its client has the result, and
+        `submit_like` runs it again. Returns how many were redriven.
 
         Args:
             job_ids: Dead jobs; all or none are redriven.
-            args: Other arguments for each of them.
-            env: Variables to set; None removes one. The others stay.
-            queue: Another queue for each of them.
+            args: New arguments for each of them.
+            env: Environment variables to set; None removes one. Others are kept.
+            queue: A new queue for each of them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
-            RollqError: a request cannot be changed so, or you may not submit it so.
+            RollqError: the change is invalid, or not permitted.
         """
     def submit_like(
         self,
@@ -291,16 +290,15 @@ class BlockingJobs:
         timeout: float | None = None,
     ) -> BlockingJob:
         """Submit a new job with the program, options, files and variables of another one, whatever
-        became of that, and with other arguments if they are given. Of a job that has ended the grid
-        keeps a request of up to 1 KiB without variables, and files only as long as something else
-        refers to them.
+        its state; `args`, `env` and `queue` replace its own. After a job's end the grid keeps
+        requests up to 1 KiB, without variables, and files only while something else refers to them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
             RollqError: it was refused, or not accepted in time.
         """
     def purge(self, *job_ids: JobId | str) -> int:
-        """Forget dead jobs for good; returns how many there were."""
+        """Delete dead jobs; returns how many."""
     def submit(
         self,
         job: str | JobSpec | Task[..., Any],
@@ -316,30 +314,30 @@ class BlockingJobs:
         progress: BytesMoved | None = None,
         **options: Any,
     ) -> BlockingJob:
-        """Submit one job; returns when it is accepted: on the disks of a majority.
+        """Submit a job; returns its handle when a majority of the group has stored it.
 
-        `submit("program", ["1", "2"])` is one of a program or function by its name, with arguments
-        that are text. `submit(function, 1, b=2)` calls a function that is decorated with `@task`
-        with Python values; keywords that are options of jobs (`rollq.Options`) are not the
-        function's (`submit_call` has them apart).
+        `submit("program", ["1", "2"])` runs a program or function by name, with text arguments.
+        `submit(function, 1, b=2)` calls a function that is decorated with `@task` with Python
+        values; job options (`rollq.Options`) are not passed to it. `submit_call` separates them.
 
-        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
-        that is in it), or what the grid has already. Small ones ride in the job; others go up
-        first, as far as the grid lacks them, and `progress` is told how much of them it has.
-        `outputs` are patterns of the files to bring back; all that are new if there are none.
-        `timeout` counts from when the files are there.
-
-        A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. While
-        this client waits for its result, the handle of the first submit is the way to it, and
-        another submit is refused. The key is told with its result and in the history.
-
-        `then` are jobs that run when this one has ended, in whichever way, and `notify` URLs that
-        are told then (`Webhook`). They are accepted with it, or nothing is; `progress` is not told.
+        Args:
+            job, args: A function and its arguments, a name and one list of strings, or a spec.
+            files: Input files by name: bytes, a path of a file or folder, or a reference. Small
+                ones are part of the job, others are uploaded unless the group has them.
+            outputs: Patterns of the output files to keep; default: all new files.
+            payload: Bytes or text instead of arguments.
+            job_id, key: An id or text of your own, which makes the submit idempotent: the same one
+                under the same client id runs once, and the latest submitter gets the result. While
+                this client waits for it, a second submit is refused: use the first handle.
+            then, notify: Jobs to run, and URLs to call (`Webhook`), after any end of this one. They
+                are accepted together with it, or nothing is.
+            timeout: How many seconds to wait for acceptance, from the end of the upload.
+            progress: Called with the bytes uploaded and the total, unless there are followers.
+            options: Job options, and keyword arguments of a function.
 
         Raises:
-            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
-            RollqError: it was refused; the code and the hint say why.
+            DeadlineError: there was no response in time; the job may have been accepted.
+            RollqError: it was refused; code and hint have the reason.
         """
     def submit_call(
         self,
@@ -355,12 +353,12 @@ class BlockingJobs:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingJob:
-        """Submit a call of a function with Python values; returns when it is accepted. For a job
-        among the arguments, which need not have ended, the function gets what that returns, from
-        worker to worker: the call waits for it in the grid. The rest as for `submit`.
+        """Submit a call of a function with Python values; returns when it is accepted. A job among
+        the arguments is replaced by its value: the call waits for it in the grid, and the value
+        goes directly from worker to worker. Otherwise like `submit`.
 
         Raises:
-            TypeError: it cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match, or one cannot be serialized.
             RollqError: it was refused, or not accepted in time.
         """
     def submit_many(
@@ -373,12 +371,12 @@ class BlockingJobs:
         progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit many jobs; returns when all are accepted.
+        """Submit many jobs and return a handle for all, when all are accepted.
 
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Each job is accepted for itself: if one is refused, those that were
-        accepted before stay so, and the error says how many. `timeout` is how long nothing may be
-        accepted; `progress` is told how many were.
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings, or
+        bytes for a payload). Each job is accepted on its own: if one is refused, those before it
+        stay accepted, and a note of the error has their number. `timeout` limits the time without
+        any progress; `progress` is called with the number of accepted jobs.
 
         Raises:
             RollqError: a job was refused, or not accepted in time.
@@ -400,18 +398,19 @@ class BlockingJobs:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run. Files as for `submit`.
+        """Submit an array of `count` tasks. They share arguments and files, and get their number in
+        the environment. An array of any size is one record in the grid until its tasks run. `files`
+        and the other arguments are those of `submit`.
 
-        `then` and `notify` follow the array as a whole. They are submitted when it is accepted: if
-        this raises then, it says so.
+        `then` and `notify` run after the whole array. They are submitted after it was accepted; if
+        that fails, a note of the error has the id of the array.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
         """
     def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
-        how many there were to end."""
+        """Cancel jobs and arrays: waiting ones at once, running ones when their worker has stopped
+        them. Returns how many had not ended."""
     def output(
         self,
         job_id: JobId | str,
@@ -421,18 +420,18 @@ class BlockingJobs:
         tail: int | None = None,
         whole: bool = False,
     ) -> Iterator[StreamPart]:
-        """What a job writes: while it runs as it comes, after its end from the result.
+        """Iterate over the output of a job: live while it runs, from the result after its end.
 
         Args:
-            job_id: Any job, also one of another client.
-            follow: Whether to go on until it is over; else only what it has written by now.
-            stream: `stdout` or `stderr`; empty: both, each in its order.
-            tail: Of what it has written by now, only the last lines of each stream.
-            whole: Nothing may be left out, also if it was written before this call or faster than
-                it can be shown. What does not come while it runs comes at its end.
+            job_id: Any job, also of another client.
+            follow: Whether to go on until the job ends; else only the output so far.
+            stream: `stdout` or `stderr`; empty: both, each in order.
+            tail: Begin with the last lines of each stream, instead of all output so far.
+            whole: Whether to return the complete output, also if it was written before this call or
+                faster than it can be streamed: missing parts are read from the result.
 
         Raises:
-            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if there was no response.
         """
     def map(
         self,
@@ -446,59 +445,59 @@ class BlockingJobs:
         return_exceptions: bool = False,
         **options: Any,
     ) -> Iterator[Any]:
-        """One program or function over many arguments. Leaving the loop early cancels the rest.
+        """Run a program or function over many arguments; an iterator over results or values.
+        Leaving the loop early cancels the rest.
 
-        Of a program, given by its name: results (`Result`) as they come, or in order. An element of
+        A program or function by name: yields each `Result` as it arrives, or in order. An element
+            of
         `arguments` is a string, a sequence of strings, or bytes (a payload).
 
-        Of a function that is decorated with `@task`: what it returns for each element, in order;
-        with several iterables it is called with an element of each, as by Python's own `map`.
-        Keywords that are options of jobs (`rollq.Options`) are those of its jobs, others go to
-        every call. Calls that are short are put together into one job, a bundle: cancels, attempts
-        and limits are the bundle's.
+        A function that is decorated with `@task`: yields its return values, in order; with several
+        iterables it is called with one element of each, like Python's `map`. Keywords that are job
+        options (`rollq.Options`) apply to its jobs, the others are passed to every call. Short
+        calls are combined into one job, a bundle: cancels, attempts and limits apply to the bundle.
 
         Args:
-            jobs: A name, a function, or jobs as specs without further arguments.
-            arguments: May be endless.
+            jobs: A name, a function, or job specs (without `arguments`).
+            arguments: An iterable, read lazily; it may be infinite.
             more: Further iterables, for a function.
-            ordered: Whether results come in the order of the arguments; left out, those of a
-                function do.
-            window: How many jobs are on the way at most.
-            progress: Told how many ended.
-            chunksize: For a function, how many calls are one job; left out, that follows from the
-                time that they take: about 10 ms a job.
-            return_exceptions: For a function, whether to give what a call raised in its place.
-                Otherwise it is raised, and ends the loop.
-            options: Of the jobs; for a function, also arguments of every call.
+            ordered: Whether to keep the order of the arguments; default: for a function only.
+            window: The maximum number of jobs in flight.
+            progress: Called with the number of jobs that ended.
+            chunksize: For a function, the number of calls per job; default: chosen from their run
+                times, for about 10 ms per job.
+            return_exceptions: For a function, whether to yield the exception of a call in its
+                place. Otherwise it is raised, and ends the loop.
+            options: Job options; for a function, also arguments of every call.
 
         Raises:
-            TypeError: the function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match the function, or one cannot be serialized.
             RollqError: a job was refused, or nothing was accepted for too long.
         """
 
 class BlockingBatches:
-    """`client.batches`: stage jobs in parts, and accept all of them by one commit."""
+    """`client.batches`: stage jobs in parts and accept all of them by one commit."""
 
     def settle(self, jobs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-        """Read the files of jobs, as far as they are not in them."""
+        """Read the input files of jobs, unless their contents are given."""
     def stage_messages(
         self, messages: Iterable[Message], *, waits: bool = True, timeout: float | None = None
     ) -> None:
-        """Send what a `PartBuilder` made.
+        """Send messages of a `PartBuilder`.
 
         Args:
-            messages: Of any parts.
-            waits: Where there is no room for what is staged, whether to wait for it.
-            timeout: How many seconds nothing may be accepted.
+            messages: Messages of any parts.
+            waits: Whether to retry while the staging area is full.
+            timeout: How many seconds may pass without any progress.
 
         Raises:
             RollqError: GRID_FULL if there is no room, BAD_OPTIONS if the batch is full.
         """
     def expect(self, first_id: JobId, count: int) -> BlockingBatch:
-        """A handle on jobs that are about to be committed, whose ids follow one another. Their
-        results come to it, unless they ended before."""
+        """Return a handle for jobs with consecutive ids that are about to be committed. It receives
+        the results of jobs that end from now on."""
     def forget(self, first_id: JobId) -> None:
-        """No more results come to the handle on these."""
+        """Detach such a handle: it receives no more results."""
     def stage(
         self,
         batch_key: str,
@@ -508,18 +507,18 @@ class BlockingBatches:
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send jobs of a batch ahead; returns when all are on the disks of a majority, unseen.
+        """Stage jobs of a batch; returns when a majority has stored them. They stay invisible.
 
         Args:
             batch_key: The batch. Up to 256 bytes, unique for the client.
-            part: A name that nobody else uses in this batch: say, task and attempt.
-            jobs: Any number; taken as they can be sent. Jobs with a `key` have the id that follows
-                from client and key, so that a job that was accepted before is not accepted again.
-            client_id: Whose jobs they will be; this client's if it is left out.
-            timeout: How many seconds nothing may be accepted.
+            part: A name that is unique in the batch, such as task and attempt.
+            jobs: Any number, read lazily. The id of a job with a `key` is derived from client id
+                and key, so that a job that was accepted before is not accepted again.
+            client_id: The client that will own the jobs; default: this one.
+            timeout: How many seconds may pass without any progress.
 
         Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
+            LocalError: BAD_OPTIONS for an invalid job; nothing is submitted.
             RollqError: a message was refused, or not accepted in time.
         """
     def stage_redrives(
@@ -531,11 +530,11 @@ class BlockingBatches:
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
+        """Stage dead jobs of any client to run again; otherwise like `stage`.
 
         Raises:
             RollqError: a message was refused, or not accepted in time. Whether all of them are
-                dead is asked by the commit.
+                dead is checked by the commit.
         """
     def commit(
         self,
@@ -545,34 +544,34 @@ class BlockingBatches:
         client_id: str = "",
         timeout: float | None = None,
     ) -> CommitOutcome:
-        """Accept every job of these parts, all or none; other parts of the batch are forgotten.
+        """Accept every job of these parts, all or none; other parts of the batch are dropped.
 
-        The jobs come into their queues within moments. A batch that was committed before stays as
-        it is, whatever parts are named now, and the outcome says that it is known.
+        The jobs appear in their queues shortly after. A batch that was committed before is not
+        changed, whichever parts are named, and the outcome has `known=True`.
 
         Raises:
-            StateError: BATCH_INCOMPLETE if a part is not there as it was staged, JOB_CONFLICT if an
-                id is taken by another job; nothing is accepted.
+            StateError: BATCH_INCOMPLETE if a part is missing or differs from what was staged,
+                JOB_CONFLICT if an id belongs to another job; nothing is accepted.
             RollqError: it was refused for another reason, or not answered in time.
         """
     def drop_batch(
         self, batch_key: str, *, client_id: str = "", timeout: float | None = None
     ) -> bool:
-        """Forget what was staged for a batch; false if there was nothing, or it is committed. What
-        nobody commits or drops is dropped by the grid after an hour."""
+        """Drop the staged parts of a batch; false if there are none, or it is committed. A batch
+        that is neither committed nor dropped expires after an hour."""
     def batch(self, batch_key: str, *, client_id: str = "") -> BatchView | None:
-        """One batch: how far it has come into the queues; None if it is not known (any more). The
-        group does not keep which jobs came by it."""
+        """Return the state of a batch; None if it is unknown or has expired. The group does not
+        record which jobs belong to it."""
     def list_batches(self, *, client_id: str = "") -> Iterator[BatchView]:
-        """Every batch of a client, or of all of them, by client and key."""
+        """Iterate over the batches of a client, or of all clients, ordered by client and key."""
 
 class BlockingCaches:
-    """`client.caches`: files that workers keep for many jobs, and blobs."""
+    """`client.caches`: named sets of files that workers keep, and blobs."""
 
     def __call__(self) -> Iterator[CacheView]:
-        """Every cache, by name, without its files."""
+        """Iterate over all caches, without their files, ordered by name."""
     def supply(self, pieces: Sequence[InputBlob]) -> None:
-        """As `upload`, of files that were read before."""
+        """Like `upload`, for files that have been read already."""
     def cache_put(
         self,
         cache_id: str,
@@ -584,102 +583,106 @@ class BlockingCaches:
         on_upload: BytesMoved | None = None,
         on_spread: Spread | None = None,
     ) -> CacheReport:
-        """Keep files in the group under a name, and wait until workers hold them.
+        """Store files in the group under a name, and wait until workers hold them.
 
-        The same files again are no error; workers that come later get them by themselves.
+        Storing the same files again is a no-op. Workers that connect later fetch them by
+        themselves.
 
         Args:
-            cache_id: The name that jobs refer to them by.
-            files: Names, and bytes, paths (a folder is its files) or references to blobs.
-            target: Which workers are meant: those one of whose patterns overlaps this one; all.
-            need: How many must hold them: `all` that are there, a number, or `50%` of those.
-            timeout: How many seconds workers have for it. The upload takes as long as it takes,
-                but no longer than this, or than calls of this client, to find a leader.
-            on_upload: Told how many bytes of how many the group has.
-            on_spread: Told what every worker has, again and again.
+            cache_id: The name that jobs refer to.
+            files: Names, and bytes, paths (a folder includes its files) or references to blobs.
+            target: The workers to distribute to: those with a pattern that overlaps this one;
+                empty: all.
+            need: How many must hold them: `all` connected ones, a number, or a share like `50%`.
+            timeout: How many seconds to wait for the workers. An upload that makes progress does
+                not count; finding a leader may take this long or the client's timeout, the shorter
+                one.
+            on_upload: Called with the bytes uploaded and the total.
+            on_spread: Called repeatedly with the state of every worker.
 
         Raises:
-            StateError: CACHE_CONFLICT if the name holds other files.
-            LocalError: a file cannot be read, or a name is refused.
+            StateError: CACHE_CONFLICT if the name has other files.
+            LocalError: a file cannot be read, or a name is invalid.
         """
     def upload(self, content: bytes) -> BlobRef:
-        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
-        an hour at least, and longer if a job or a cache names them by then."""
+        """Store bytes in the group as a blob. It is kept for at least an hour, and longer if a job
+        or a cache refers to it by then."""
     def download(self, ref: BlobRef) -> bytes:
-        """Bytes that the group keeps, verified."""
+        """Return the bytes of a blob, after verifying its digest."""
     def cache_remove(self, cache_id: str) -> None:
-        """Let workers forget a cache, as soon as no job needs it.
+        """Remove a cache. Workers delete its files when no job needs them any more.
 
         Raises:
             StateError: UNKNOWN_CACHE.
         """
     def cache(self, cache_id: str) -> CacheView | None:
-        """One cache, with its files; None if there is none."""
+        """Return a cache with its files; None if it does not exist."""
     def cache_holders(self, cache_id: str) -> list[HolderView]:
-        """What every worker that is there, and meant to hold a cache, has of it."""
+        """Return the state of a cache on every connected worker that matches its target."""
 
 class BlockingAdmin:
     """`client.admin`: queues, workers, settings and members of the group."""
 
     def counts(self) -> QueueView:
-        """All queues added up."""
+        """Return the counts of all queues, added up."""
     def queue(self, name: str) -> QueueView | None:
-        """One queue."""
+        """Return the counts of a queue, or None if it does not exist."""
     def queues(self) -> Iterator[QueueView]:
-        """Every queue, by name."""
+        """Iterate over all queues, ordered by name."""
     def client(self, client_id: str = "") -> ClientView | None:
-        """One client; this one if none is named."""
+        """Return the view of a client, by default of this one; None if it is unknown."""
     def workers(self) -> Iterator[WorkerView]:
-        """Every worker that the group knows, by id."""
+        """Iterate over all connected workers, ordered by id."""
     def settings(self) -> Settings:
-        """The cluster's settings."""
+        """Return the cluster's settings."""
     def hints(self) -> list[ExecHint]:
-        """What the grid was told of the run times of programs, by name."""
+        """Return the expected run times of programs, as set by `set_hints`, ordered by name."""
     def cluster(self) -> dict[str, Any]:
-        """The members of the group: who leads, who lags."""
+        """Return the members of the group: the leader, addresses and replication lag."""
     def groups(self) -> FederationView:
-        """The groups of the federation that this one belongs to, as its leader knows them."""
+        """Return the federation's groups, as this group's leader knows them."""
     def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:
-        """A view by its name, as msgpack."""
+        """Return a view by its wire name, encoded as msgpack."""
     def pause(self, queue: str) -> None:
-        """Assign nothing of this queue for now."""
+        """Stop assigning jobs of a queue until `resume`. Running jobs go on."""
     def resume(self, queue: str) -> None:
-        """Assign again."""
+        """Assign jobs of a queue again."""
     def set_settings(self, settings: Settings) -> None:
         """Replace the cluster's settings. To change some, replace fields of `settings`."""
     def set_hints(self, hints: Iterable[ExecHint]) -> int:
-        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
-        how many it knows now. They count while the setting `use_hints` is on."""
+        """Replace the expected run times of programs; with none they are cleared. Returns how many
+        there are now. They are used while the setting `use_hints` is on."""
     def dismiss(self, *worker_ids: WorkerId | str) -> int:
-        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
-        many were told; one that is looking for a leader just now is not."""
+        """Stop workers at once: their running jobs are killed and run again elsewhere. Returns how
+        many were stopped; a worker that is not connected at the moment is not."""
     def drain(
         self, *workers: WorkerId | str, wait: bool = False, timeout: float | None = None
     ) -> int:
-        """Give workers no new jobs, also if they are started anew, until `undrain`. What they run
-        goes on; what they have not begun runs elsewhere. Returns how many were not drained before.
+        """Assign no new jobs to workers until `undrain`, also after a restart. Running jobs go on;
+        jobs that were assigned but not started run elsewhere. Returns how many were not drained
+        before.
 
         Args:
-            workers: Their ids or names; a name means all workers that have it.
-            wait: Return when none of them runs anything.
-            timeout: How many seconds to wait for that; None: for ever.
+            workers: Ids or names; a name means all workers that have it.
+            wait: Whether to wait until none of them runs a job.
+            timeout: How many seconds to wait for that; None: without limit.
 
         Raises:
             StateError: UNKNOWN_WORKER.
             DeadlineError: TIMED_OUT: they still run jobs. They stay drained.
         """
     def undrain(self, *workers: WorkerId | str) -> int:
-        """Give drained workers jobs again. Returns how many were drained."""
+        """Assign jobs to drained workers again. Returns how many were drained."""
     def drained(self) -> Iterator[DrainView]:
-        """Every worker that gets no new jobs, by id; also those that are not connected."""
+        """Iterate over all drained workers, also those not connected, ordered by id."""
     def add_member(self, member_id: MemberId, address: str) -> None:
-        """Let a member in; it votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up."""
     def remove_member(self, member_id: MemberId) -> None:
-        """Take a member out."""
+        """Remove a member from the group."""
     def transfer(self, member_id: MemberId) -> None:
-        """Hand leadership to a member."""
+        """Transfer leadership to a member."""
     def put_topic(
         self,
         name: str,
@@ -688,136 +691,138 @@ class BlockingAdmin:
         bytes_max: int = TOPIC_BYTES,
         count_max: int = TOPIC_COUNT,
     ) -> None:
-        """Make a topic, or change one. What is published to its subjects from then on is kept, and
-        dropped oldest first when it is beyond a bound.
+        """Create or change a topic. It stores messages that are published to its subjects from then
+        on. Beyond a bound the oldest are dropped.
 
         Args:
-            name: Small letters, digits and dashes, with dots in between.
-            patterns: Of the subjects, `prices.>`; none may overlap those of another topic.
-            age_ms: How long a message is kept; 0: for ever.
-            bytes_max: How much is kept; a message counts 256 bytes more than it carries.
-            count_max: How many messages are kept.
+            name: Lower case letters, digits and dashes, with dots in between.
+            patterns: Of its subjects, such as `prices.>`; they must not overlap with another topic.
+            age_ms: How long a message is kept; 0: without limit.
+            bytes_max: Maximum size; a message counts 256 bytes more than its payload.
+            count_max: Maximum number of messages.
 
         Raises:
-            StateError: TOPIC_CONFLICT; GRID_FULL, if all topics together may not keep so much.
+            StateError: TOPIC_CONFLICT; GRID_FULL, if the sum over all topics exceeds the limit.
             RemoteError: BAD_OPTIONS, BAD_SUBJECT.
         """
     def remove_topic(self, name: str) -> None:
-        """Forget a topic, all that it keeps, and all durable subscriptions of it.
+        """Delete a topic with its messages and durable subscriptions.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
         """
     def forget_cursor(self, topic: str, durable: str) -> None:
-        """Forget a durable subscription: if it comes back, it begins anew.
+        """Delete the position of a durable subscription; it begins anew if it is used again.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
         """
     def topic(self, name: str) -> TopicView | None:
-        """One topic, with its durable subscriptions."""
+        """Return a topic with its durable subscriptions; None if it does not exist."""
     def topics(self) -> Iterator[TopicView]:
-        """Every topic, by name."""
+        """Iterate over all topics, ordered by name."""
     def policies(self) -> list[PolicyView]:
-        """How queues choose workers, by pattern; those that match none: the least loaded one."""
+        """Return the placement policies, by pattern; other queues use `least-load`."""
     def set_policy(
         self, pattern: str, placement: str, weights: Mapping[str, int] | None = None
     ) -> None:
-        """Let the queues of a pattern choose workers in this way. The most specific pattern counts.
+        """Set how the queues that match a pattern choose workers. The most specific pattern
+        applies.
 
         Args:
-            pattern: Of names of queues: `render`, `render.*`, `>`.
+            pattern: Of queue names: `render`, `render.*`, `>`.
             placement: `least-load`, `round-robin`, `sticky`, `locality` or `score`.
-            weights: Of a score: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
+            weights: For `score`: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
         """
     def remove_policy(self, pattern: str) -> bool:
-        """Take the policy of a pattern away; whether it had one."""
+        """Remove the policy of a pattern; false if there was none."""
     def limits(self) -> list[LimitView]:
-        """All limits, with what is taken of each, by name."""
+        """Return all limits with their current usage, by name."""
     def set_limit(
         self, name: str, *, running: int = 0, rate: str | float = 0, burst: int = 0
     ) -> None:
-        """Let no more of these jobs run at once, or start in a time. What runs goes on.
+        """Limit how many jobs run at once, or start per time. Running jobs go on.
 
         Args:
-            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that name
-                the key in `limits`.
-            running: Jobs at once, or tokens of a key; 0: any number.
-            rate: Starts: `3/s`, `90/min`, or a number for a second; 0: any number.
-            burst: How many may start at once; without it, those of a second.
+            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that have
+                the key in their option `limits`.
+            running: Jobs at once, or tokens of a key; 0: no limit.
+            rate: Starts: `3/s`, `90/min`, or a number per second; 0: no limit.
+            burst: How many may start at once; default: those of one second.
         """
     def remove_limit(self, name: str) -> bool:
-        """Take a limit away; whether there was one."""
+        """Remove a limit; false if there was none."""
     def weights(self) -> list[WeightView]:
-        """Shares of clients, by id; those that are not listed have 1."""
+        """Return the weights of clients, by id; the default is 1."""
     def set_weight(self, client_id: str, weight: int) -> None:
-        """Give a client so many turns for one of others in the same queue: 1 to 100."""
+        """Set the weight of a client in fair queueing: its share relative to others, 1 to 100."""
 
 class BlockingAccess:
     """`client.access`: accounts and roles, and what they may do."""
 
     def accounts(self) -> Iterator[AccountView]:
-        """Every account, by name."""
+        """Iterate over all accounts, ordered by name."""
     def account(self, name: str) -> AccountView | None:
-        """One account."""
+        """Return an account, or None if it does not exist."""
     def roles(self) -> Iterator[RoleView]:
-        """Every role, by name; also those that are built in."""
+        """Iterate over all roles, including the built-in ones, ordered by name."""
     def role(self, name: str) -> RoleView | None:
-        """One role."""
+        """Return a role, or None if it does not exist."""
     def add(self, name: str, *, roles: Iterable[str] = (), rules: Iterable[Rule] = ()) -> None:
-        """Make an account; without a token, a key or a certificate nobody can log in to it.
+        """Create an account. Nobody can log in to it until it has a token, a key or a certificate.
 
         Raises:
-            StateError: BAD_ACCESS, if it is there already.
+            StateError: BAD_ACCESS if it exists already.
         """
     def remove(self, name: str) -> None:
-        """Forget an account: its tokens and keys count no more."""
+        """Delete an account. Its tokens and keys stop working."""
     def set_disabled(self, name: str, is_disabled: bool) -> None:
-        """Let an account log in no more, or again."""
+        """Disable or enable an account. A disabled account cannot log in."""
     def add_roles(self, name: str, *roles: str) -> None:
-        """Give an account roles; what it has it keeps."""
+        """Add roles to an account; the roles that it has stay."""
     def remove_roles(self, name: str, *roles: str) -> None:
-        """Take roles from an account."""
+        """Remove roles from an account."""
     def add_rules(self, name: str, *rules: Rule) -> None:
-        """Give an account rules of its own; what it has it keeps."""
+        """Add rules to an account; the rules that it has stay."""
     def remove_rules(self, name: str, *rules: Rule) -> None:
-        """Take rules from an account."""
+        """Remove rules from an account."""
     def new_token(self, name: str, *, expires_ms: int = 0) -> str:
-        """A new token of an account, which nobody can be told again: the group has its hash.
+        """Create a token for an account and return it. It cannot be read again: the group stores a
+        hash.
 
         Args:
             name: The account.
-            expires_ms: From when on it counts no more, in milliseconds since 1970; 0: never.
+            expires_ms: When it expires, in milliseconds since 1970; 0: never.
         """
     def remove_token(self, name: str, token_id: str) -> None:
-        """Let a token count no more."""
+        """Revoke a token."""
     def add_key(self, name: str, public_key: bytes) -> None:
-        """Let an account log in by an Ed25519 key, whose 32 public bytes these are."""
+        """Add an Ed25519 public key (32 bytes) that the account can log in with."""
     def remove_key(self, name: str, public_key: bytes) -> None:
-        """Let a key count no more."""
+        """Revoke a key."""
     def add_role(self, name: str, *rules: Rule) -> None:
-        """Make a role.
+        """Create a role.
 
         Raises:
-            StateError: BAD_ACCESS, if it is there already.
+            StateError: BAD_ACCESS if it exists already.
         """
     def add_role_rules(self, name: str, *rules: Rule) -> None:
-        """Give a role rules, which count for every account that has it."""
+        """Add rules to a role. They apply to every account that has the role."""
     def remove_role_rules(self, name: str, *rules: Rule) -> None:
-        """Take rules from a role."""
+        """Remove rules from a role."""
     def remove_role(self, name: str) -> None:
-        """Forget a role that no account has."""
+        """Delete a role. Refused while an account has it."""
     def check(self, name: str, action: str, *resources: str) -> AccessDecision:
-        """Whether an account may do an action on all of these resources, and by which rules.
+        """Check whether an account may do an action on all of these resources, and by which rules.
 
         Args:
             name: The account.
-            action: As rules name it: `jobs.cancel`.
-            resources: `KIND:NAME` each, as in `client:alice/7`; `KIND:*` is all of a kind.
+            action: The action as rules spell it, such as `jobs.cancel`.
+            resources: `KIND:NAME` each, such as `client:alice/7`; `KIND:*` is all of a kind.
         """
 
 class BlockingSchedules:
-    """`client.schedules`: jobs that the grid makes by itself, at given times."""
+    """`client.schedules`: jobs that the grid submits by itself, by cron or interval."""
 
     def put(
         self,
@@ -836,57 +841,57 @@ class BlockingSchedules:
         payload: Payload | None = None,
         **options: Unpack[Options],
     ) -> ScheduleView:
-        """Make a schedule, or change one: what it fired before is kept.
+        """Create or change a schedule; its counters are kept.
 
         Args:
             name: Letters, digits and `_ . / -` in between.
-            exec_name: The program or function of its jobs; `args`, `files`, `outputs`, `payload`
-                and options are as for `submit`. Large files belong into a cache.
+            exec_name: The program or function; `args`, `files`, `outputs`, `payload` and options
+                are those of `submit`. Put large files into a cache.
             cron: `minute hour day month weekday`, or `@daily` and the like.
-            zone: Whose clocks the line means: `Asia/Tokyo`.
-            every: In place of a line: whole seconds between two firings.
-            jitter: Each firing is so much later at most; how much follows from its instant.
-            overlap: If the job before has not ended: `skip`, `queue` as well, `cancel` the older.
-            catch_up: After an outage, of the instants that were missed: `none`, `last` or `all`.
+            zone: The time zone of `cron`: `Asia/Tokyo`.
+            every: Instead of `cron`: the interval in whole seconds.
+            jitter: The maximum delay of a firing; derived from its due time.
+            overlap: If the previous job has not ended: `skip`, `queue` both, `cancel` the older.
+            catch_up: Which due times to make up for after an outage: `none`, `last` or `all`.
 
         Raises:
-            RemoteError: BAD_OPTIONS: the line or the zone is none, or something is out of bounds.
-            LocalError: BAD_OPTIONS: files that do not fit into a request.
+            RemoteError: BAD_OPTIONS: an invalid expression or zone, or a value out of bounds.
+            LocalError: BAD_OPTIONS: the files do not fit into a request.
         """
     def get(self, name: str) -> ScheduleView | None:
-        """One schedule."""
+        """Return a schedule, or None if it does not exist."""
     def list(self) -> Iterator[ScheduleView]:
-        """Every schedule, by name."""
+        """Iterate over all schedules, ordered by name."""
     def remove(self, name: str) -> None:
-        """Forget a schedule. Its jobs stay, and those that run go on.
+        """Delete a schedule. Its jobs go on.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
         """
     def pause(self, name: str) -> None:
-        """Fire nothing for now.
+        """Stop firing until `resume`.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
         """
     def resume(self, name: str) -> ScheduleView:
-        """Go on with the next instant; those since the pause are not made up for.
+        """Fire again from the next due time; those during the pause are skipped.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
         """
     def run(self, name: str) -> str:
-        """Make a job of a schedule now, whatever runs, also if it is paused; the id of the job.
+        """Submit a job of a schedule now, also if it is paused or overlaps; returns the job's id.
 
         Raises:
-            StateError: UNKNOWN_SCHEDULE, or as a submit is refused.
+            StateError: UNKNOWN_SCHEDULE, or the submit was refused.
         """
 
 class BlockingClient:
-    """The same as `Client`, for code without an event loop. Arguments as there.
+    """The blocking form of `Client`, with the same arguments.
 
-    Callbacks are called in the client's thread. Iterables are read there too, but for those of
-    `stage` and `stage_redrives`, which are read in the thread of the call.
+    Callbacks are called in the client's thread. Iterables are read there too, except those of
+    `stage` and `stage_redrives`, which are read in the calling thread.
     """
     def __init__(
         self,
@@ -902,9 +907,9 @@ class BlockingClient:
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
     def start(self) -> None:
-        """Start the thread and look for the leader."""
+        """Start the thread and connect, in the background, to the leader."""
     def stop(self) -> None:
-        """Hang up and end the thread. Jobs go on."""
+        """Close the connection and end the thread. Jobs go on."""
     @property
     def jobs(self) -> BlockingJobs: ...
     @property
@@ -919,42 +924,42 @@ class BlockingClient:
     def schedules(self) -> BlockingSchedules: ...
     @property
     def is_connected(self) -> bool:
-        """Whether a leader has welcomed us."""
+        """Whether the session with a leader is open."""
     @property
     def leader(self) -> str:
-        """The address of the member that welcomed us; empty if none has."""
+        """The address of the leader of the open session; empty if there is none."""
     @property
     def client_id(self) -> str:
-        """The name that results are owed to."""
+        """The client id. Results are sent to the clients that connect with it."""
     def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> BlockingJob:
-        """A handle on a job that another process submitted under this client id.
+        """Return a handle for a job that another process submitted with this client id.
 
         Raises:
-            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
-                will go to.
+            StateError: UNKNOWN_JOB; WRONG_STATE if it belongs to another client, which receives its
+                result.
         """
     def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
-        """How a job ended, whoever submitted it; its result stays owed to that client.
+        """Return the result of a job of any client, without confirming it for that client.
 
         Raises:
-            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
-                not ended.
+            StateError: UNKNOWN_JOB, also if the result is not kept any more; WRONG_STATE if the job
+                has not ended.
         """
     def unclaimed(self) -> list[Result]:
-        """Results that have come so far of jobs that this process has not submitted: those of an
-        earlier one under this client id. They are confirmed by this call."""
+        """Return and confirm results that arrived for jobs that this process did not submit, but an
+        earlier one with this client id."""
     def keyed_run(self, *, on_made: OnMade | None = None) -> BlockingKeyedRun:
-        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
-        is told of those that the grid had not had before, in the client's thread."""
+        """Create a run for jobs with ids of their own, some of which may have been submitted
+        before. `on_made` is called, in the client's thread, with the ids of those that were new."""
     def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
-        """One job or task; None if it is not known (any more)."""
+        """Return the state of a job or task; None if it is unknown or has expired."""
     def array(self, array_id: JobId | str) -> ArrayView | None:
-        """One array, by what its tasks do."""
+        """Return an array with its task counts; None if it is unknown or has expired."""
     def explain(self, job_id: JobId | str) -> Explanation | None:
-        """Why a job or array waits, or how it ended, and what would help; None if it is not known
-        (any more)."""
+        """Explain why a job or array waits, or how it ended, and what would help; None if it is
+        unknown or has expired."""
     def dead(self) -> Iterator[JobView]:
-        """Every dead job, oldest first."""
+        """Iterate over all dead jobs, oldest first."""
     def redrive(
         self,
         *job_ids: JobId | str,
@@ -962,19 +967,19 @@ class BlockingClient:
         env: Mapping[str, str | None] | None = None,
         queue: str = "",
     ) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
-        id, key, owner, options and files. A job that failed has ended, and its client has the
-        result: `submit_like` runs it again. Returns how many were dead.
+        """Run dead jobs again, with a new set of attempts; attempt numbers go on. They keep id,
+        key, owner, options and files. A job that failed is not dead: its client has the result, and
+        `submit_like` runs it again. Returns how many were redriven.
 
         Args:
             job_ids: Dead jobs; all or none are redriven.
-            args: Other arguments for each of them.
-            env: Variables to set; None removes one. The others stay.
-            queue: Another queue for each of them.
+            args: New arguments for each of them.
+            env: Environment variables to set; None removes one. Others are kept.
+            queue: A new queue for each of them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
-            RollqError: a request cannot be changed so, or you may not submit it so.
+            RollqError: the change is invalid, or not permitted.
         """
     def submit_like(
         self,
@@ -986,25 +991,23 @@ class BlockingClient:
         timeout: float | None = None,
     ) -> BlockingJob:
         """Submit a new job with the program, options, files and variables of another one, whatever
-        became of that, and with other arguments if they are given. Of a job that has ended the grid
-        keeps a request of up to 1 KiB without variables, and files only as long as something else
-        refers to them.
+        its state; `args`, `env` and `queue` replace its own. After a job's end the grid keeps
+        requests up to 1 KiB, without variables, and files only while something else refers to them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
             RollqError: it was refused, or not accepted in time.
         """
     def purge(self, *job_ids: JobId | str) -> int:
-        """Forget dead jobs for good; returns how many there were."""
+        """Delete dead jobs; returns how many."""
     def submit_steps(
         self, step: Step, args: Sequence[Any] = (), *, timeout: float | None = None
     ) -> BlockingJob | BlockingJobGroup:
-        """Submit a chain, a group or a chord; returns when all of its jobs are accepted. What it
-        returns stands for its last call, or for all of its last group. `args` come before those of
-        the first call.
+        """Submit a chain, a group or a chord; returns when all of its jobs are accepted. The handle
+        is that of the last call, or of the last group. `args` come before those of the first call.
 
         Raises:
-            TypeError: a function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match a function, or cannot be serialized.
             RollqError: it was refused, or not accepted in time. Nothing is accepted then.
         """
     def stage(
@@ -1016,18 +1019,18 @@ class BlockingClient:
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send jobs of a batch ahead; returns when all are on the disks of a majority, unseen.
+        """Stage jobs of a batch; returns when a majority has stored them. They stay invisible.
 
         Args:
             batch_key: The batch. Up to 256 bytes, unique for the client.
-            part: A name that nobody else uses in this batch: say, task and attempt.
-            jobs: Any number; taken as they can be sent. Jobs with a `key` have the id that follows
-                from client and key, so that a job that was accepted before is not accepted again.
-            client_id: Whose jobs they will be; this client's if it is left out.
-            timeout: How many seconds nothing may be accepted.
+            part: A name that is unique in the batch, such as task and attempt.
+            jobs: Any number, read lazily. The id of a job with a `key` is derived from client id
+                and key, so that a job that was accepted before is not accepted again.
+            client_id: The client that will own the jobs; default: this one.
+            timeout: How many seconds may pass without any progress.
 
         Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so; nothing is submitted.
+            LocalError: BAD_OPTIONS for an invalid job; nothing is submitted.
             RollqError: a message was refused, or not accepted in time.
         """
     def stage_redrives(
@@ -1039,11 +1042,11 @@ class BlockingClient:
         client_id: str = "",
         timeout: float | None = None,
     ) -> StagedPart:
-        """Send dead jobs ahead that are to run again, of whoever they are; otherwise as `stage`.
+        """Stage dead jobs of any client to run again; otherwise like `stage`.
 
         Raises:
             RollqError: a message was refused, or not accepted in time. Whether all of them are
-                dead is asked by the commit.
+                dead is checked by the commit.
         """
     def commit(
         self,
@@ -1053,26 +1056,26 @@ class BlockingClient:
         client_id: str = "",
         timeout: float | None = None,
     ) -> CommitOutcome:
-        """Accept every job of these parts, all or none; other parts of the batch are forgotten.
+        """Accept every job of these parts, all or none; other parts of the batch are dropped.
 
-        The jobs come into their queues within moments. A batch that was committed before stays as
-        it is, whatever parts are named now, and the outcome says that it is known.
+        The jobs appear in their queues shortly after. A batch that was committed before is not
+        changed, whichever parts are named, and the outcome has `known=True`.
 
         Raises:
-            StateError: BATCH_INCOMPLETE if a part is not there as it was staged, JOB_CONFLICT if an
-                id is taken by another job; nothing is accepted.
+            StateError: BATCH_INCOMPLETE if a part is missing or differs from what was staged,
+                JOB_CONFLICT if an id belongs to another job; nothing is accepted.
             RollqError: it was refused for another reason, or not answered in time.
         """
     def drop_batch(
         self, batch_key: str, *, client_id: str = "", timeout: float | None = None
     ) -> bool:
-        """Forget what was staged for a batch; false if there was nothing, or it is committed. What
-        nobody commits or drops is dropped by the grid after an hour."""
+        """Drop the staged parts of a batch; false if there are none, or it is committed. A batch
+        that is neither committed nor dropped expires after an hour."""
     def batch(self, batch_key: str, *, client_id: str = "") -> BatchView | None:
-        """One batch: how far it has come into the queues; None if it is not known (any more). The
-        group does not keep which jobs came by it."""
+        """Return the state of a batch; None if it is unknown or has expired. The group does not
+        record which jobs belong to it."""
     def list_batches(self, *, client_id: str = "") -> Iterator[BatchView]:
-        """Every batch of a client, or of all of them, by client and key."""
+        """Iterate over the batches of a client, or of all clients, ordered by client and key."""
     def cache_put(
         self,
         cache_id: str,
@@ -1084,39 +1087,42 @@ class BlockingClient:
         on_upload: BytesMoved | None = None,
         on_spread: Spread | None = None,
     ) -> CacheReport:
-        """Keep files in the group under a name, and wait until workers hold them.
+        """Store files in the group under a name, and wait until workers hold them.
 
-        The same files again are no error; workers that come later get them by themselves.
+        Storing the same files again is a no-op. Workers that connect later fetch them by
+        themselves.
 
         Args:
-            cache_id: The name that jobs refer to them by.
-            files: Names, and bytes, paths (a folder is its files) or references to blobs.
-            target: Which workers are meant: those one of whose patterns overlaps this one; all.
-            need: How many must hold them: `all` that are there, a number, or `50%` of those.
-            timeout: How many seconds workers have for it. The upload takes as long as it takes,
-                but no longer than this, or than calls of this client, to find a leader.
-            on_upload: Told how many bytes of how many the group has.
-            on_spread: Told what every worker has, again and again.
+            cache_id: The name that jobs refer to.
+            files: Names, and bytes, paths (a folder includes its files) or references to blobs.
+            target: The workers to distribute to: those with a pattern that overlaps this one;
+                empty: all.
+            need: How many must hold them: `all` connected ones, a number, or a share like `50%`.
+            timeout: How many seconds to wait for the workers. An upload that makes progress does
+                not count; finding a leader may take this long or the client's timeout, the shorter
+                one.
+            on_upload: Called with the bytes uploaded and the total.
+            on_spread: Called repeatedly with the state of every worker.
 
         Raises:
-            StateError: CACHE_CONFLICT if the name holds other files.
-            LocalError: a file cannot be read, or a name is refused.
+            StateError: CACHE_CONFLICT if the name has other files.
+            LocalError: a file cannot be read, or a name is invalid.
         """
     def upload(self, content: bytes) -> BlobRef:
-        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
-        an hour at least, and longer if a job or a cache names them by then."""
+        """Store bytes in the group as a blob. It is kept for at least an hour, and longer if a job
+        or a cache refers to it by then."""
     def download(self, ref: BlobRef) -> bytes:
-        """Bytes that the group keeps, verified."""
+        """Return the bytes of a blob, after verifying its digest."""
     def cache_remove(self, cache_id: str) -> None:
-        """Let workers forget a cache, as soon as no job needs it.
+        """Remove a cache. Workers delete its files when no job needs them any more.
 
         Raises:
             StateError: UNKNOWN_CACHE.
         """
     def cache(self, cache_id: str) -> CacheView | None:
-        """One cache, with its files; None if there is none."""
+        """Return a cache with its files; None if it does not exist."""
     def cache_holders(self, cache_id: str) -> list[HolderView]:
-        """What every worker that is there, and meant to hold a cache, has of it."""
+        """Return the state of a cache on every connected worker that matches its target."""
     def publish(
         self,
         subject: str,
@@ -1125,22 +1131,22 @@ class BlockingClient:
         confirm: bool = False,
         timeout: float | None = None,
     ) -> int:
-        """Hand a message to everybody who listens to a subject.
+        """Publish a message to the subscribers of a subject.
 
         Args:
-            subject: Where, as in `prices.eur`.
-            payload: Bytes, or a text, which is sent as UTF-8.
-            confirm: Wait until the leader has handed it on. Otherwise it is sent and not looked
-                after: what is refused, or lost with its leader, is lost without a word.
-            timeout: How many seconds to wait for a leader, and for its answer.
+            subject: The subject, such as `prices.eur`.
+            payload: Bytes, or text, which is encoded as UTF-8.
+            confirm: Whether to wait for the leader's response. Otherwise errors are not reported,
+                and a message is lost if the leader fails.
+            timeout: How many seconds to wait for a leader, and for its response.
 
         Returns:
-            With `confirm`, how many subscriptions it went to, or its index if a topic keeps it;
-            else 0.
+            With `confirm`, the number of subscriptions it was sent to, or its index if a topic
+            stores it; else 0.
 
         Raises:
             LocalError: BAD_SUBJECT, or BAD_PAYLOAD if it is too large.
-            StateError: OUTCOME_UNKNOWN, if the leader was lost before its answer. It is not sent
+            StateError: OUTCOME_UNKNOWN, if the leader was lost before its response. It is not sent
                 again.
         """
     def subscribe(
@@ -1153,113 +1159,115 @@ class BlockingClient:
         from_index: int = 0,
         timeout: float | None = None,
     ) -> BlockingSubscription:
-        """Get what is published to the subjects of a pattern, from now on.
+        """Subscribe to the subjects of a pattern, from now on.
 
             async with await client.subscribe("prices.*") as prices:
                 async for message in prices:
                     print(message.subject, message.payload)
 
-        It goes on at the next leader by itself; what is published in between is missed. One that
-        reads a topic misses nothing that the topic keeps:
+        After a fail-over it continues at the next leader; messages in between are missed. A
+        subscription to a topic misses nothing that the topic keeps:
 
             async for message in await client.subscribe(">", topic="prices", durable="desk-1"):
-                ...  # done with when the next is asked for: `message.index` tells repeats
+                ...  # acknowledged when the next one is read; `message.index` identifies repeats
 
         Args:
-            pattern: A subject; `*` is any one part of it, a closing `>` all that follow.
-            queue_group: Of all subscriptions that name the same group, one gets each message.
-            topic: Read what this topic keeps of the pattern, in order, and what follows.
-            durable: The group remembers under this name which messages are done with: whoever
-                subscribes with it goes on behind them. One session has it at a time; the same
-                client id takes over from itself.
-            from_index: Where to begin in the topic, if the group knows no such durable name: 0:
-                with what is new; -1: with all that is kept; else with this index.
-            timeout: How many seconds to wait for the answer.
+            pattern: A subject; `*` matches one part, `>` at the end all that follow.
+            queue_group: Each message goes to one of the subscriptions with the same group.
+            topic: Read the messages that this topic stores, in order, and then new ones.
+            durable: A name under which the group stores the read position; a subscription with
+                the same name continues there. One session at a time may use it; a new session
+                of the same client id takes it over.
+            from_index: Where to begin in the topic without a stored position: 0: new messages;
+                -1: all stored ones; else this index.
+            timeout: How many seconds to wait for the response.
 
         Raises:
             LocalError: BAD_SUBJECT.
             StateError: ACCESS_DENIED; OVERLOADED, if there are too many subscriptions;
-                UNKNOWN_TOPIC; DURABLE_TAKEN, if another client has the durable name.
+                UNKNOWN_TOPIC; DURABLE_TAKEN, if another client uses the durable name.
         """
     def events(self, job_id: JobId | str) -> Iterator[JobEvent]:
-        """What happens to a job from now on, until its end: the turns of its life, and how far it
-        is (`JobEvent.progress`), if its program says so. Live: what happens while a leader changes
-        is left out, but for the end.
+        """Iterate over the events of a job from now until its end: state changes, and progress
+        (`JobEvent.progress`) if the program reports it. Events during a leader change are lost,
+        except the end.
 
         Raises:
             StateError: UNKNOWN_JOB.
         """
     def progress(self, job_id: JobId | str) -> JobProgress | None:
-        """How far a running job said that it is; None: it said nothing, or not to this leader."""
+        """Return the last progress that a running job reported to this leader; None if there is
+        none."""
     def request(
         self, subject: str, payload: bytes | str = b"", *, timeout: float | None = None
     ) -> BlockingPublication:
-        """Ask whoever listens to a subject, and wait for the first answer (`Publication.respond`).
+        """Publish a request and return the first response (`Publication.respond`).
 
         Raises:
             StateError: NO_RESPONDERS, at once, if no subscription matches; OUTCOME_UNKNOWN, if the
-                leader was lost before the answer came.
-            DeadlineError: no answer came in time.
+                leader was lost before the response.
+            DeadlineError: there was no response in time.
         """
     def counts(self) -> QueueView:
-        """All queues added up."""
+        """Return the counts of all queues, added up."""
     def queue(self, name: str) -> QueueView | None:
-        """One queue."""
+        """Return the counts of a queue, or None if it does not exist."""
     def queues(self) -> Iterator[QueueView]:
-        """Every queue, by name."""
+        """Iterate over all queues, ordered by name."""
     def client(self, client_id: str = "") -> ClientView | None:
-        """One client; this one if none is named."""
+        """Return the view of a client, by default of this one; None if it is unknown."""
     def workers(self) -> Iterator[WorkerView]:
-        """Every worker that the group knows, by id."""
+        """Iterate over all connected workers, ordered by id."""
     def settings(self) -> Settings:
-        """The cluster's settings."""
+        """Return the cluster's settings."""
     def hints(self) -> list[ExecHint]:
-        """What the grid was told of the run times of programs, by name."""
+        """Return the expected run times of programs, as set by `set_hints`, ordered by name."""
     def cluster(self) -> dict[str, Any]:
-        """The members of the group: who leads, who lags."""
+        """Return the members of the group: the leader, addresses and replication lag."""
     def groups(self) -> FederationView:
-        """The groups of the federation that this one belongs to, as its leader knows them."""
+        """Return the federation's groups, as this group's leader knows them."""
     def query(
         self, what: str, key: bytes = b"", limit: int = 100, *, timeout: float | None = None
     ) -> bytes:
-        """A view by its name, as msgpack."""
+        """Return a view by its wire name, encoded as msgpack."""
     def pause(self, queue: str) -> None:
-        """Assign nothing of this queue for now."""
+        """Stop assigning jobs of a queue until `resume`. Running jobs go on."""
     def resume(self, queue: str) -> None:
-        """Assign again."""
+        """Assign jobs of a queue again."""
     def set_settings(self, settings: Settings) -> None:
         """Replace the cluster's settings. To change some, replace fields of `settings`."""
     def set_hints(self, hints: Iterable[ExecHint]) -> int:
-        """Replace what the grid knows of the run times of programs; none: it knows nothing. Returns
-        how many it knows now. They count while the setting `use_hints` is on."""
+        """Replace the expected run times of programs; with none they are cleared. Returns how many
+        there are now. They are used while the setting `use_hints` is on."""
     def dismiss(self, *worker_ids: WorkerId | str) -> int:
-        """Tell workers to end now: what they run is cut off, and runs again elsewhere. Returns how
-        many were told; one that is looking for a leader just now is not."""
+        """Stop workers at once: their running jobs are killed and run again elsewhere. Returns how
+        many were stopped; a worker that is not connected at the moment is not."""
     def drain(
         self, *workers: WorkerId | str, wait: bool = False, timeout: float | None = None
     ) -> int:
-        """Give workers no new jobs, also if they are started anew, until `undrain`. What they run
-        goes on; what they have not begun runs elsewhere. Returns how many were not drained before.
+        """Assign no new jobs to workers until `undrain`, also after a restart. Running jobs go on;
+        jobs that were assigned but not started run elsewhere. Returns how many were not drained
+        before.
 
         Args:
-            workers: Their ids or names; a name means all workers that have it.
-            wait: Return when none of them runs anything.
-            timeout: How many seconds to wait for that; None: for ever.
+            workers: Ids or names; a name means all workers that have it.
+            wait: Whether to wait until none of them runs a job.
+            timeout: How many seconds to wait for that; None: without limit.
 
         Raises:
             StateError: UNKNOWN_WORKER.
             DeadlineError: TIMED_OUT: they still run jobs. They stay drained.
         """
     def undrain(self, *workers: WorkerId | str) -> int:
-        """Give drained workers jobs again. Returns how many were drained."""
+        """Assign jobs to drained workers again. Returns how many were drained."""
     def drained(self) -> Iterator[DrainView]:
-        """Every worker that gets no new jobs, by id; also those that are not connected."""
+        """Iterate over all drained workers, also those not connected, ordered by id."""
     def add_member(self, member_id: MemberId, address: str) -> None:
-        """Let a member in; it votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up."""
     def remove_member(self, member_id: MemberId) -> None:
-        """Take a member out."""
+        """Remove a member from the group."""
     def transfer(self, member_id: MemberId) -> None:
-        """Hand leadership to a member."""
+        """Transfer leadership to a member."""
     def put_topic(
         self,
         name: str,
@@ -1268,77 +1276,78 @@ class BlockingClient:
         bytes_max: int = TOPIC_BYTES,
         count_max: int = TOPIC_COUNT,
     ) -> None:
-        """Make a topic, or change one. What is published to its subjects from then on is kept, and
-        dropped oldest first when it is beyond a bound.
+        """Create or change a topic. It stores messages that are published to its subjects from then
+        on. Beyond a bound the oldest are dropped.
 
         Args:
-            name: Small letters, digits and dashes, with dots in between.
-            patterns: Of the subjects, `prices.>`; none may overlap those of another topic.
-            age_ms: How long a message is kept; 0: for ever.
-            bytes_max: How much is kept; a message counts 256 bytes more than it carries.
-            count_max: How many messages are kept.
+            name: Lower case letters, digits and dashes, with dots in between.
+            patterns: Of its subjects, such as `prices.>`; they must not overlap with another topic.
+            age_ms: How long a message is kept; 0: without limit.
+            bytes_max: Maximum size; a message counts 256 bytes more than its payload.
+            count_max: Maximum number of messages.
 
         Raises:
-            StateError: TOPIC_CONFLICT; GRID_FULL, if all topics together may not keep so much.
+            StateError: TOPIC_CONFLICT; GRID_FULL, if the sum over all topics exceeds the limit.
             RemoteError: BAD_OPTIONS, BAD_SUBJECT.
         """
     def remove_topic(self, name: str) -> None:
-        """Forget a topic, all that it keeps, and all durable subscriptions of it.
+        """Delete a topic with its messages and durable subscriptions.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
         """
     def forget_cursor(self, topic: str, durable: str) -> None:
-        """Forget a durable subscription: if it comes back, it begins anew.
+        """Delete the position of a durable subscription; it begins anew if it is used again.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
         """
     def topic(self, name: str) -> TopicView | None:
-        """One topic, with its durable subscriptions."""
+        """Return a topic with its durable subscriptions; None if it does not exist."""
     def topics(self) -> Iterator[TopicView]:
-        """Every topic, by name."""
+        """Iterate over all topics, ordered by name."""
     def policies(self) -> list[PolicyView]:
-        """How queues choose workers, by pattern; those that match none: the least loaded one."""
+        """Return the placement policies, by pattern; other queues use `least-load`."""
     def set_policy(
         self, pattern: str, placement: str, weights: Mapping[str, int] | None = None
     ) -> None:
-        """Let the queues of a pattern choose workers in this way. The most specific pattern counts.
+        """Set how the queues that match a pattern choose workers. The most specific pattern
+        applies.
 
         Args:
-            pattern: Of names of queues: `render`, `render.*`, `>`.
+            pattern: Of queue names: `render`, `render.*`, `>`.
             placement: `least-load`, `round-robin`, `sticky`, `locality` or `score`.
-            weights: Of a score: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
+            weights: For `score`: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
         """
     def remove_policy(self, pattern: str) -> bool:
-        """Take the policy of a pattern away; whether it had one."""
+        """Remove the policy of a pattern; false if there was none."""
     def limits(self) -> list[LimitView]:
-        """All limits, with what is taken of each, by name."""
+        """Return all limits with their current usage, by name."""
     def set_limit(
         self, name: str, *, running: int = 0, rate: str | float = 0, burst: int = 0
     ) -> None:
-        """Let no more of these jobs run at once, or start in a time. What runs goes on.
+        """Limit how many jobs run at once, or start per time. Running jobs go on.
 
         Args:
-            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that name
-                the key in `limits`.
-            running: Jobs at once, or tokens of a key; 0: any number.
-            rate: Starts: `3/s`, `90/min`, or a number for a second; 0: any number.
-            burst: How many may start at once; without it, those of a second.
+            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that have
+                the key in their option `limits`.
+            running: Jobs at once, or tokens of a key; 0: no limit.
+            rate: Starts: `3/s`, `90/min`, or a number per second; 0: no limit.
+            burst: How many may start at once; default: those of one second.
         """
     def remove_limit(self, name: str) -> bool:
-        """Take a limit away; whether there was one."""
+        """Remove a limit; false if there was none."""
     def weights(self) -> list[WeightView]:
-        """Shares of clients, by id; those that are not listed have 1."""
+        """Return the weights of clients, by id; the default is 1."""
     def set_weight(self, client_id: str, weight: int) -> None:
-        """Give a client so many turns for one of others in the same queue: 1 to 100."""
+        """Set the weight of a client in fair queueing: its share relative to others, 1 to 100."""
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> BlockingJob:
-        """Submit a call of any function, a lambda or one of a notebook, with Python values. It goes
-        as it is (cloudpickle), and runs on workers with `--app rollq.pickled`.
+        """Submit a call of any function, such as a lambda or one of a notebook, with Python values.
+        It is pickled by cloudpickle, and runs on workers with `--app rollq.pickled`.
 
         Raises:
-            LocalError: BAD_SETUP, if the client was not made with `allow_pickle`, or cloudpickle is
-                not installed.
+            LocalError: BAD_SETUP, if the client was not created with `allow_pickle`, or cloudpickle
+                is not installed.
             TypeError: the function cannot be pickled, or an argument cannot be serialized.
         """
     def submit(
@@ -1356,30 +1365,30 @@ class BlockingClient:
         progress: BytesMoved | None = None,
         **options: Any,
     ) -> BlockingJob:
-        """Submit one job; returns when it is accepted: on the disks of a majority.
+        """Submit a job; returns its handle when a majority of the group has stored it.
 
-        `submit("program", ["1", "2"])` is one of a program or function by its name, with arguments
-        that are text. `submit(function, 1, b=2)` calls a function that is decorated with `@task`
-        with Python values; keywords that are options of jobs (`rollq.Options`) are not the
-        function's (`submit_call` has them apart).
+        `submit("program", ["1", "2"])` runs a program or function by name, with text arguments.
+        `submit(function, 1, b=2)` calls a function that is decorated with `@task` with Python
+        values; job options (`rollq.Options`) are not passed to it. `submit_call` separates them.
 
-        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
-        that is in it), or what the grid has already. Small ones ride in the job; others go up
-        first, as far as the grid lacks them, and `progress` is told how much of them it has.
-        `outputs` are patterns of the files to bring back; all that are new if there are none.
-        `timeout` counts from when the files are there.
-
-        A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. While
-        this client waits for its result, the handle of the first submit is the way to it, and
-        another submit is refused. The key is told with its result and in the history.
-
-        `then` are jobs that run when this one has ended, in whichever way, and `notify` URLs that
-        are told then (`Webhook`). They are accepted with it, or nothing is; `progress` is not told.
+        Args:
+            job, args: A function and its arguments, a name and one list of strings, or a spec.
+            files: Input files by name: bytes, a path of a file or folder, or a reference. Small
+                ones are part of the job, others are uploaded unless the group has them.
+            outputs: Patterns of the output files to keep; default: all new files.
+            payload: Bytes or text instead of arguments.
+            job_id, key: An id or text of your own, which makes the submit idempotent: the same one
+                under the same client id runs once, and the latest submitter gets the result. While
+                this client waits for it, a second submit is refused: use the first handle.
+            then, notify: Jobs to run, and URLs to call (`Webhook`), after any end of this one. They
+                are accepted together with it, or nothing is.
+            timeout: How many seconds to wait for acceptance, from the end of the upload.
+            progress: Called with the bytes uploaded and the total, unless there are followers.
+            options: Job options, and keyword arguments of a function.
 
         Raises:
-            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
-            RollqError: it was refused; the code and the hint say why.
+            DeadlineError: there was no response in time; the job may have been accepted.
+            RollqError: it was refused; code and hint have the reason.
         """
     def submit_call(
         self,
@@ -1395,12 +1404,12 @@ class BlockingClient:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingJob:
-        """Submit a call of a function with Python values; returns when it is accepted. For a job
-        among the arguments, which need not have ended, the function gets what that returns, from
-        worker to worker: the call waits for it in the grid. The rest as for `submit`.
+        """Submit a call of a function with Python values; returns when it is accepted. A job among
+        the arguments is replaced by its value: the call waits for it in the grid, and the value
+        goes directly from worker to worker. Otherwise like `submit`.
 
         Raises:
-            TypeError: it cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match, or one cannot be serialized.
             RollqError: it was refused, or not accepted in time.
         """
     def submit_many(
@@ -1413,12 +1422,12 @@ class BlockingClient:
         progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit many jobs; returns when all are accepted.
+        """Submit many jobs and return a handle for all, when all are accepted.
 
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Each job is accepted for itself: if one is refused, those that were
-        accepted before stay so, and the error says how many. `timeout` is how long nothing may be
-        accepted; `progress` is told how many were.
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings, or
+        bytes for a payload). Each job is accepted on its own: if one is refused, those before it
+        stay accepted, and a note of the error has their number. `timeout` limits the time without
+        any progress; `progress` is called with the number of accepted jobs.
 
         Raises:
             RollqError: a job was refused, or not accepted in time.
@@ -1440,18 +1449,19 @@ class BlockingClient:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run. Files as for `submit`.
+        """Submit an array of `count` tasks. They share arguments and files, and get their number in
+        the environment. An array of any size is one record in the grid until its tasks run. `files`
+        and the other arguments are those of `submit`.
 
-        `then` and `notify` follow the array as a whole. They are submitted when it is accepted: if
-        this raises then, it says so.
+        `then` and `notify` run after the whole array. They are submitted after it was accepted; if
+        that fails, a note of the error has the id of the array.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
         """
     def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
-        how many there were to end."""
+        """Cancel jobs and arrays: waiting ones at once, running ones when their worker has stopped
+        them. Returns how many had not ended."""
     def output(
         self,
         job_id: JobId | str,
@@ -1461,18 +1471,18 @@ class BlockingClient:
         tail: int | None = None,
         whole: bool = False,
     ) -> Iterator[StreamPart]:
-        """What a job writes: while it runs as it comes, after its end from the result.
+        """Iterate over the output of a job: live while it runs, from the result after its end.
 
         Args:
-            job_id: Any job, also one of another client.
-            follow: Whether to go on until it is over; else only what it has written by now.
-            stream: `stdout` or `stderr`; empty: both, each in its order.
-            tail: Of what it has written by now, only the last lines of each stream.
-            whole: Nothing may be left out, also if it was written before this call or faster than
-                it can be shown. What does not come while it runs comes at its end.
+            job_id: Any job, also of another client.
+            follow: Whether to go on until the job ends; else only the output so far.
+            stream: `stdout` or `stderr`; empty: both, each in order.
+            tail: Begin with the last lines of each stream, instead of all output so far.
+            whole: Whether to return the complete output, also if it was written before this call or
+                faster than it can be streamed: missing parts are read from the result.
 
         Raises:
-            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if there was no response.
         """
     def map(
         self,
@@ -1486,38 +1496,38 @@ class BlockingClient:
         return_exceptions: bool = False,
         **options: Any,
     ) -> Iterator[Any]:
-        """One program or function over many arguments. Leaving the loop early cancels the rest.
+        """Run a program or function over many arguments; an iterator over results or values.
+        Leaving the loop early cancels the rest.
 
-        Of a program, given by its name: results (`Result`) as they come, or in order. An element of
+        A program or function by name: yields each `Result` as it arrives, or in order. An element
+            of
         `arguments` is a string, a sequence of strings, or bytes (a payload).
 
-        Of a function that is decorated with `@task`: what it returns for each element, in order;
-        with several iterables it is called with an element of each, as by Python's own `map`.
-        Keywords that are options of jobs (`rollq.Options`) are those of its jobs, others go to
-        every call. Calls that are short are put together into one job, a bundle: cancels, attempts
-        and limits are the bundle's.
+        A function that is decorated with `@task`: yields its return values, in order; with several
+        iterables it is called with one element of each, like Python's `map`. Keywords that are job
+        options (`rollq.Options`) apply to its jobs, the others are passed to every call. Short
+        calls are combined into one job, a bundle: cancels, attempts and limits apply to the bundle.
 
         Args:
-            jobs: A name, a function, or jobs as specs without further arguments.
-            arguments: May be endless.
+            jobs: A name, a function, or job specs (without `arguments`).
+            arguments: An iterable, read lazily; it may be infinite.
             more: Further iterables, for a function.
-            ordered: Whether results come in the order of the arguments; left out, those of a
-                function do.
-            window: How many jobs are on the way at most.
-            progress: Told how many ended.
-            chunksize: For a function, how many calls are one job; left out, that follows from the
-                time that they take: about 10 ms a job.
-            return_exceptions: For a function, whether to give what a call raised in its place.
-                Otherwise it is raised, and ends the loop.
-            options: Of the jobs; for a function, also arguments of every call.
+            ordered: Whether to keep the order of the arguments; default: for a function only.
+            window: The maximum number of jobs in flight.
+            progress: Called with the number of jobs that ended.
+            chunksize: For a function, the number of calls per job; default: chosen from their run
+                times, for about 10 ms per job.
+            return_exceptions: For a function, whether to yield the exception of a call in its
+                place. Otherwise it is raised, and ends the loop.
+            options: Job options; for a function, also arguments of every call.
 
         Raises:
-            TypeError: the function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match the function, or one cannot be serialized.
             RollqError: a job was refused, or nothing was accepted for too long.
         """
 
 class BlockingMultiClient:
-    """The same as `MultiClient`, for code without an event loop. Arguments as there."""
+    """The blocking form of `MultiClient`, with the same arguments."""
 
     def __init__(
         self,
@@ -1537,35 +1547,35 @@ class BlockingMultiClient:
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc: object) -> None: ...
     def start(self) -> None:
-        """Start the thread and look for the leader."""
+        """Start the thread and connect, in the background, to the leader."""
     def stop(self) -> None:
-        """Hang up and end the thread. Jobs go on."""
+        """Close the connection and end the thread. Jobs go on."""
     @property
     def inflight(self) -> tuple[int, ...]:
-        """How many jobs each group has."""
+        """The number of jobs in flight in each group."""
     @property
     def spread(self) -> dict[str, int]:
-        """How many results that counted came from each group, by its name; a group without a name
-        is named by its addresses."""
+        """The number of results per group, by name. The name of an unnamed group is its addresses.
+        Duplicate results are not counted."""
     @property
     def pending(self) -> int:
-        """How many jobs wait for a group."""
+        """The number of jobs that are not assigned to a group yet."""
     def add_group(self, addresses: str, *, name: str = "", weight: int = 1) -> None:
-        """Use one more group from now on; it gets its share of what waits.
+        """Add a group. It gets a share of the pending jobs.
 
         Raises:
-            LocalError: BAD_OPTIONS, if there is one of this name, or too many.
+            LocalError: BAD_OPTIONS, if the name is in use, or there are too many groups.
         """
     def remove_group(self, name: str) -> None:
-        """Use a group no longer. What it has not ended goes to the others under the same ids, and
-        is cancelled there: some of it may run twice.
+        """Remove a group. Its unfinished jobs are submitted to other groups under the same ids, and
+        cancelled in it: some may run twice.
 
         Raises:
-            LocalError: BAD_OPTIONS, if there is none of this name.
+            LocalError: BAD_OPTIONS, if there is no group of this name.
         """
     @property
     def client_id(self) -> str:
-        """The name that results are owed to."""
+        """The client id. Results are sent to the clients that connect with it."""
     def submit(
         self,
         job: str | JobSpec | Task[..., Any],
@@ -1581,30 +1591,30 @@ class BlockingMultiClient:
         progress: BytesMoved | None = None,
         **options: Any,
     ) -> BlockingJob:
-        """Submit one job; returns when it is accepted: on the disks of a majority.
+        """Submit a job; returns its handle when a majority of the group has stored it.
 
-        `submit("program", ["1", "2"])` is one of a program or function by its name, with arguments
-        that are text. `submit(function, 1, b=2)` calls a function that is decorated with `@task`
-        with Python values; keywords that are options of jobs (`rollq.Options`) are not the
-        function's (`submit_call` has them apart).
+        `submit("program", ["1", "2"])` runs a program or function by name, with text arguments.
+        `submit(function, 1, b=2)` calls a function that is decorated with `@task` with Python
+        values; job options (`rollq.Options`) are not passed to it. `submit_call` separates them.
 
-        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
-        that is in it), or what the grid has already. Small ones ride in the job; others go up
-        first, as far as the grid lacks them, and `progress` is told how much of them it has.
-        `outputs` are patterns of the files to bring back; all that are new if there are none.
-        `timeout` counts from when the files are there.
-
-        A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. While
-        this client waits for its result, the handle of the first submit is the way to it, and
-        another submit is refused. The key is told with its result and in the history.
-
-        `then` are jobs that run when this one has ended, in whichever way, and `notify` URLs that
-        are told then (`Webhook`). They are accepted with it, or nothing is; `progress` is not told.
+        Args:
+            job, args: A function and its arguments, a name and one list of strings, or a spec.
+            files: Input files by name: bytes, a path of a file or folder, or a reference. Small
+                ones are part of the job, others are uploaded unless the group has them.
+            outputs: Patterns of the output files to keep; default: all new files.
+            payload: Bytes or text instead of arguments.
+            job_id, key: An id or text of your own, which makes the submit idempotent: the same one
+                under the same client id runs once, and the latest submitter gets the result. While
+                this client waits for it, a second submit is refused: use the first handle.
+            then, notify: Jobs to run, and URLs to call (`Webhook`), after any end of this one. They
+                are accepted together with it, or nothing is.
+            timeout: How many seconds to wait for acceptance, from the end of the upload.
+            progress: Called with the bytes uploaded and the total, unless there are followers.
+            options: Job options, and keyword arguments of a function.
 
         Raises:
-            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
-            RollqError: it was refused; the code and the hint say why.
+            DeadlineError: there was no response in time; the job may have been accepted.
+            RollqError: it was refused; code and hint have the reason.
         """
     def submit_call(
         self,
@@ -1620,12 +1630,12 @@ class BlockingMultiClient:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingJob:
-        """Submit a call of a function with Python values; returns when it is accepted. For a job
-        among the arguments, which need not have ended, the function gets what that returns, from
-        worker to worker: the call waits for it in the grid. The rest as for `submit`.
+        """Submit a call of a function with Python values; returns when it is accepted. A job among
+        the arguments is replaced by its value: the call waits for it in the grid, and the value
+        goes directly from worker to worker. Otherwise like `submit`.
 
         Raises:
-            TypeError: it cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match, or one cannot be serialized.
             RollqError: it was refused, or not accepted in time.
         """
     def submit_many(
@@ -1638,12 +1648,12 @@ class BlockingMultiClient:
         progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit many jobs; returns when all are accepted.
+        """Submit many jobs and return a handle for all, when all are accepted.
 
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Each job is accepted for itself: if one is refused, those that were
-        accepted before stay so, and the error says how many. `timeout` is how long nothing may be
-        accepted; `progress` is told how many were.
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings, or
+        bytes for a payload). Each job is accepted on its own: if one is refused, those before it
+        stay accepted, and a note of the error has their number. `timeout` limits the time without
+        any progress; `progress` is called with the number of accepted jobs.
 
         Raises:
             RollqError: a job was refused, or not accepted in time.
@@ -1665,18 +1675,19 @@ class BlockingMultiClient:
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> BlockingBatch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run. Files as for `submit`.
+        """Submit an array of `count` tasks. They share arguments and files, and get their number in
+        the environment. An array of any size is one record in the grid until its tasks run. `files`
+        and the other arguments are those of `submit`.
 
-        `then` and `notify` follow the array as a whole. They are submitted when it is accepted: if
-        this raises then, it says so.
+        `then` and `notify` run after the whole array. They are submitted after it was accepted; if
+        that fails, a note of the error has the id of the array.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
         """
     def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
-        how many there were to end."""
+        """Cancel jobs and arrays: waiting ones at once, running ones when their worker has stopped
+        them. Returns how many had not ended."""
     def output(
         self,
         job_id: JobId | str,
@@ -1686,18 +1697,18 @@ class BlockingMultiClient:
         tail: int | None = None,
         whole: bool = False,
     ) -> Iterator[StreamPart]:
-        """What a job writes: while it runs as it comes, after its end from the result.
+        """Iterate over the output of a job: live while it runs, from the result after its end.
 
         Args:
-            job_id: Any job, also one of another client.
-            follow: Whether to go on until it is over; else only what it has written by now.
-            stream: `stdout` or `stderr`; empty: both, each in its order.
-            tail: Of what it has written by now, only the last lines of each stream.
-            whole: Nothing may be left out, also if it was written before this call or faster than
-                it can be shown. What does not come while it runs comes at its end.
+            job_id: Any job, also of another client.
+            follow: Whether to go on until the job ends; else only the output so far.
+            stream: `stdout` or `stderr`; empty: both, each in order.
+            tail: Begin with the last lines of each stream, instead of all output so far.
+            whole: Whether to return the complete output, also if it was written before this call or
+                faster than it can be streamed: missing parts are read from the result.
 
         Raises:
-            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if there was no response.
         """
     def map(
         self,
@@ -1711,32 +1722,32 @@ class BlockingMultiClient:
         return_exceptions: bool = False,
         **options: Any,
     ) -> Iterator[Any]:
-        """One program or function over many arguments. Leaving the loop early cancels the rest.
+        """Run a program or function over many arguments; an iterator over results or values.
+        Leaving the loop early cancels the rest.
 
-        Of a program, given by its name: results (`Result`) as they come, or in order. An element of
+        A program or function by name: yields each `Result` as it arrives, or in order. An element
+            of
         `arguments` is a string, a sequence of strings, or bytes (a payload).
 
-        Of a function that is decorated with `@task`: what it returns for each element, in order;
-        with several iterables it is called with an element of each, as by Python's own `map`.
-        Keywords that are options of jobs (`rollq.Options`) are those of its jobs, others go to
-        every call. Calls that are short are put together into one job, a bundle: cancels, attempts
-        and limits are the bundle's.
+        A function that is decorated with `@task`: yields its return values, in order; with several
+        iterables it is called with one element of each, like Python's `map`. Keywords that are job
+        options (`rollq.Options`) apply to its jobs, the others are passed to every call. Short
+        calls are combined into one job, a bundle: cancels, attempts and limits apply to the bundle.
 
         Args:
-            jobs: A name, a function, or jobs as specs without further arguments.
-            arguments: May be endless.
+            jobs: A name, a function, or job specs (without `arguments`).
+            arguments: An iterable, read lazily; it may be infinite.
             more: Further iterables, for a function.
-            ordered: Whether results come in the order of the arguments; left out, those of a
-                function do.
-            window: How many jobs are on the way at most.
-            progress: Told how many ended.
-            chunksize: For a function, how many calls are one job; left out, that follows from the
-                time that they take: about 10 ms a job.
-            return_exceptions: For a function, whether to give what a call raised in its place.
-                Otherwise it is raised, and ends the loop.
-            options: Of the jobs; for a function, also arguments of every call.
+            ordered: Whether to keep the order of the arguments; default: for a function only.
+            window: The maximum number of jobs in flight.
+            progress: Called with the number of jobs that ended.
+            chunksize: For a function, the number of calls per job; default: chosen from their run
+                times, for about 10 ms per job.
+            return_exceptions: For a function, whether to yield the exception of a call in its
+                place. Otherwise it is raised, and ends the loop.
+            options: Job options; for a function, also arguments of every call.
 
         Raises:
-            TypeError: the function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match the function, or one cannot be serialized.
             RollqError: a job was refused, or nothing was accepted for too long.
         """

@@ -1,13 +1,13 @@
-"""Blocking classes, made of asyncio ones: their calls run in the loop of a thread, and wait for it.
+"""Generates blocking classes from asyncio ones: calls run in the event loop of a background thread.
 
     class BlockingJob(Bridge, of=Job): ...
 
-has every public call and attribute of `Job` that its body does not define itself:
+has every public method and attribute of `Job` that its body does not define itself:
 
-- a coroutine function is run, and its value returned;
-- an asynchronous generator is an iterator, closed when the caller has enough;
-- any other method is called in the loop's thread; a property is read at once;
-- what a call returns is bridged too, if its class is.
+- a coroutine function is run to its end, and its value returned;
+- an asynchronous generator becomes an iterator, closed when the caller stops iterating;
+- any other method is called in the loop's thread; a property is read directly;
+- a returned object is wrapped if its class has a blocking form.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ INSTEAD: dict[Function, Function] = {}
 
 
 def instead_of(method: Function) -> Callable[[Function], Function]:
-    """What is decorated does the work of this asyncio method in every bridged class: it gets the
-    bridged object and the arguments."""
+    """Decorator: this function implements an asyncio method in every blocking class. It is called
+    with the blocking object and the arguments."""
 
     def register(function: Function) -> Function:
         INSTEAD[method] = function
@@ -48,17 +48,17 @@ def instead_of(method: Function) -> Callable[[Function], Function]:
     return register
 
 
-# What the client itself calls on the handles that it gave away.
+# Methods of handles that only the client calls.
 INNER: Final = frozenset(("complete", "cut", "deliver", "extend", "fail", "is_of", "welcomed"))
 
 
 def is_public(name: str) -> bool:
-    """Whether a name of an asyncio class is bridged."""
+    """Whether a member of an asyncio class gets a blocking form."""
     return (not name.startswith("_") and name not in INNER) or name in ("__call__", "__len__")
 
 
 class Bridge:
-    """An object that lives in the loop of a thread."""
+    """A blocking object, whose asyncio counterpart lives in the loop of a thread."""
 
     _of: ClassVar[type]
 
@@ -88,7 +88,7 @@ class Bridge:
         return None if shown is None else shown()
 
     def _given(self, value: Any) -> Any:
-        """What a call returned, for this side."""
+        """Wrap a returned value for the blocking side."""
         if isinstance(value, AsyncGenerator):
             return self._thread.iterate(value)
         made = BRIDGED.get(type(value))
@@ -117,15 +117,15 @@ def _bridged(name: str, member: Any) -> Any:
 
 
 def given_for(hint: str) -> str:
-    """What an asyncio call returns, by its annotation, on the blocking side. Classes that are
-    bridged later are not known yet."""
+    """The return annotation of the blocking method, from that of the asyncio method. Classes that
+    are bridged later are not replaced."""
     names = {of.__name__: made.__name__ for of, made in BRIDGED.items()}
     hint = re.sub(r"\bAsyncGenerator\[(.+), None\]", r"Iterator[\1]", hint)
     return re.sub(r"\w+", lambda name: names.get(name[0], name[0]), hint)
 
 
 def _doc_of(hint: str) -> str | None:
-    """What is said of an attribute that is annotated only: what its bridged class says."""
+    """The docstring for an attribute that has only an annotation: that of its blocking class."""
     return next((made.__doc__ for of, made in BRIDGED.items() if of.__name__ == hint), None)
 
 
@@ -141,7 +141,7 @@ def _called(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
     return self._given(self._thread.call(method, self._inner, *args, **kwargs))
 
 
-# --- where one call into the loop brings many, or an iterable is to be read in this thread
+# --- one call into the loop for many values, or an iterable that is read in the caller's thread
 
 
 @instead_of(MapCalls.map)
@@ -205,7 +205,7 @@ def _stage_redrives(
 def _staged(
     self: Bridge, builder: PartBuilder, messages: Iterator[Message], timeout: float | None
 ) -> StagedPart:
-    """Messages are made in this thread, and one is sent while the next is made."""
+    """Encode messages in this thread, while the loop sends the one before."""
     thread = self._thread
     stage = thread.call(StageRun, self._inner._engine, timeout)
     try:

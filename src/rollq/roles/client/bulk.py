@@ -1,4 +1,4 @@
-"""Many jobs whose ids follow one another, submitted as fast as they are accepted."""
+"""`submit_many`: submits jobs with consecutive ids, with a window of requests in flight."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rollq.roles.client.specs import JobSpec
 from rollq.roles.client.supply import NOTHING, supply_of
 from rollq.wire import messages as wire
 
-PAGE_JOBS: Final = 256  # whose files are read before the first of them is sent
+PAGE_JOBS: Final = 256  # jobs whose files are read together
 
 
 class BulkRun:
-    """One `submit_many`: jobs on the way, and how many were accepted."""
+    """The state of one `submit_many` call: the requests in flight, and how many were accepted."""
 
     def __init__(
         self, engine: Engine, batch: Batch, timeout_s: float, progress: Progress | None
@@ -47,7 +47,7 @@ class BulkRun:
         await self._drain(0)
 
     def close(self) -> None:
-        """What is not answered by now is not sent again, and does not count as submitted."""
+        """Stop resending; jobs without a response count as not submitted."""
         for job_id in self._pump.close():
             self._batch.cut(task_number(self._batch.first_id, job_id))
 
@@ -72,7 +72,7 @@ class BulkRun:
         for job, supply in zip(jobs, supplies, strict=True):
             if supply is not NOTHING:
                 self._pump.send(job, supply)
-        await asyncio.sleep(0)  # they leave while the next ones are made
+        await asyncio.sleep(0)  # let the loop send them while the next ones are encoded
 
     async def _drain(self, open_max: int) -> None:
         self._pump.check()

@@ -1,5 +1,4 @@
-"""`client.caches`: files that workers hold before jobs come, put under a name, looked at, removed.
-Also bytes that the group keeps by their digest."""
+"""`client.caches`: named sets of files that workers keep for jobs, and blobs of the group."""
 
 from __future__ import annotations
 
@@ -23,19 +22,19 @@ from rollq.subjects.queues import check_typed, worker_pattern
 
 Spread: TypeAlias = Callable[[list[HolderView]], None]
 
-LOOK_S: Final = 0.1  # how often it is asked how far the workers are
+LOOK_S: Final = 0.1  # poll interval
 HAVE: Final = ("OK", "SKIPPED")
 OVER: Final = (*HAVE, "FAILED")
 PUT_TIMEOUT_S: Final = 600.0
 
 
 class CacheReport(msgspec.Struct, frozen=True):
-    """How far a cache had spread when nobody waited any longer.
+    """How far a cache was distributed when `cache_put` returned.
 
     Attributes:
-        workers: Those that were meant and were there.
-        needed: How many of them had to have it.
-        timed_out: Some had not answered.
+        workers: The connected workers that match the target.
+        needed: How many of them were required to hold it.
+        timed_out: Whether the timeout ended the wait.
     """
 
     cache_id: str
@@ -45,19 +44,20 @@ class CacheReport(msgspec.Struct, frozen=True):
 
     @property
     def held(self) -> int:
-        """How many have it."""
+        """How many workers hold it."""
         return sum(1 for worker in self.workers if worker.status in HAVE)
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many have it as were needed."""
+        """Whether the required number of workers hold it."""
         return self.held >= self.needed
 
     def raise_for_status(self) -> CacheReport:
-        """Itself, if enough workers have the cache.
+        """Return itself, if enough workers hold the cache.
 
         Raises:
-            DeadlineError: TIMED_OUT; StateError: too many could not, and why one could not.
+            DeadlineError: TIMED_OUT.
+            StateError: too many workers failed; the message has the error of one of them.
         """
         if self.is_enough:
             return self
@@ -84,23 +84,26 @@ class CacheCalls(GroupCalls):
         on_upload: BytesMoved | None = None,
         on_spread: Spread | None = None,
     ) -> CacheReport:
-        """Keep files in the group under a name, and wait until workers hold them.
+        """Store files in the group under a name, and wait until workers hold them.
 
-        The same files again are no error; workers that come later get them by themselves.
+        Storing the same files again is a no-op. Workers that connect later fetch them by
+        themselves.
 
         Args:
-            cache_id: The name that jobs refer to them by.
-            files: Names, and bytes, paths (a folder is its files) or references to blobs.
-            target: Which workers are meant: those one of whose patterns overlaps this one; all.
-            need: How many must hold them: `all` that are there, a number, or `50%` of those.
-            timeout: How many seconds workers have for it. The upload takes as long as it takes,
-                but no longer than this, or than calls of this client, to find a leader.
-            on_upload: Told how many bytes of how many the group has.
-            on_spread: Told what every worker has, again and again.
+            cache_id: The name that jobs refer to.
+            files: Names, and bytes, paths (a folder includes its files) or references to blobs.
+            target: The workers to distribute to: those with a pattern that overlaps this one;
+                empty: all.
+            need: How many must hold them: `all` connected ones, a number, or a share like `50%`.
+            timeout: How many seconds to wait for the workers. An upload that makes progress does
+                not count; finding a leader may take this long or the client's timeout, the shorter
+                one.
+            on_upload: Called with the bytes uploaded and the total.
+            on_spread: Called repeatedly with the state of every worker.
 
         Raises:
-            StateError: CACHE_CONFLICT if the name holds other files.
-            LocalError: a file cannot be read, or a name is refused.
+            StateError: CACHE_CONFLICT if the name has other files.
+            LocalError: a file cannot be read, or a name is invalid.
         """
         count = needed_of(need)
         if target:
@@ -116,7 +119,7 @@ class CacheCalls(GroupCalls):
                     "put_cache", cache_id=cache_id, entries=entries, target_pattern=target
                 )
                 break
-            except RollqError as error:  # it may be put twice, and blobs may have to be
+            except RollqError as error:  # storing again is idempotent
                 again = error.code in (ErrorCode.BLOB_MISSING, ErrorCode.OUTCOME_UNKNOWN)
                 if not again or tries + 1 == CLIENT_UPLOAD_TRIES:
                     raise
@@ -124,18 +127,18 @@ class CacheCalls(GroupCalls):
         return await self._spread(cache_id, pattern, count, timeout_s=timeout, on_spread=on_spread)
 
     async def upload(self, content: bytes) -> BlobRef:
-        """Keep bytes in the group, by their digest. Nothing refers to them yet: they are kept for
-        an hour at least, and longer if a job or a cache names them by then."""
+        """Store bytes in the group as a blob. It is kept for at least an hour, and longer if a job
+        or a cache refers to it by then."""
         entries, pieces = await self._engine.inputs.entries({"content": content})
         await self._engine.supplier.give(pieces, None, again=False)
         return entries[0].blob
 
     async def download(self, ref: BlobRef) -> bytes:
-        """Bytes that the group keeps, verified."""
+        """Return the bytes of a blob, after verifying its digest."""
         return await Output("content", ref, fetcher=self._engine).aread()
 
     async def cache_remove(self, cache_id: str) -> None:
-        """Let workers forget a cache, as soon as no job needs it.
+        """Remove a cache. Workers delete its files when no job needs them any more.
 
         Raises:
             StateError: UNKNOWN_CACHE.
@@ -143,11 +146,11 @@ class CacheCalls(GroupCalls):
         await self._change("remove_cache", cache_id=cache_id)
 
     async def cache(self, cache_id: str) -> CacheView | None:
-        """One cache, with its files; None if there is none."""
+        """Return a cache with its files; None if it does not exist."""
         return decode_known(await self._query("cache", cache_id.encode()), CacheView)
 
     async def cache_holders(self, cache_id: str) -> list[HolderView]:
-        """What every worker that is there, and meant to hold a cache, has of it."""
+        """Return the state of a cache on every connected worker that matches its target."""
         answer = await self._query("holders", cache_id.encode())
         return [HolderView.of(one) for one in decode_as(answer, list[views.RawHolderView])]
 
@@ -159,7 +162,7 @@ class CacheCalls(GroupCalls):
         *,
         again: bool,
     ) -> None:
-        """Send files that the group lacks.
+        """Upload the files that the group does not have.
 
         Raises:
             DeadlineError: TIMED_OUT, if no leader was found in time.
@@ -202,10 +205,10 @@ class CacheCalls(GroupCalls):
 
 
 class Caches(CacheCalls):
-    """`client.caches` with a name behind it; called, it gives every cache."""
+    """`client.caches`. Calling it iterates over all caches."""
 
     async def __call__(self) -> AsyncGenerator[CacheView, None]:
-        """Every cache, by name, without its files."""
+        """Iterate over all caches, without their files, ordered by name."""
         after = ""
         kind = list[CacheView]
         while page := decode_as(await self._query("caches", after.encode(), PAGE), kind):
@@ -214,12 +217,12 @@ class Caches(CacheCalls):
             after = page[-1].cache_id
 
     async def supply(self, pieces: Sequence[InputBlob]) -> None:
-        """As `upload`, of files that were read before."""
+        """Like `upload`, for files that have been read already."""
         await self._engine.supplier.give(pieces, None, again=False)
 
 
 def needed_of(need: int | str) -> Callable[[int], int]:
-    """How many of so many workers must hold a cache.
+    """Parse `need` to a function from the number of workers to how many must hold a cache.
 
     Raises:
         LocalError: BAD_OPTIONS.

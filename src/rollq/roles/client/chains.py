@@ -1,10 +1,10 @@
-"""Calls of functions that follow each other, by the names that Celery has: chain, group, chord.
+"""Workflows of function calls, with Celery's names: chain, group, chord.
 
     (add.s(1, 2) | add.s(3)).delay().get()                       # 6
     chord(group(add.s(i, i) for i in range(3)), total.s()).delay().get()
 
-A step is only a plan. Submitted, every call in it is a job that has the jobs before it among its
-arguments: all of them are accepted, or none.
+Building a step submits nothing. On submit every call becomes a job whose arguments refer to the
+jobs before it; all of them are accepted, or none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rollq.tasks import Task
 
 
 class JobGroup:
-    """The jobs of a group, in its order; a member that is a group itself is one here too."""
+    """The jobs of a submitted group, in order; a nested group is a nested JobGroup."""
 
     def __init__(self, members: Sequence[Job | JobGroup]) -> None:
         self._members = members
@@ -39,12 +39,12 @@ class JobGroup:
 
     @property
     def is_done(self) -> bool:
-        """Whether all results are here."""
+        """Whether all results have arrived."""
         return all(one.is_done for one in self._members)
 
     async def get(self, timeout: float | None = None) -> list[Any]:
-        """Wait for all; what they returned, in their order. Raises what the first raised that did
-        not end well.
+        """Wait for all jobs and return their values in order. Raises the exception of the first
+        job, in this order, that failed.
 
         Raises:
             DeadlineError: TIMED_OUT. The jobs go on.
@@ -64,7 +64,7 @@ class JobGroup:
             raise error
 
     async def cancel(self) -> int:
-        """Ask the grid to end all that have not ended; how many there were to end."""
+        """Cancel the jobs that have not ended; returns how many."""
         return sum([int(await one.cancel()) for one in self._members])
 
     def __repr__(self) -> str:
@@ -72,38 +72,39 @@ class JobGroup:
 
 
 class Step(ABC):
-    """What can be joined by `|` and submitted."""
+    """A part of a workflow: can be joined by `|` and submitted."""
 
     def __or__(self, after: Step) -> Chain:
         return Chain(self, after)
 
     def delay(self, *args: Any) -> Any:
-        """Submit it to the grid of `rollq.connect`; arguments come before those of the first call.
-        Returns a handle: `get` waits for the last value, of a group for the list of all.
+        """Submit it with the client of `rollq.connect`; `args` come before those of the first call.
+        Returns a handle: `get` waits for the last value, or for the list of values of a group.
 
         Raises:
-            TypeError: a function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match a function, or cannot be serialized.
             RollqError: it was refused, or not accepted in time. Nothing is accepted then.
         """
         return self.apply_async(args)
 
     def apply_async(self, args: Sequence[Any] = ()) -> Any:
-        """The same as `delay`."""
+        """The same as `delay`, with the arguments as a sequence."""
         return import_module("rollq.roles.client.current").current().submit_steps(self, args)
 
     @abstractmethod
     def lay(self, plan: Plan, given: tuple[Any, ...]) -> Laid:
-        """Add its calls to a plan; `given` comes before the arguments of the first of them."""
+        """Add the jobs of this step to a plan; `given` comes before the arguments of its first
+        call."""
 
 
 class Signature(Step):
-    """A call of a function that has not been made: `add.s(1, 2)`.
+    """A function call to be submitted later: `add.s(1, 2)`.
 
     Attributes:
         task: The function.
-        args, kwargs: What it is called with, behind what the step before returns.
-        options: Of its job.
-        immutable: It only waits for the step before, and is not given what that returns.
+        args, kwargs: Its arguments, after the value of the step before.
+        options: The options of its job.
+        immutable: Wait for the step before without receiving its value.
     """
 
     def __init__(
@@ -122,16 +123,16 @@ class Signature(Step):
         self.immutable = immutable
 
     def set(self, **options: Any) -> Signature:
-        """The same with options for its job: `add.s(1).set(queue="slow", countdown=10)`."""
+        """Return a copy with options for its job: `add.s(1).set(queue="slow", countdown=10)`."""
         more = {**self.options, **options_of(options)}
         return Signature(self.task, self.args, self.kwargs, more, immutable=self.immutable)
 
     def __call__(self, *args: Any) -> Any:
-        """Call the function here and now."""
+        """Call the function locally."""
         return self.task(*args, *self.args, **self.kwargs)
 
     def lay(self, plan: Plan, given: tuple[Any, ...]) -> Job:
-        """One job."""
+        """Add one job."""
         args, options = (*given, *self.args), self.options
         if self.immutable:
             args = self.args
@@ -144,7 +145,7 @@ class Signature(Step):
 
 
 class Chain(Step):
-    """One step after another, each with what the one before returns."""
+    """Steps that run one after another; each receives the value of the one before."""
 
     def __init__(self, *steps: Step) -> None:
         self.steps = tuple(one for step in steps for one in _steps_of(_checked(step)))
@@ -156,12 +157,12 @@ class Chain(Step):
         return self.delay(*args)
 
     def lay(self, plan: Plan, given: tuple[Any, ...]) -> Laid:
-        """Its last step stands for it."""
+        """Add the jobs of all steps; returns those of the last."""
         laid: Laid | None = None
         for step in self.steps:
             laid = step.lay(plan, given)
             given = (laid,)
-        assert laid is not None, "it has a step"
+        assert laid is not None, "a chain has at least one step"
         return laid
 
     def __repr__(self) -> str:
@@ -169,7 +170,7 @@ class Chain(Step):
 
 
 class Group(Step):
-    """Steps side by side. The next step of a chain gets the list of what they return."""
+    """Steps that run in parallel. The next step of a chain receives the list of their values."""
 
     def __init__(self, *steps: Step | Iterable[Step]) -> None:
         self.steps = tuple(
@@ -185,7 +186,7 @@ class Group(Step):
         return self.delay(*args)
 
     def lay(self, plan: Plan, given: tuple[Any, ...]) -> list[Any]:
-        """All of them."""
+        """Add the jobs of all steps."""
         return [one.lay(plan, given) for one in self.steps]
 
     def __repr__(self) -> str:
@@ -193,23 +194,23 @@ class Group(Step):
 
 
 class Chord(Chain):
-    """A group, and a call that gets the list of what its members return: `chord(group, total.s())`,
-    or `chord(group)(total.s())`, which submits it."""
+    """A group, and a callback that receives the list of its values: `chord(group, total.s())`, or
+    `chord(group)(total.s())`, which submits it."""
 
     def __init__(self, header: Group | Iterable[Step], body: Step | None = None) -> None:
         group = header if isinstance(header, Group) else Group(header)
         super().__init__(group, *(() if body is None else (body,)))
 
     def __call__(self, body: Any = None) -> Any:
-        """Submit it, with this call at its end."""
+        """Submit it with this callback."""
         return self.delay() if body is None else (self | body).delay()
 
 
-Laid: TypeAlias = Job | list[Any]  # the job of a call, or those of a group
+Laid: TypeAlias = Job | list[Any]  # the job of a call, or the jobs of a group
 
 
 class Plan:
-    """The jobs of a step, before they are submitted."""
+    """The jobs of a workflow, before they are submitted."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -223,7 +224,7 @@ class Plan:
         kwargs: Mapping[str, Any],
         options: Mapping[str, Any],
     ) -> Job:
-        """One more call."""
+        """Add the job of a call and return its handle."""
         parents = tuple(jobs_in((*args, *kwargs.values())))
         job = Job(self._engine, draw_id(), parents)
         spec = call_spec(task, args, kwargs, {**options}, {})  # type: ignore[typeddict-item]
@@ -233,17 +234,16 @@ class Plan:
 
 
 class ChainCalls(BatchCalls):
-    """Steps of functions, submitted."""
+    """Submits workflows."""
 
     async def submit_steps(
         self, step: Step, args: Sequence[Any] = (), *, timeout: float | None = None
     ) -> Job | JobGroup:
-        """Submit a chain, a group or a chord; returns when all of its jobs are accepted. What it
-        returns stands for its last call, or for all of its last group. `args` come before those of
-        the first call.
+        """Submit a chain, a group or a chord; returns when all of its jobs are accepted. The handle
+        is that of the last call, or of the last group. `args` come before those of the first call.
 
         Raises:
-            TypeError: a function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match a function, or cannot be serialized.
             RollqError: it was refused, or not accepted in time. Nothing is accepted then.
         """
         engine = self._engine
@@ -267,7 +267,7 @@ def _handle(laid: Laid) -> Job | JobGroup:
 
 
 def _checked(step: Any) -> Step:
-    """Raises TypeError for what is none, as a function that is not called: `add` for `add.s()`."""
+    """Raises TypeError for anything but a step, such as the function `add` instead of `add.s()`."""
     if isinstance(step, Step):
         return step
     name = step.name if isinstance(step, Task) else ""

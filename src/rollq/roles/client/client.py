@@ -4,9 +4,8 @@
         job = await client.submit("calcA", ["1", "2"])
         print((await job.result()).raise_for_status().stdout)
 
-It finds the leader, follows it, and comes back after a broken connection without the caller
-noticing: what was asked is asked again under the same ids, and results that came meanwhile are
-sent by whoever leads then.
+It finds the leader, follows leader changes and reconnects by itself: unanswered requests are sent
+again under the same ids, and the new leader sends the results that are still unconfirmed.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ class Client(
 
     Args:
         addresses: Members of the group, `host:port,host:port…`; one is enough to find the rest.
-        client_id: The name that results are owed to. A process that comes back under its name
-            gets what ended meanwhile. Left out, a new name is drawn.
-        desired_parallelism: How many of this client's jobs may run at once; 0: no wish.
-        timeout: How many seconds a call waits for an answer, unless it says otherwise.
-        shares_id: Others work under this client id at the same time, and results of jobs that one
-            of them submits are for it alone. Otherwise every one is sent all results.
-        credentials: What it proves itself with, and checks members by: a directory that has them.
-        allow_pickle: Whether `run` may send functions that no module registers.
+        client_id: The id that owns the jobs and receives their results. A process that reconnects
+            with it receives the results that were not delivered before. Default: a new random id.
+        desired_parallelism: How many of this client's jobs may run at once; 0: no limit.
+        timeout: Default timeout of calls, in seconds.
+        shares_id: Whether several processes use this client id at the same time: each receives
+            only the results of jobs that it submitted. Otherwise each receives all of them.
+        credentials: What it logs in with and verifies members by, or the directory that has it.
+        allow_pickle: Whether `run` may send functions that no module registers, by cloudpickle.
 
     Attributes:
-        jobs, batches, caches, admin: The same calls by what they are about, and some for tools.
-        access: Accounts and roles: who may do what.
-        schedules: Jobs that the grid makes by itself, at given times.
+        jobs, batches, caches, admin: The same calls by topic, and low-level ones for tools.
+        access: Accounts and roles.
+        schedules: Jobs that the grid submits by itself, by cron or interval.
     """
 
     jobs: Jobs
@@ -93,12 +92,12 @@ class Client(
 
     @property
     def is_connected(self) -> bool:
-        """Whether a leader has welcomed us."""
+        """Whether the session with a leader is open."""
         return self._engine.session.is_open
 
     @property
     def leader(self) -> str:
-        """The address of the member that welcomed us; empty if none has."""
+        """The address of the leader of the open session; empty if there is none."""
         return self._engine.session.leader
 
     def __repr__(self) -> str:

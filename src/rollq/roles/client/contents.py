@@ -1,4 +1,4 @@
-"""What a job wrote or returned, as its result has it: whole, and fetched if it is large."""
+"""The output and the value of a result, decoded lazily; large ones are fetched from the group."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, StreamBlob, decode_if_marked
 from rollq.wire.output_messages import STREAMS
 
-DATA: Final = "data"  # beside the streams: what a function returned as bytes
-WHOLE: Final = "result"  # a report of which the grid sent a stand-in
+DATA: Final = "data"  # stream name of the bytes that a function returned
+WHOLE: Final = "result"  # stream name of a report that was too large for the result message
 LEFT_OUT: Final = re.compile(rb"\[(\d+) bytes left out\]\n")
 
 
 class StreamEnd(NamedTuple):
-    """The last bytes of a stream, where they begin in it, and how many it has."""
+    """The last bytes of a stream, their offset in it, and its total size."""
 
     offset: int
     data: bytes
@@ -38,18 +38,17 @@ class StreamEnd(NamedTuple):
 
 
 def mapped(file: BinaryIO) -> memoryview:
-    """A file in memory, whose pages are read when they are looked at, and are ours if they are
-    written to."""
+    """Map a file into memory, copy-on-write."""
     with file:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
 class Contents:
-    """The streams and the value of a result. Decoded only when they are looked at."""
+    """The streams and the value of a result, decoded on first use."""
 
-    # What was large and has been fetched: shared while it is nothing, as of nearly every result.
+    # Fetched streams by name. Shared while empty, which it stays for nearly every result.
     _loaded: Mapping[str, bytes] = MappingProxyType({})
-    _mapped: memoryview | None = None  # packed data that was large
+    _mapped: memoryview | None = None  # a large packed value, mapped from a file
 
     def __init__(self, message: wire.Result, fetcher: Fetcher | None = None) -> None:
         self._message = message
@@ -57,21 +56,21 @@ class Contents:
 
     @property
     def raw(self) -> bytes:
-        """What the worker sent, as it came."""
+        """The report of the worker, undecoded."""
         return self._message.result
 
     @property
     def stdout(self) -> str:
-        """What the program wrote, or what a function returned as text or JSON: all of it, as text.
-        Bytes that are not UTF-8 are replaced by U+FFFD; `stdout_bytes` has them.
+        """The whole stdout of a program, or what a function returned as text or JSON. Bytes that
+        are not UTF-8 are replaced by U+FFFD; `stdout_bytes` has the raw ones.
 
-        What is large is fetched when it is asked for. In the client's own event loop that would
-        block, so `await result.aload()` comes first there.
+        Large output is fetched on first use, which blocks. In the client's own event loop call
+        `await result.aload()` first.
 
         Raises:
             LocalError: BAD_SETUP in the client's own event loop, before `aload`.
-            StateError: BLOB_MISSING, if not all of it was kept: `stdout_lost`.
-            RollqError: why it cannot be fetched.
+            StateError: BLOB_MISSING, if part of it was not kept: see `stdout_lost`.
+            RollqError: it cannot be fetched.
         """
         report = self._opened()
         if report is not None and report.stdout_blob is UNSET and report.stdout_size is UNSET:
@@ -80,22 +79,23 @@ class Contents:
 
     @property
     def stderr(self) -> str:
-        """What the program wrote there, or the traceback of a function. As `stdout`."""
+        """The whole stderr of a program, or the traceback of a function. Otherwise like
+        `stdout`."""
         return self.stderr_bytes.decode(errors="replace")
 
     @property
     def stdout_bytes(self) -> bytes:
-        """What the program wrote, byte by byte; as `stdout`."""
+        """The whole stdout as bytes; otherwise like `stdout`."""
         return self._whole("stdout")
 
     @property
     def stderr_bytes(self) -> bytes:
-        """The same for `stderr`."""
+        """The whole stderr as bytes."""
         return self._whole("stderr")
 
     @property
     def stdout_tail(self) -> str:
-        """The end of `stdout` that came with the result; nothing is fetched. It is all of it, if
+        """The end of `stdout` that came with the result, without fetching. It is all of it, if
         `whole_stdout` has no more bytes."""
         return self.end_of("stdout").data.decode(errors="replace")
 
@@ -106,7 +106,8 @@ class Contents:
 
     @property
     def stdout_lost(self) -> int:
-        """How many bytes of `stdout` were not kept: it was too long, or the worker's disk full."""
+        """How many bytes of `stdout` were not kept: it was too long, or the worker's disk was
+        full."""
         return self._lost("stdout")
 
     @property
@@ -116,7 +117,7 @@ class Contents:
 
     @property
     def whole_stdout(self) -> Output:
-        """All that the grid keeps of `stdout`, to be saved or read like a file."""
+        """All of `stdout` that the grid keeps, as an object to save or read like a file."""
         return self._stream("stdout")
 
     @property
@@ -126,7 +127,7 @@ class Contents:
 
     @property
     def whole_data(self) -> Output:
-        """What a function returned as bytes, to be saved or read like a file."""
+        """The bytes that a function returned, as an object to save or read like a file."""
         blob = self._blob(DATA)
         if blob is not None:
             return self._kept(DATA, blob)
@@ -144,7 +145,7 @@ class Contents:
         if size is not UNSET:
             return StreamEnd(max(size - len(data), 0), data, size)
         if getattr(report, f"{stream}_blob") is not UNSET:
-            remark = LEFT_OUT.match(data)  # as workers up to 0.1 began the end of a long stream
+            remark = LEFT_OUT.match(data)  # prefix in results of workers up to 0.1
             if remark is not None:
                 data = data[remark.end() :]
                 return StreamEnd(int(remark[1]), data, int(remark[1]) + len(data))
@@ -152,18 +153,18 @@ class Contents:
 
     @property
     def is_large(self) -> bool:
-        """Whether `aload` has something to fetch."""
+        """Whether `aload` has anything to fetch."""
         report = self._report
         if report is not None and report.whole_blob is not UNSET:
             return True
         return any(self._blob(name) is not None for name in (*STREAMS, DATA))
 
     async def aload(self) -> Self:
-        """Fetch what is large of the value, `stdout` and `stderr`, so that they can be read in the
-        client's event loop; returns this result.
+        """Fetch a large value, `stdout` and `stderr`, so that reading them does not block; returns
+        this result.
 
         Raises:
-            RollqError: why it cannot be fetched.
+            RollqError: it cannot be fetched.
         """
         await self.aload_report()
         for name in (*STREAMS, DATA):
@@ -178,18 +179,18 @@ class Contents:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the data is a Python value: what a function returned, or raised."""
+        """Whether the data is a packed Python value or exception."""
         return self._report is not None and self._report.data_kind is not UNSET
 
     async def aload_report(self) -> None:
-        """Fetch the report alone, if the grid sent a stand-in for a large one."""
+        """Fetch the report only, if it was too large for the result message."""
         report = self._report
         if report is not None and report.whole_blob is not UNSET:
             self._open(await self._kept(WHOLE, report.whole_blob).aread())
 
     def loaded(self, name: str) -> bytes | None:
-        """All of `stdout`, `stderr` or `data`, if it is here; None if it is not, or if there is no
-        data."""
+        """All of `stdout`, `stderr` or `data`, if it needs no fetching; None if it does, or if
+        there is no data."""
         if name in self._loaded:
             return self._loaded[name]
         if self._blob(name) is not None:
@@ -201,12 +202,12 @@ class Contents:
 
     @property
     def data_size(self) -> int:
-        """How many bytes a function returned, if it returned bytes."""
+        """The size of the bytes that a function returned; 0 if it returned none."""
         blob, data = self._blob(DATA), self.loaded(DATA)
         return blob.size if blob is not None else len(data or b"")
 
     def _opened(self) -> JobResult | None:
-        """The worker's report, where the grid may have sent a stand-in for a large one."""
+        """The worker's report, fetched if it was too large for the result message."""
         report = self._report
         if report is not None and report.whole_blob is not UNSET:
             self._open(self._kept(WHOLE, report.whole_blob).read())
@@ -253,17 +254,16 @@ class Contents:
 
     @property
     def is_value(self) -> bool:
-        """Whether a function was called with Python values, and returned one."""
+        """Whether a function that was called with Python values returned one."""
         report = self._report
         return report is not None and report.data_kind == VALUE_DATA
 
     @property
     def value(self) -> Any:
-        """What a function returned, whole. One that was called with Python values gives what it
-        returned; what is large is mapped from a file. One that was called with text gives bytes as
-        they are, anything else as text (see `json`). For a program its stdout, as text if it is
-        UTF-8, else as bytes; for a worker that sends no report, what it sent. Large ones are
-        fetched, as `stdout` is, and may raise the same."""
+        """The value. For a function called with Python values: what it returned; a large value is
+        mapped from a file. For a function called with text: bytes as they are, anything else as
+        text (see `json`). For a program: its stdout, as text if it is UTF-8, else as bytes. For a
+        worker that sends no report: the raw result. Fetches and raises like `stdout`."""
         report = self._opened()
         if report is None:
             return self.raw
@@ -281,9 +281,9 @@ class Contents:
 
     @cached_property
     def error(self) -> Exception | None:
-        """The exception that a function raised which was called with Python values, with the
-        function's own traceback as a note; None if there is none. A class that this process has not
-        imported is told by a RemoteError."""
+        """The exception of a function that was called with Python values, with its remote traceback
+        as a note; None if there is none. An exception whose class is not imported in this process
+        is a RemoteError."""
         report = self._report
         if report is None or report.data_kind != ERROR_DATA:
             return None
@@ -294,10 +294,10 @@ class Contents:
         return error
 
     def outcomes(self) -> tuple[list[Any], list[tuple[int, Exception]]]:
-        """Of a bundle of calls (`map`): what they returned, and which of them raised what.
+        """For a bundle of calls (`map`): their values, and the exceptions by position.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if it is none.
+            RemoteError: BAD_PAYLOAD, if the result is not of a bundle.
             RollqError: as for `value`.
         """
         self._opened()
@@ -311,7 +311,7 @@ class Contents:
         return values, [(place, error) for place, error, _ in failures]
 
     def json(self) -> Any:
-        """The value of a function that returned something other than text or bytes.
+        """The value of a function called with text, decoded from JSON.
 
         Raises:
             RemoteError: BAD_PAYLOAD, if it is not JSON.
@@ -329,15 +329,15 @@ class Contents:
 
     @cached_property
     def _unpacked(self) -> Any:
-        """What the data is packed of."""
+        """The data, unpacked."""
         try:
             return unpack(self._packed())
         except ValueError as error:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"the value: {error}") from None
 
     def packed_data(self) -> bytes | BlobRef:
-        """The value, packed, as an argument of another call has it. What is text or bytes must have
-        been loaded."""
+        """The value, packed as an argument of another call; text and bytes must have been
+        loaded."""
         report = self._report
         if report is not None and self.is_value:
             blob = self._blob(DATA)
@@ -359,7 +359,7 @@ class Contents:
 
     @cached_property
     def _report(self) -> JobResult | None:
-        """The worker's report, if what it sent is one."""
+        """The worker's report, if the result is one."""
         try:
             return decode_if_marked(self._message.result, JobResult, "Status")
         except RemoteError:

@@ -1,4 +1,5 @@
-"""The client that `delay` uses: one a process, made by `connect` or by ROLLQ_SERVERS."""
+"""The default client, which `delay` uses: one per process, created by `connect` or
+ROLLQ_SERVERS."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ SERVERS_ENV: Final = "ROLLQ_SERVERS"
 
 
 def connect(addresses: str = "", **settings: Any) -> BlockingClient:
-    """A client that `delay` uses from now on, instead of the one before. It is stopped when the
-    process ends, or by `stop`.
+    """Create, start and return the default client, which `delay` uses. It replaces and stops the
+    one before. It is stopped by `stop` or at the end of the process.
 
     Args:
-        addresses: As for `Client`; left out: those of the variable ROLLQ_SERVERS.
+        addresses: As for `Client`; default: the environment variable ROLLQ_SERVERS.
         settings: As for `Client`.
 
     Raises:
@@ -37,7 +38,7 @@ def connect(addresses: str = "", **settings: Any) -> BlockingClient:
 
 
 def given_servers(addresses: str) -> str:
-    """Addresses as they are, or else those of the environment.
+    """The addresses, or those of ROLLQ_SERVERS.
 
     Raises:
         LocalError: BAD_SETUP, if there are none.
@@ -53,12 +54,12 @@ def given_servers(addresses: str) -> str:
 
 
 def current() -> BlockingClient:
-    """The client that `delay` uses.
+    """The default client; created from ROLLQ_SERVERS if there is none.
 
     Raises:
-        LocalError: BAD_SETUP, if there is none, and no address either.
+        LocalError: BAD_SETUP, if neither exists.
     """
-    with _connected.making:  # one for all threads that ask at once
+    with _connected.making:  # create only one if several threads call this at once
         return _connected.client or connect()
 
 
@@ -68,7 +69,7 @@ def submit_call(
     kwargs: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> BlockingJob:
-    """Submit a call of a function; returns when it is accepted."""
+    """Submit a function call with the default client; returns when it is accepted."""
     return current().submit_call(task, args, kwargs, **options)
 
 
@@ -78,12 +79,12 @@ async def asubmit_call(
     kwargs: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> BlockingJob:
-    """The same without blocking the event loop."""
+    """The same, without blocking the event loop."""
     return await asyncio.to_thread(submit_call, task, args, kwargs, options)
 
 
 class _CurrentClient(BlockingClient):
-    """One that is forgotten when it is stopped."""
+    """The default client; it unregisters itself when it is stopped."""
 
     def stop(self) -> None:
         if _connected.client is self:
@@ -93,8 +94,8 @@ class _CurrentClient(BlockingClient):
 
 class _Connected:
     client: BlockingClient | None = None
-    lock = threading.Lock()  # held to put another client in its place
-    making = threading.Lock()  # held while `current` makes one
+    lock = threading.Lock()  # guards `client`
+    making = threading.Lock()  # held while `current` creates a client
 
 
 def _leave() -> None:
@@ -104,7 +105,7 @@ def _leave() -> None:
 
 
 def _forked() -> None:
-    """The client is the parent's."""
+    """A forked child has no default client: the existing one belongs to the parent."""
     _connected.client = None
     _connected.lock, _connected.making = threading.Lock(), threading.Lock()
 

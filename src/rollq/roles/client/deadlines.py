@@ -1,4 +1,4 @@
-"""Calls that wait for an answer until a point in time: one timer for all of them."""
+"""Timeouts of calls, with one event loop timer for all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Deadlines:
-    """Ends futures with `None` when their time is over. Made for many that rarely come to that."""
+    """Resolves futures to `None` at their deadlines. Adding and removing one is cheap."""
 
     __slots__ = ("_at", "_next", "_timer")
 
@@ -18,7 +18,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, future: asyncio.Future[Any], seconds: float) -> None:
-        """Give a future so long."""
+        """Set a timeout for a future."""
         loop = future.get_loop()
         at = loop.time() + seconds
         self._at[future] = at
@@ -26,11 +26,11 @@ class Deadlines:
             self._arm(loop, at)
 
     def remove(self, future: asyncio.Future[Any]) -> None:
-        """It is over."""
+        """Remove a future that is done or abandoned."""
         del self._at[future]
 
     def stop(self) -> None:
-        """Watch no longer; what still waits is for others to end."""
+        """Cancel the timer. Futures that are still pending are not resolved."""
         if self._timer is not None:
             self._timer.cancel()
         self._next = inf

@@ -1,4 +1,4 @@
-"""Which results the application has: each end of a job reaches it once. Pure."""
+"""Deduplicates results: each end of a job is delivered to the application once. Pure."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from rollq.base.ids import JobId
 from rollq.base.limits import CLIENT_DELIVERED_MAX, CLIENT_UNTAKEN_MAX
 from rollq.wire.messages import Result
 
-Mark: TypeAlias = tuple[int, str]  # attempt and outcome: what tells two ends of a job apart
+Mark: TypeAlias = tuple[int, str]  # attempt and outcome, which identify one end of a job
 
 
 class DeliveredResults:
-    """Results that are with the application right now, and those that it has taken."""
+    """Results that are being delivered, and those that the application has taken."""
 
     __slots__ = ("_taken", "_taken_before", "_untaken")
 
     def __init__(self) -> None:
         self._untaken: dict[JobId, Mark] = {}
-        # In two generations: to drop the oldest of one dict takes time that grows.
+        # In two generations, because removing the oldest keys of one large dict is slow.
         self._taken: dict[JobId, Mark] = {}
         self._taken_before: dict[JobId, Mark] = {}
 
     def asked(self, job_ids: Iterable[JobId]) -> None:
-        """Jobs are submitted. The application may run a forgotten id anew: then its result counts
-        anew. What came unasked for and was not taken will be now."""
+        """Jobs are submitted: forget their earlier results, so that a new result is delivered
+        again, also for an id that the grid has forgotten and runs anew."""
         for marks in (self._taken, self._taken_before, self._untaken):
             for job_id in job_ids if marks else ():
                 marks.pop(job_id, None)
 
     def sort(self, results: Sequence[Result]) -> tuple[list[Result], list[JobId]]:
-        """Results that are new to the application, and the jobs of those that it has taken."""
+        """Split results into new ones, and ids of those that the application has taken already."""
         untaken = self._untaken
         known, known_before = self._taken.get, self._taken_before.get
         new: list[Result] = []
@@ -51,7 +51,7 @@ class DeliveredResults:
         return new, again
 
     def take(self, job_ids: Sequence[JobId]) -> None:
-        """The application has these; a mark may be gone by now."""
+        """The application has taken these. The entry may have been evicted meanwhile."""
         taken, take = self._taken, self._untaken.pop
         for job_id in job_ids:
             mark = take(job_id, None)

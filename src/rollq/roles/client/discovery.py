@@ -1,4 +1,4 @@
-"""Finds the groups of a federation from one address, and follows them as they come and go."""
+"""Finds the groups of a federation from one address, and follows changes of the set of groups."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from rollq.roles.service import end_tasks
 from rollq.security.credentials import Credentials
 from rollq.wire import messages as wire
 
-AGAIN_S: Final = 0.25  # between two looks at a map that has no group yet
+AGAIN_S: Final = 0.25  # poll interval while no group is known
 
 
 class Federation(NamedTuple):
-    """All groups of a federation, as a client is told of them.
+    """All groups of a federation, as an argument of `MultiClient`.
 
     Attributes:
-        addresses: Of members or routers that gossip; one is enough.
+        addresses: Members or routers of the federation; one is enough.
     """
 
     addresses: str
@@ -39,9 +39,9 @@ class Discovery:
     """The groups of a federation, for one client.
 
     Args:
-        federation: Where to begin.
+        federation: The seed addresses.
         credentials: Of the client.
-        timeout_s: How long a look may take.
+        timeout_s: Timeout of a query.
     """
 
     def __init__(self, federation: Federation, credentials: Credentials, timeout_s: float) -> None:
@@ -52,12 +52,12 @@ class Discovery:
         self._task: asyncio.Task[None] | None = None
 
     async def first(self) -> GroupChanges:
-        """The groups to begin with, at least one.
+        """Query the seeds until at least one group is known.
 
         Raises:
-            LocalError: BAD_SETUP, if whoever was asked does not gossip.
-            DeadlineError: No group that can be used is known in time.
-            RollqError: Nobody answers.
+            LocalError: BAD_SETUP, if the seeds do not gossip.
+            DeadlineError: no usable group was found in time.
+            RollqError: no seed answered.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -80,11 +80,12 @@ class Discovery:
         sessions: Callable[[], Iterable[GroupSession]],
         apply: Callable[[GroupChanges], Awaitable[None]],
     ) -> None:
-        """Ask again and again whichever group is connected, and have done what follows from it."""
+        """Poll a random connected group, in the background, and apply changes of the set of
+        groups."""
         self._task = asyncio.get_running_loop().create_task(self._follow(sessions, apply))
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """End the background task."""
         task, self._task = self._task, None
         if task is not None:
             await end_tasks([task])
@@ -105,7 +106,7 @@ class Discovery:
                         view = await self._ask_seeds()
                     await apply(self._following.update(view, _now_ms()))
             except (RollqError, TimeoutError):
-                continue  # another one, the next time
+                continue  # the next poll picks another group
 
     def _steps(self, view: FederationView) -> GroupChanges:
         if not view.is_on:
@@ -117,7 +118,8 @@ class Discovery:
         return self._following.update(view, _now_ms())
 
     async def _ask_seeds(self) -> FederationView:
-        """The map, by a session for that alone: none of the client's results are sent to it."""
+        """Query a seed in a session of its own, under another client id, so that it gets no
+        results."""
         engine = GroupEngine(
             self._addresses,
             made_up_id(self._credentials, COMMAND_LINE),
@@ -136,7 +138,7 @@ async def _ask(session: GroupSession) -> FederationView:
     try:
         answer = await session.call(query)
     finally:
-        session.give_up(query.request_id)  # if nobody answered in time
+        session.give_up(query.request_id)  # if it timed out
     return decode_as(answer.value, FederationView) if isinstance(answer, wire.Answer) else OFF
 
 

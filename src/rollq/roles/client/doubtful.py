@@ -1,5 +1,5 @@
-"""Submits that were sent on a session that broke: whether they were accepted is not known, until a
-result of one of their jobs says so. Pure."""
+"""Submits whose session broke before the response: whether they were accepted is unknown, until a
+result of one of their jobs arrives. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rollq.wire.messages import Result
 
 
 class DoubtfulSubmits:
-    """Jobs of pending submits that an earlier session may have accepted; an array by the part that
-    the ids of its tasks share."""
+    """Jobs of pending submits that an earlier session may have accepted, by id; arrays and batches
+    by the id prefix of their tasks."""
 
     __slots__ = ("_of_job",)
 
@@ -20,17 +20,17 @@ class DoubtfulSubmits:
         self._of_job: dict[bytes, MessageId] = {}
 
     def cut(self, request_id: MessageId, request: Request) -> None:
-        """The session broke before the answer."""
+        """The session broke before the response."""
         self._of_job.update(dict.fromkeys(jobs_of(request), request_id))
 
     def settled(self, request: Request) -> None:
-        """It is answered, or given up."""
+        """The request was answered or abandoned."""
         if self._of_job:
             for job in jobs_of(request):
                 self._of_job.pop(job, None)
 
     def accepted_by(self, results: Iterable[Result]) -> list[MessageId]:
-        """What has a result was accepted, and with it all that was asked for at once."""
+        """The requests that were accepted, because one of their jobs has a result."""
         found: dict[MessageId, None] = {}
         for result in results if self._of_job else ():
             job_id = result.job_id

@@ -1,6 +1,6 @@
-"""What all parts of a client share: requests and their answers, results and whom they are for.
+"""Common part of all clients: sends requests, matches responses, and delivers results.
 
-Where a request goes, to one group or to one of several, is the subclass's business.
+The subclasses implement routing, to one group or to several.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 from rollq.wire.subject_messages import Publish, Subscribe
 
-PREFIX_BYTES: Final = 12  # what the ids of one batch or array have in common
+PREFIX_BYTES: Final = 12  # common id prefix of the jobs of a batch or array
 ACCEPTED_PERHAPS: Final = (
     "; a job may have been accepted all the same, and may be submitted again under the same id"
 )
-# Requests that submit nothing, in the words of errors.
+# Requests that submit nothing, as error messages name them.
 SUBMITS_NOTHING: Final[Mapping[type, str]] = {
     wire.Query: "a query",
     wire.Admin: "an admin request",
@@ -44,17 +44,17 @@ SUBMITS_NOTHING: Final[Mapping[type, str]] = {
 
 
 class ResultTarget(Protocol):
-    """Whoever a result is for."""
+    """A receiver of results: a handle, a batch or a run."""
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Take results, at least one; true if no others are to come for now."""
+        """Take one or more results; true if the target expects no more."""
 
     def fail(self, error: RollqError) -> None:
-        """No result will come here: the client stops."""
+        """The client was stopped: no more results will be delivered."""
 
 
 class Awaiting:
-    """A block that asks for results which a target is to get."""
+    """Context manager of `Engine.awaiting`: unregisters the target if the block raises."""
 
     __slots__ = ("_engine", "_key", "_target")
 
@@ -72,18 +72,17 @@ class Awaiting:
 
 
 class Engine(ABC):
-    """One client, as its calls see it.
+    """The part of a client that all of its calls share.
 
     Attributes:
-        client_id: The name that results are owed to.
-        timeout_s: How long a call waits for an answer, unless it says otherwise.
-        inputs: Reads the files of jobs.
-        allow_pickle: Whether functions may be sent that no module registers.
-        keeps_parents: Whether jobs can wait for each other, because one group has all of them.
-        request_for: Makes the message that submits a job whose files are read.
-        targets: Whom results are for, by job id or by the prefix that the ids of a batch share. An
-            entry is there from before the submit is sent until its last result is delivered, or
-            nobody wants it any more.
+        client_id: The client id; it owns the jobs and receives their results.
+        timeout_s: Default timeout of calls.
+        inputs: Reads the input files of jobs.
+        allow_pickle: Whether functions that no module registers may be sent.
+        keeps_parents: Whether jobs can depend on each other, because one group has all of them.
+        request_for: Encodes the submit message of a job whose files have been read.
+        targets: Receivers of results, by job id or by the id prefix of a batch. An entry exists
+            from before the submit is sent until the last result is delivered or abandoned.
     """
 
     keeps_parents: ClassVar = True
@@ -91,7 +90,7 @@ class Engine(ABC):
     def __init__(
         self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
     ) -> None:
-        own_id = made_up_id(credentials, secrets.token_hex(8))  # also to see what is damaged
+        own_id = made_up_id(credentials, secrets.token_hex(8))  # also checks credentials
         self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()
@@ -100,12 +99,13 @@ class Engine(ABC):
         self.targets: dict[bytes, ResultTarget] = {}
         self._deadlines = Deadlines()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._home = Home()  # where it was started
+        self._home = Home()  # the process that started it
 
     async def call(
         self, request: Request, timeout: float | None = None, supply: Supply = NOTHING
     ) -> Any:
-        """Ask, and wait for the answer. Raises what a refusal means, and DeadlineError."""
+        """Send a request and return its response. Raises the error of an error response, and
+        DeadlineError on timeout."""
         answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
         def on_answer(answer: Answer) -> None:
@@ -125,7 +125,7 @@ class Engine(ABC):
                 finally:
                     self._deadlines.remove(answered)
         finally:
-            if answer is None:  # out of time, or cancelled
+            if answer is None:  # timeout or cancellation
                 self.give_up(id_of(request))
         if answer is None:
             kind = type(request)
@@ -138,8 +138,8 @@ class Engine(ABC):
         return answer
 
     async def uploaded(self, answered: asyncio.Future[Any], wait_s: float) -> bool:
-        """Wait for an answer; there is time from when no files are on their way any more. False:
-        there is none."""
+        """Wait for a response. The timeout starts when no upload is in progress; false on
+        timeout."""
         asked_at = self.loop.time()
         while not answered.done():
             left_s = max(asked_at, self.uploaded_at()) + wait_s - self.loop.time()
@@ -149,11 +149,11 @@ class Engine(ABC):
         return True
 
     def awaiting(self, key: bytes, target: ResultTarget) -> Awaiting:
-        """Results under this id or prefix are for the target, unless asking for them, within the
-        block, fails.
+        """Register a target for the results of an id or prefix. It is unregistered if the `with`
+        block, which sends the submit, raises.
 
         Raises:
-            LocalError: ID_CONFLICT, if they are for another.
+            LocalError: ID_CONFLICT, if another target is registered.
         """
         if self.targets.setdefault(key, target) is not target:
             raise LocalError(
@@ -164,19 +164,19 @@ class Engine(ABC):
         return Awaiting(self, key, target)
 
     def forget(self, key: bytes, target: ResultTarget) -> None:
-        """No more results under this id or prefix for the target; another's stay its own."""
+        """Unregister a target, unless another one is registered instead."""
         if self.targets.get(key) is target:
             del self.targets[key]
 
     async def cancel(self, job_ids: Sequence[JobId]) -> int:
-        """End jobs and arrays; how many there were to end."""
+        """Cancel jobs and arrays; returns how many had not ended."""
         count = 0
         for first in range(0, len(job_ids), CONFIRM_JOBS_MAX):
             count += await self._cancel(tuple(job_ids[first : first + CONFIRM_JOBS_MAX]))
         return count
 
     def leave(self, job_ids: Iterable[JobId]) -> None:
-        """Nobody wants these results any more: end the jobs, take their results unseen."""
+        """Abandon jobs: cancel them, and confirm their results without delivering them."""
         ids = list(job_ids)
         for job_id in ids:
             self.targets.pop(job_id, None)
@@ -187,7 +187,7 @@ class Engine(ABC):
     def overdue(
         self, what: str, wait_s: float | None = None, *, submits: bool = True
     ) -> RollqError:
-        """The error for a request that was not answered in time."""
+        """The exception for a request that timed out."""
         trouble = self._trouble()
         return DeadlineError(
             ErrorCode.TIMED_OUT,
@@ -199,7 +199,7 @@ class Engine(ABC):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that this client lives in. Raises LocalError BAD_SETUP in a forked child."""
+        """The event loop of this client. Raises LocalError BAD_SETUP in a forked child."""
         self._home.check()
         if self._loop is None:
             raise LocalError(
@@ -207,18 +207,19 @@ class Engine(ABC):
             )
         return self._loop
 
-    # --- what a subclass must do
+    # --- implemented by subclasses
 
     @abstractmethod
     async def start(self) -> None:
-        """Begin to look for leaders."""
+        """Connect to the leaders, in the background."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Hang up. Jobs go on. In a forked child the connections are the parent's, and stay."""
+        """Close the connections; jobs go on. Does nothing in a forked child: they are the
+        parent's."""
 
     def events(self, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
-        """What happens to a job, from now on."""
+        """Iterate over the events of a job from now on."""
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             "a client of several groups cannot follow events",
@@ -227,53 +228,53 @@ class Engine(ABC):
 
     @abstractmethod
     def session_of(self, job_id: JobId) -> GroupSession:
-        """The way to the group that has a job."""
+        """The session with the group that has a job."""
 
     @abstractmethod
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
-        """Send a request, after its files; the callback gets its answer."""
+        """Upload the files of a request, then send it; the callback gets the response."""
 
     def ask_jobs(self, jobs: Sequence[wire.SubmitJob], on_answer: OnAnswer) -> None:
-        """The same for jobs without files, each answered by itself."""
+        """The same for jobs without files; the callback gets a response for each."""
         for job in jobs:
             self.ask(job, on_answer)
 
     @abstractmethod
     def give_up(self, request_id: MessageId) -> None:
-        """Nobody waits for the answer any more: do not send this again."""
+        """Abandon a request: do not send it again."""
 
     @abstractmethod
     def uploaded_at(self) -> float:
-        """When files were on their way last, by the loop's clock."""
+        """When an upload was last in progress, by the loop's clock."""
 
     @abstractmethod
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob into a file, verified."""
+        """Download a blob to a file and verify it."""
 
     @abstractmethod
     async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs."""
+        """Whether an array has no waiting or running tasks."""
 
     @abstractmethod
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
-        """End jobs, as many as a message holds; how many there were to end."""
+        """Cancel jobs, as many as fit one message; returns how many had not ended."""
 
     @abstractmethod
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
-        """End jobs that were given up, and confirm their results unseen."""
+        """Cancel abandoned jobs, and confirm their results without delivering them."""
 
     @abstractmethod
     def _trouble(self) -> str:
-        """Why nobody answers, if that is known."""
+        """Why there is no session, if that is known; for error messages."""
 
     @abstractmethod
     def _was_sent(self) -> bool:
-        """Whether anything was ever sent, so that it may have been accepted."""
+        """Whether any request was sent, and so may have been accepted."""
 
     # --- for subclasses
 
     def _fail_all(self) -> None:
-        """Nobody will be told a result any more."""
+        """Fail all targets, because the client stops."""
         self._deadlines.stop()
         targets, self.targets = self.targets, {}
         error = DialError(
@@ -285,12 +286,12 @@ class Engine(ABC):
             target.fail(error)
 
     def _deliver_all(self, results: list[wire.Result]) -> list[wire.Result]:
-        """Hand results to whoever waits for them; those that nobody waits for."""
+        """Deliver results to their targets; returns those without a target."""
         targets = self.targets
         strangers: list[wire.Result] = []
         wanted: dict[ResultTarget, list[wire.Result]] = {}
         prefixes: dict[ResultTarget, bytes] = {}
-        last: bytes = b""  # the prefix of the result before, and whose that was
+        last: bytes = b""  # the prefix of the result before, whose target is in `run`
         run: list[wire.Result] = strangers
         for result in results:
             job_id = result.job_id

@@ -1,4 +1,4 @@
-"""The grid as a `concurrent.futures.Executor`: for code that knows only futures."""
+"""The grid as a `concurrent.futures.Executor`."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from rollq.wire import messages as wire
 
 
 class Executor(BaseExecutor):
-    """Futures for jobs.
+    """An executor that runs calls as jobs.
 
-    What is submitted is a function that is registered with `@task`, which is called with Python
-    values, or the name of a program or function that workers know. To a name strings are passed as
-    arguments; one value of another kind is passed as the payload: bytes as they are, anything else
-    as JSON. Nothing is pickled.
+    `submit` takes a function that is registered with `@task`, which is called with Python values,
+    or the name of a program or function that workers know. With a name, string arguments are passed
+    as arguments; a single value of another type is the payload: bytes as they are, anything else as
+    JSON. Nothing is pickled.
 
-    A future's result is what `reads` makes of the job's result, once it is ok; the default is
-    `Result.get`. A future whose job did not end well raises what the function raised, or JobError.
-    Cancelling a future cancels its job, also while it runs.
+    A future's value is what `reads` returns for the job's result; the default is `Result.get`. The
+    future of a job that failed raises the exception of the function, or JobError. Cancelling a
+    future cancels its job, also while it runs.
 
     Args:
         addresses: As for `Client`.
         client_id: As for `Client`.
-        reads: Makes the future's value out of a result; `Result.json` for functions that return
-            numbers, lists and the like.
-        pending_max: `submit` blocks while so many jobs have not ended.
+        reads: Converts a result to the future's value, such as `Result.json` for functions called
+            by name that return numbers or lists.
+        pending_max: `submit` blocks while this many jobs have not ended.
         allow_pickle: Whether functions that no module registers may be sent: `rollq.pickled`.
         credentials: As for `Client`.
-        options: For every job.
+        options: Options of every job.
     """
 
     def __init__(
@@ -81,28 +81,28 @@ class Executor(BaseExecutor):
         self._lock = threading.Lock()
         self._new: deque[_JobFuture] = deque()
         self._open: dict[_OpenFuture, None] = {}
-        self._futures: dict[JobId, _JobFuture] = {}  # in the loop: submitted, result not here
-        self._under_way: dict[asyncio.Task[None], None] = {}  # in the loop: large values
+        self._futures: dict[JobId, _JobFuture] = {}  # in the loop: submitted, without a result
+        self._under_way: dict[asyncio.Task[None], None] = {}  # in the loop: background tasks
         self._is_shut = False
         self._all_ended = threading.Condition(self._lock)
         self._thread.start()
         self._thread.run(self._engine.start())
-        # What was submitted may not have been sent yet: a program that just ends must not lose it.
+        # Jobs may not have been sent yet when the program ends.
         atexit.register(self._close_at_exit)
 
     def submit(self, fn: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """A future for one job.
+        """Submit a job and return its future.
 
         Raises:
-            LocalError: the function is not registered, or cannot be called with these.
+            LocalError: the function is not registered, or the arguments do not match.
             RuntimeError: the executor was shut down.
         """
-        self._thread.check_process()  # before a lock is waited for that a fork may have left taken
+        self._thread.check_process()  # before taking a lock that a fork may have left locked
         future = _JobFuture(self, self._spec(fn, args, kwargs))
         with self._entered(future):
             self._new.append(future)
             is_first = len(self._new) == 1
-        if is_first:  # one call into the loop takes all that wait by then
+        if is_first:  # one wake-up of the loop serves all submits until it runs
             self._thread.loop.call_soon_threadsafe(self._enter_new)
         return future
 
@@ -113,9 +113,9 @@ class Executor(BaseExecutor):
         timeout: float | None = None,
         chunksize: int | None = None,
     ) -> Iterator[Any]:
-        """What a function returns for each element, in order; it begins at once. Calls that are
-        short are put together into one job (`Client.map`); `timeout` counts from now. Closing the
-        iterator, or an exception, cancels the rest.
+        """Call a function for each element; returns an iterator over the values, in order. It
+        starts at once. Short calls are combined into one job (`Client.map`); `timeout` counts from
+        now. Closing the iterator, or an exception, cancels the rest.
 
         Raises:
             LocalError: the function is not registered.
@@ -127,7 +127,7 @@ class Executor(BaseExecutor):
         self._thread.check_process()
         task, first = as_task(fn) if self._allow_pickle else (task_of(fn), ())
         mapped = MappedFunction(task, first, {}, self._options)
-        # All are taken now, as by every executor: they are the caller's to change afterwards.
+        # Read completely, as every executor does: the caller may change the iterables afterwards.
         rows = list(zip(*iterables, strict=False))
         run = FunctionRun(
             *(self._engine, mapped, rows),
@@ -145,7 +145,7 @@ class Executor(BaseExecutor):
 
     @contextmanager
     def _entered(self, future: _OpenFuture) -> Iterator[None]:
-        """Under the lock: one more that has not ended."""
+        """Wait for room and register a future; the block runs under the lock."""
         self._room.acquire()
         with self._lock:
             if self._is_shut:
@@ -155,8 +155,8 @@ class Executor(BaseExecutor):
             yield
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more. With `wait`, return when all have ended and the connection is closed; the
-        interpreter waits for that at its end in any case."""
+        """Accept no more calls. With `wait`, return when all jobs have ended and the connection is
+        closed. Without, the interpreter waits for them at its exit."""
         with self._lock:
             was_shut, self._is_shut = self._is_shut, True
             left = list(self._open)
@@ -175,12 +175,12 @@ class Executor(BaseExecutor):
         try:
             self._thread.run(self._engine.stop())
         except LocalError:
-            return  # closed before
+            return  # already closed
         self._thread.stop()
         atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        if not self._thread.is_elsewhere:  # a forked child has no loop that could end anything
+        if not self._thread.is_elsewhere:  # a forked child has no running loop
             self.shutdown()
 
     def _spec(
@@ -239,7 +239,7 @@ class Executor(BaseExecutor):
             self._end([self._futures.pop(job.job_id) for job in jobs], error)
 
     async def _settle(self, future: _JobFuture) -> None:
-        """What is large of the arguments goes up before the job."""
+        """Upload large arguments, then send the job."""
         try:
             spec = await self._engine.inputs.settle(future.spec)
             request = self._engine.request_for(spec)
@@ -255,7 +255,7 @@ class Executor(BaseExecutor):
             self._end([future], error)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do it beside the rest."""
+        """Run a coroutine in the background, and keep a reference to its task."""
         task = self._thread.loop.create_task(work)
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
@@ -266,12 +266,12 @@ class Executor(BaseExecutor):
             future.task = self._keep(future.serve())
 
     def end_map(self, future: _MapFuture) -> None:
-        """A map has ended."""
+        """A map has ended; called by its future."""
         self._forget([future])
 
     def withdraw(self, future: _OpenFuture) -> None:
-        """A future was cancelled: so is its job, or those of its map."""
-        # While the future counts as open, nobody stops the loop.
+        """A future was cancelled: cancel its jobs."""
+        # Scheduled before the future is removed, because the loop may stop when none is open.
         self._thread.loop.call_soon_threadsafe(self._leave, future)
         self._forget([future])
 
@@ -284,7 +284,7 @@ class Executor(BaseExecutor):
             self._engine.leave((future.job_id,))
 
     def _on_answer(self, answer: Answer) -> None:
-        """The grid accepted a job, or did not."""
+        """A submit was accepted or refused."""
         if isinstance(answer, wire.Error):
             future = self._futures.pop(answer.request_id, None)
             if future is not None:
@@ -292,7 +292,7 @@ class Executor(BaseExecutor):
                 self._end([future], error_of(answer))
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Jobs have ended; what is large of a result is fetched before its future has it."""
+        """Resolve the futures of these results, after fetching large values."""
         ended: list[_JobFuture] = []
         for message in results:
             future = self._futures.pop(message.job_id, None)
@@ -308,7 +308,7 @@ class Executor(BaseExecutor):
         return True
 
     def fail(self, error: RollqError) -> None:
-        """The client stops."""
+        """The client was stopped."""
         left, self._futures = list(self._futures.values()), {}
         self._end(left, error)
 
@@ -326,7 +326,7 @@ class Executor(BaseExecutor):
         self._forget(futures)
 
     def _resolve(self, future: _JobFuture, ending: Result | RollqError) -> None:
-        """A future has its value, unless it was cancelled."""
+        """Set the value or exception of a future, unless it was cancelled."""
         if not future.done() and future.set_running_or_notify_cancel():
             try:
                 if isinstance(ending, RollqError):
@@ -350,7 +350,7 @@ class Executor(BaseExecutor):
 
 
 class _JobFuture(Future[Any]):
-    """A future that stays pending while its job runs, so that it may be cancelled until the end."""
+    """A future that stays pending while its job runs, so that it can be cancelled until the end."""
 
     def __init__(self, executor: Executor, spec: JobSpec) -> None:
         super().__init__()
@@ -359,7 +359,7 @@ class _JobFuture(Future[Any]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the job too."""
+        """Cancel the future and its job."""
         was_cancelled = self.cancelled()
         is_cancelled = super().cancel()
         if is_cancelled and not was_cancelled:
@@ -368,17 +368,17 @@ class _JobFuture(Future[Any]):
 
 
 class _MapFuture(Future[None]):
-    """All calls of one map: it stays pending until they have ended, as the future of a job does."""
+    """All calls of one map. It stays pending until they have ended, like the future of a job."""
 
     def __init__(self, executor: Executor, run: FunctionRun) -> None:
         super().__init__()
-        self.task: asyncio.Task[None] | None = None  # in the loop, once it has begun
+        self.task: asyncio.Task[None] | None = None  # in the loop, once started
         self._run = run
         self._executor = executor
         self._taken: SimpleQueue[list[Any] | BaseException] = SimpleQueue()
 
     async def serve(self) -> None:
-        """Let all run, in the executor's loop."""
+        """Run the map, in the executor's loop."""
         try:
             while taken := await self._run.take():
                 self._taken.put(taken)
@@ -392,7 +392,7 @@ class _MapFuture(Future[None]):
                 self._executor.end_map(self)
 
     def values(self, until_s: float | None) -> Iterator[Any]:
-        """The values as they come, in order."""
+        """Iterate over the values in order; raises TimeoutError at `until_s`."""
         try:
             while True:
                 left_s = None if until_s is None else max(until_s - monotonic(), 0)
@@ -409,7 +409,7 @@ class _MapFuture(Future[None]):
             self.cancel()
 
     def cancel(self) -> bool:
-        """Cancel its jobs too."""
+        """Cancel the map and its jobs."""
         was_cancelled = self.cancelled()
         is_cancelled = super().cancel()
         if is_cancelled and not was_cancelled:

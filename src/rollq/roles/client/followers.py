@@ -1,8 +1,8 @@
-"""Jobs that follow others: submitted with them, and begun when these have ended, in whichever way.
+"""Jobs that run after another job or array, however that ends (`then` and `notify`).
 
-A follower is a job like any other that waits with the condition `ended`. It is accepted with the
-job that it follows, or neither is; its id is made of that job's, so that both may be submitted
-again and run once.
+A follower is an ordinary job that waits with the condition `ended`. It is accepted atomically with
+the job that it follows. Its id is derived from that job's id, so that submitting both again is
+idempotent.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ ENDED: Final = CONDITION_WORDS[Condition.ENDED]
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """A URL that is told how jobs ended, by a job that a worker with `--app rollq.webhook` runs.
+    """A URL that gets a POST request when jobs have ended, sent by a worker with `--app
+    rollq.webhook`.
 
     Attributes:
-        url: Where to post. `secret:NAME`: the URL itself is this secret of the worker's vault.
-        signing_key: The secret of the worker's vault that the body is signed with; empty: none.
-        name: Told to the receiver as it is.
-        options: Of the job that posts, such as `max_attempts`.
+        url: The URL, or `secret:NAME`: the name of a secret of the worker's vault that has it.
+        signing_key: The name of a secret of the worker's vault that signs the body; empty: none.
+        name: Passed to the receiver unchanged.
+        options: Options of the job that posts, such as `max_attempts`.
     """
 
     url: str
@@ -65,10 +66,10 @@ class Webhook(msgspec.Struct, frozen=True):
         return _following(self.spec(), jobs)
 
     def spec(self) -> JobSpec:
-        """The job that posts, which waits for nothing yet.
+        """The job that posts, without dependencies.
 
         Raises:
-            LocalError: BAD_OPTIONS, if it is no such URL.
+            LocalError: BAD_OPTIONS, if the URL is invalid.
         """
         is_secret = self.url.startswith(SECRET_URL)
         if not is_secret and target_of(self.url) is None:
@@ -99,10 +100,10 @@ Notify: TypeAlias = str | Webhook | Sequence[str | Webhook]
 
 
 def followers_of(engine: Engine, then: Then, notify: Notify) -> list[JobSpec]:
-    """The jobs that are to follow, before they wait for anything.
+    """The specs of the followers, without dependencies yet.
 
     Raises:
-        LocalError: BAD_OPTIONS, also if there are some and the client is one of several groups.
+        LocalError: BAD_OPTIONS, also if there are any and the client is one of several groups.
     """
     followed = [then] if isinstance(then, JobSpec) else list(then)
     specs = [checked_spec(one, "then") for one in followed]
@@ -111,17 +112,17 @@ def followers_of(engine: Engine, then: Then, notify: Notify) -> list[JobSpec]:
     if specs and not engine.keeps_parents:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "a client of several groups cannot have jobs follow others",
-            "a group knows its own jobs alone: use a client of one of them",
+            "a client of several groups cannot submit followers",
+            "a group knows only its own jobs: use a client of one of them",
         )
     return specs
 
 
 def following(specs: Sequence[JobSpec], job_ids: Sequence[JobId]) -> list[JobSpec]:
-    """These jobs as they follow those.
+    """The followers with their ids and their dependency on these jobs.
 
     Raises:
-        LocalError: BAD_OPTIONS, if they are too many.
+        LocalError: BAD_OPTIONS, if there are too many jobs.
     """
     return [
         msgspec.structs.replace(_following(spec, job_ids), job_id=follower_id(job_ids[0], number))
@@ -130,7 +131,7 @@ def following(specs: Sequence[JobSpec], job_ids: Sequence[JobId]) -> list[JobSpe
 
 
 def check_followed(count: int) -> None:
-    """So many jobs are to be followed.
+    """Check the number of jobs that a follower depends on.
 
     Raises:
         LocalError: BAD_OPTIONS, if they are too many.
@@ -144,8 +145,8 @@ def check_followed(count: int) -> None:
 
 
 def follower_id(job_id: JobId, number: int) -> JobId:
-    """The id of a job that follows another, for ever and everywhere the same: BLAKE2b with a digest
-    of 16 bytes, of that id, `then` and the follower's number."""
+    """The id of a follower: BLAKE2b with a 16-byte digest of the job's id, `then` and the
+    follower's number. It is stable across versions and processes."""
     return blake2b(job_id + f"then {number}".encode(), digest_size=GUID_BYTES).digest()
 
 
@@ -156,7 +157,7 @@ async def submit_followed(
     timeout: float | None,
     *parents: Job,
 ) -> Job:
-    """Submit a job with those that follow it, all or none.
+    """Submit a job with its followers, all or none.
 
     Raises:
         RollqError: it was refused, or not accepted in time.
@@ -165,8 +166,8 @@ async def submit_followed(
     made = [_kept_as_long(one, spec) for one in following(followers, (job_id,))]
     ids = [as_id(one.job_id or b"") for one in made]
     handle = Job(engine, job_id, parents, ids)
-    # The results of followers are taken, so that nobody need ask for them; those of an earlier
-    # submit of the same are for the handle of that.
+    # Results of followers are taken and confirmed here, as the caller need not read them. If an
+    # earlier submit registered a target for one, that target keeps it.
     others = {one: Job(engine, one) for one in ids if one not in engine.targets}
     with submit_span(spec.exec_name, spec.options), engine.awaiting(job_id, handle):
         engine.targets.update(others)
@@ -174,7 +175,7 @@ async def submit_followed(
             own = spec if may_be_known else _traced(spec)
             own = msgspec.structs.replace(own, job_id=job_id)
             await _accept_all(engine, (own, *made), timeout)
-            if may_be_known:  # they may have ended long ago: asked for alone, their results come
+            if may_be_known:  # ended ones send their results on a single submit
                 for one in await engine.inputs.settle_all((own, *made)):
                     await engine.call(engine.request_for(one), timeout, supply_of(one))
         except BaseException:
@@ -185,15 +186,15 @@ async def submit_followed(
 
 
 async def _accept_all(engine: Engine, specs: Sequence[JobSpec], timeout: float | None) -> None:
-    """All or none."""
+    """Accept all or none, by a batch with a random key."""
     calls, key = BatchCalls(engine), secrets.token_hex(8)
     part = await calls.stage(key, key, specs, timeout=timeout)
     await calls.commit(key, (part,), timeout=timeout)
 
 
 def _kept_as_long(follower: JobSpec, spec: JobSpec) -> JobSpec:
-    """Known no longer than the job that it follows, as far as that goes: a job of the same key that
-    comes when the first is forgotten is another one, and has a follower of its own."""
+    """A follower inherits `result_ttl`, so that it is not remembered longer than its job: a later
+    job with the same key is a new one, and gets a new follower."""
     keep_s = spec.options.get("result_ttl")
     if keep_s is None or "result_ttl" in follower.options:
         return follower
@@ -201,7 +202,7 @@ def _kept_as_long(follower: JobSpec, spec: JobSpec) -> JobSpec:
 
 
 def _traced(spec: JobSpec) -> JobSpec:
-    """With the trace that it belongs to, as a job has that is given no id."""
+    """Add the current trace context, as for a job without an id."""
     trace = current_traceparent()
     if not trace or spec.payload is not None or spec.options.get("traceparent"):
         return spec

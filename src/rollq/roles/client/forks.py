@@ -1,5 +1,5 @@
-"""A client does not work in a forked child: its thread and its loop stayed in the parent, and its
-connection is the parent's. Whoever would wait there would wait for ever, so it is told at once."""
+"""Detects the use of a client in a forked child. Its thread and event loop exist only in the
+parent, so a call would wait forever; it raises instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rollq.base.errors import ErrorCode, LocalError
 
 
 class Home:
-    """The process in which a client was made."""
+    """The process in which a client was started."""
 
     __slots__ = ("_pid",)
 

@@ -1,5 +1,5 @@
-"""Calls of functions with Python values, as jobs. What an argument refers to that the grid has
-already, a job or a file that one left, is not fetched for it."""
+"""Function calls with Python values, as jobs. Arguments that the grid has already, such as results
+and files of other jobs, are passed by reference and not downloaded."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rollq.values.codec import CannotTravelError, FileInput, PackedInput, Refere
 
 
 def _run(function: bytes, /, *args: Any, **kwargs: Any) -> Any:
-    """How `rollq.pickled` is called. That module is not imported here: to import it is what makes a
-    worker run pickled functions, and an application of a worker may import clients."""
+    """The signature of `rollq.pickled`. That module must not be imported here: importing it makes a
+    worker execute pickled functions, and applications of workers may import clients."""
 
 
 RUN: Final = Task("rollq.run", _run)
@@ -34,11 +34,11 @@ def call_spec(
     options: Options,
     results: Mapping[Job, Result],
 ) -> JobSpec:
-    """The job that calls a function. `options` are its own, before those of the function. A job
-    among the arguments is waited for by the grid, unless its result is in `results`.
+    """The job of a function call. `options` override those of the function. A job among the
+    arguments becomes a dependency, unless its result is in `results`.
 
     Raises:
-        TypeError: it cannot be called so, or an argument cannot be serialized.
+        TypeError: the arguments do not match, or one cannot be serialized.
     """
 
     def referred(value: Any) -> Reference | None:
@@ -53,17 +53,17 @@ def call_spec(
 
 
 def packed_spec(task: Task[..., Any], packed: PackedCall, options: Options) -> JobSpec:
-    """The job of arguments that are packed."""
+    """The job of a call whose arguments are packed."""
     asked = cast("Options", {**task.options, **options})
     return JobSpec(task.name, files=packed.files, call=packed.call, options=asked)
 
 
 def reference(value: Any) -> Reference | None:
-    """What an argument refers to that the grid has.
+    """The reference for an argument that the grid has already; None for a plain value.
 
     Raises:
-        CannotTravelError: a job: only one call can wait for it.
-        Exception: what the job of a result raised.
+        CannotTravelError: it is a job, which only a single call can depend on.
+        Exception: the exception of the job, for a result of one that failed.
     """
     if isinstance(value, Output):
         return FileInput(value.name.rpartition("/")[2], value.as_input())
@@ -79,11 +79,11 @@ def reference(value: Any) -> Reference | None:
 async def ends_elsewhere(
     engine: Engine, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[Job, Result]:
-    """The results of jobs among the arguments that the grid cannot wait for, because they may be
-    of another group: waited for here.
+    """Wait for jobs among the arguments that the grid cannot wait for, because they may belong to
+    another group; returns their results.
 
     Raises:
-        Exception: what one of them raised.
+        Exception: the exception of a job that failed.
     """
     results: dict[Job, Result] = {}
     for job in jobs_in((*args, *kwargs.values())):
@@ -99,20 +99,20 @@ async def ends_elsewhere(
 
 
 def packed_input(result: Result) -> PackedInput:
-    """What a job returned, as an argument: what the grid keeps is not moved."""
+    """A result as an argument, by reference if the grid keeps it."""
     if not result.ok:
         result.get()
     return PackedInput(result.packed_data())
 
 
 def job_in(value: Any) -> Job | None:
-    """The job that a handle is of."""
-    inner = getattr(value, "_inner", value)  # of a blocking client
+    """The job of a handle; None for anything else."""
+    inner = getattr(value, "_inner", value)  # the asyncio handle behind a blocking one
     return inner if isinstance(inner, Job) else None
 
 
 def task_of(function: Any) -> Task[..., Any]:
-    """The task of a function, or a task as it is.
+    """The task of a registered function; a task is returned as it is.
 
     Raises:
         LocalError: BAD_OPTIONS, if it is not registered.
@@ -130,7 +130,7 @@ def task_of(function: Any) -> Task[..., Any]:
 
 
 def as_task(function: Callable[..., Any]) -> tuple[Task[..., Any], tuple[bytes, ...]]:
-    """The task that calls a function, and its first arguments: the function itself if no module
+    """The task that calls a function, and its leading arguments: the pickled function, if no module
     registers it.
 
     Raises:
@@ -150,12 +150,12 @@ def as_task(function: Callable[..., Any]) -> tuple[Task[..., Any], tuple[bytes, 
         ) from None
     try:
         return RUN, (cloudpickle.dumps(function),)
-    except Exception as error:  # whatever the parts of the function object to
+    except Exception as error:  # any error of a __reduce__ method
         raise TypeError(f"{function!r} cannot be pickled: {error}") from error
 
 
 def jobs_in(values: Sequence[Any]) -> Iterator[Job]:
-    """Those among arguments, also in lists, tuples, sets and dicts."""
+    """Iterate over the jobs among arguments, also in nested lists, tuples, sets and dicts."""
     for value in values:
         job = job_in(value)
         if job is not None:

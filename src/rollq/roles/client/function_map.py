@@ -1,6 +1,6 @@
-"""One function over many arguments. Calls that are short are put together: a bundle is one job
-whose result has the end of every call. It begins with one call a job, and grows while a job takes
-less than BUNDLE_MS."""
+"""`map` of a function. Short calls are combined: a bundle is one job whose result has the outcome
+of every call. The bundle size starts at one call, and grows while a job takes less than BUNDLE_MS.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from rollq.wire import messages as wire
 
 
 class MappedFunction(NamedTuple):
-    """What is called for every element."""
+    """The function that is called for every element, and its common arguments."""
 
     task: Task[..., Any]
-    first: tuple[Any, ...]  # arguments of every call, before those of the iterables
-    kwargs: Mapping[str, Any]  # of every call
+    first: tuple[Any, ...]  # leading arguments of every call
+    kwargs: Mapping[str, Any]  # keyword arguments of every call
     options: Options
 
 
 class Raised(NamedTuple):
-    """Stands for the value of a call that raised."""
+    """Takes the place of the value of a call that raised."""
 
     error: Exception
 
 
 def values_of(taken: Iterable[Any]) -> Iterator[Any]:
-    """What a run gave, one by one.
+    """Iterate over taken values.
 
     Raises:
-        Exception: what a call raised, in its place.
+        Exception: the exception of a call, at its position.
     """
     for one in taken:
         if type(one) is Raised:
@@ -55,15 +55,15 @@ def values_of(taken: Iterable[Any]) -> Iterator[Any]:
 
 
 class Pace:
-    """How many calls a job has, and how many jobs may be on the way. Times are of any one clock.
+    """Chooses the bundle size and the number of jobs in flight. Times are of any monotonic clock.
 
     Args:
-        window: So many jobs at most.
-        chunksize: So many calls; None: as many as their time allows.
+        window: The maximum number of jobs in flight.
+        chunksize: A fixed bundle size; None: choose it from the run times.
 
     Attributes:
-        size: Calls of the next job.
-        look_at: When more jobs may be on the way, though none has ended; None: all may.
+        size: The size of the next bundle.
+        look_at: When to allow the whole window, if no job ends before; None: it is allowed.
     """
 
     def __init__(self, window: int, chunksize: int | None) -> None:
@@ -74,7 +74,7 @@ class Pace:
         self._allowed = window if chunksize else min(BUNDLE_PROBES, window)
 
     def allowed(self, now_s: float) -> int:
-        """How many jobs: few until ends say how long calls take, all if none comes for a while."""
+        """How many jobs may be in flight: few until run times are known, all if none is in time."""
         if self._allowed < self._window:
             if self.look_at is None:
                 self.look_at = now_s + BUNDLE_PROBE_MS / 1000
@@ -85,12 +85,12 @@ class Pace:
         return self._allowed
 
     def ended(self, count: int, run_ms: int, now_s: float) -> None:
-        """A job of so many calls took so long."""
+        """Learn from a job of `count` calls that took `run_ms`."""
         self._allowed = min(self._allowed + 1, self._window)
         if self.look_at is not None:
             self.look_at = now_s + BUNDLE_PROBE_MS / 1000
         if not self._is_adaptive or count != self.size:
-            return  # only what has the present size says something about it
+            return  # jobs of another size are no measure for this one
         if run_ms < BUNDLE_MS:
             faster = 8 if run_ms < BUNDLE_MS // 8 else 2
             self.size = min(self.size * faster, BUNDLE_CALLS_MAX)
@@ -99,21 +99,21 @@ class Pace:
 
 
 class FunctionRun(MapRun):
-    """The calls of one `map` over a function. `take` gives the values of calls, or `Raised`.
+    """The calls of one `map` of a function. `take` returns the values of calls, or `Raised`.
 
     Args:
         engine: The client.
-        mapped: What is called.
-        rows: The arguments of each call; taken as there is room.
-        total: How many there are, if that is known.
-        window: How many jobs may be on the way or wait to be taken.
-        ordered: Whether values are handed out in the order of the arguments.
-        progress: Told how many calls ended.
-        chunksize: How many calls are one job; None: as many as their time allows.
-        return_exceptions: Whether what a call raised is given as it is.
+        mapped: The function.
+        rows: The arguments of each call, read lazily.
+        total: The number of calls, if it is known.
+        window: How many jobs may be in flight or wait to be taken.
+        ordered: Whether values are returned in the order of the arguments.
+        progress: Called with the number of calls that ended.
+        chunksize: How many calls are one job; None: chosen from their run times.
+        return_exceptions: Whether exceptions are returned in place of values.
 
     Raises:
-        LocalError: BAD_OPTIONS, for a chunksize that cannot be.
+        LocalError: BAD_OPTIONS, for an invalid chunksize.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class FunctionRun(MapRun):
         self._told = progress
         self._return_exceptions = return_exceptions
         self._pace = Pace(window, chunksize)
-        self._counts: dict[int, int] = {}  # calls of each job that is on the way
-        self._sizes: dict[JobId, int] = {}  # of those that ended and were not taken
+        self._counts: dict[int, int] = {}  # number of calls of each job in flight
+        self._sizes: dict[JobId, int] = {}  # the same for jobs that ended and were not taken
         self._calls_ended = 0
 
     async def take(self) -> list[Any]:
@@ -152,7 +152,7 @@ class FunctionRun(MapRun):
         Raises:
             TypeError: an argument cannot be serialized.
             RollqError: a job was refused, or nothing was accepted for too long.
-            Exception: whatever an iterable or the progress raised.
+            Exception: an iterable or the progress callback raised.
         """
         made: list[Any] = []
         for result in await super().take():
@@ -162,7 +162,7 @@ class FunctionRun(MapRun):
         return made
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Jobs have ended."""
+        """Count the calls of jobs that ended."""
         now_s = self._engine.loop.time()
         for one in results:
             number = self._numbers.get(one.job_id)
@@ -180,11 +180,11 @@ class FunctionRun(MapRun):
     def _bundles(
         self, mapped: MappedFunction, rows: Iterator[tuple[Any, ...]]
     ) -> Iterator[JobSpec]:
-        """Jobs of as many calls as they are to have when there is room for them."""
+        """Generate jobs lazily, so that each has the bundle size of the moment when it is sent."""
         task, first, kwargs, options = mapped
         left: tuple[Any, ...] | None = next(rows, None)
         if left is not None:
-            task.check_call((*first, *left), kwargs)  # the others have as many arguments
+            task.check_call((*first, *left), kwargs)  # every row has the same number of arguments
         while left is not None:
             count, packer = 1, self._packer(mapped) if self._pace.size > 1 else None
             alone, left_over = left, None
@@ -223,7 +223,7 @@ class FunctionRun(MapRun):
     # --- ends
 
     def _ends(self, result: Result, count: int) -> list[Any]:
-        """What each call of a job returned, or that it raised."""
+        """The outcome of each call of a job: its value, or what it raised."""
         try:
             if count > 1 and result.is_value:
                 values, failures = result.outcomes()
@@ -235,7 +235,7 @@ class FunctionRun(MapRun):
                 for place, error in failures:
                     values[place] = self._raised(error)
                 return values
-            return [result.get()]  # of a bundle, it raises
+            return [result.get()]  # raises, for a bundle
         except Exception as error:
             return [self._raised(error)] * count
 
@@ -245,5 +245,5 @@ class FunctionRun(MapRun):
     def _report_calls(self, progress: Progress) -> None:
         try:
             progress(self._calls_ended, self._total)
-        except Exception as error:  # the application's own: for whoever takes, not for the link
+        except Exception as error:  # of the callback: raise it in `take`, not in the reader
             self._pump.fail(error)

@@ -1,4 +1,4 @@
-"""The engine of a client of one group. It also keeps results that nobody here has asked for."""
+"""The engine of a client of one group. It also keeps unclaimed results of earlier processes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class GroupEngine(Engine):
     """One session with one group.
 
     Attributes:
-        session: The way to the group.
-        supplier: The same for requests with files.
-        subjects: What is published and subscribed to.
-        keyed_runs: Told when a leader has welcomed us.
-        unclaimed: Results of jobs that this process has not asked for: of an earlier one of the
-            same client id, up to UNCLAIMED_BYTES_MAX. They are not confirmed, so none is lost.
+        session: The session with the group.
+        supplier: Sends requests with files.
+        subjects: Publishes and subscriptions.
+        keyed_runs: Runs that are notified of every new session.
+        unclaimed: Results of jobs that this process did not submit, but an earlier one with the
+            same client id; up to UNCLAIMED_BYTES_MAX. They are unconfirmed, so none is lost.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class GroupEngine(Engine):
         self.keyed_runs: WeakSet[KeyedRun] = WeakSet()
         self.unclaimed: dict[JobId, wire.Result] = {}
         self.unclaimed_bytes = 0
-        self._unwanted: dict[JobId, None] = {}  # left early; their results are confirmed unseen
+        self._unwanted: dict[JobId, None] = {}  # abandoned jobs, whose results are confirmed unseen
 
     def events(self, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
-        """What happens to a job, from now on."""
+        """Iterate over the events of a job from now on."""
         return events_of(self, job_id)
 
     async def start(self) -> None:
-        """Begin to look for the leader."""
+        """Connect to the leader, in the background."""
         if self._loop is None:
             self._home = Home()
         self._home.check()
@@ -80,7 +80,7 @@ class GroupEngine(Engine):
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Hang up. In a forked child the connection is the parent's, and stays."""
+        """Close the connection. Does nothing in a forked child: it is the parent's."""
         if self._home.is_elsewhere:
             return
         link = self.session.link
@@ -88,17 +88,17 @@ class GroupEngine(Engine):
         self._fail_all()
         self.subjects.stop()
         self._loop = None
-        if link is not None:  # it may have something to send, and the loop may be about to end
+        if link is not None:  # flush it, because the loop may be about to end
             await link.close_within("the client stops")
 
     def session_of(self, job_id: JobId) -> GroupSession:
-        """The only one."""
+        """The only session."""
         return self.session
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
-        """Send a request, after its files; the callback gets its answer."""
+        """Upload the files of a request, then send it; the callback gets the response."""
         if self.unclaimed and type(request) is wire.SubmitJob:
-            self._drop_unclaimed(request.job_id)  # it will be sent again
+            self._drop_unclaimed(request.job_id)  # the submit makes the grid send it again
         if supply is NOTHING:
             self.session.ask(request, on_answer)
         else:
@@ -110,24 +110,24 @@ class GroupEngine(Engine):
         self.session.ask_all(jobs, on_answer)
 
     def give_up(self, request_id: MessageId) -> None:
-        """Wait no longer for an answer, and do not send this again."""
+        """Abandon a request: do not send it again."""
         self.supplier.give_up(request_id)
 
     def uploaded_at(self) -> float:
-        """When files were on their way last, by the loop's clock."""
+        """When an upload was last in progress, by the loop's clock."""
         return self.supplier.uploaded_at()
 
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob of the group into a file, verified."""
+        """Download a blob of the group to a file and verify it."""
         await self.supplier.fetch(ref, path, progress)
 
     async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs."""
+        """Whether an array has no waiting or running tasks."""
         answer = await self.call(wire.Query(secrets.token_bytes(16), "array", array_id))
         return is_array_over(answer.value)
 
     def take_results(self, results: list[wire.Result]) -> list[JobId]:
-        """Results that one read brought; the ids of those that may be confirmed."""
+        """Deliver results of one read; returns the ids of those to confirm."""
         unclaimed: set[JobId] = set()
         for result in self._deliver_all(results):
             if result.job_id in self._unwanted:
@@ -138,14 +138,14 @@ class GroupEngine(Engine):
         return [result.job_id for result in results if result.job_id not in unclaimed]
 
     def take_unclaimed(self) -> list[wire.Result]:
-        """Those that are kept; they count as confirmed."""
+        """Return and confirm the unclaimed results."""
         held = list(self.unclaimed.values())
         for one in held:
             self.claim(one.job_id)
         return held
 
     def claim(self, job_id: JobId) -> None:
-        """The application has a result that it had not asked for here."""
+        """Confirm a result that the application read without having submitted the job here."""
         self._drop_unclaimed(job_id)
         self.session.taken(job_id)
 
@@ -176,7 +176,7 @@ class GroupEngine(Engine):
         self.unclaimed[result.job_id] = result
         self.unclaimed_bytes += len(result.result) + UNCLAIMED_RESULT_BYTES
         while self.unclaimed_bytes > UNCLAIMED_BYTES_MAX:
-            # Not lost: it is not confirmed, and `attach` asks the grid for it.
+            # It is not lost: it is unconfirmed, and `attach` queries it.
             self._drop_unclaimed(next(iter(self.unclaimed)))
 
     def _drop_unclaimed(self, job_id: JobId) -> None:

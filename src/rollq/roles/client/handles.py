@@ -1,4 +1,4 @@
-"""What the application holds: one job, or many jobs that were submitted together."""
+"""Handles that the calls return: one job, or many jobs that were submitted together."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rollq.roles.client.results import CANCELLED, DONE, Result, html_row
 from rollq.roles.client.streams import StreamPart, output_of
 from rollq.wire import messages as wire
 
-Progress = Callable[[int, int | None], None]  # how many ended, of how many (None: not known)
-TAKEN_MAX = 1_024  # results handed out at once: those of an array's cut would be millions
+Progress = Callable[[int, int | None], None]  # ended jobs, and their total if it is known
+TAKEN_MAX = 1_024  # results per `take`: one message may stand for millions of tasks
 
 
 class Job:
-    """One accepted job.
+    """A submitted job.
 
     Attributes:
         job_id: Its id as bytes.
-        followers: The ids of the jobs that were submitted with it and follow it.
+        followers: The ids of the jobs that were submitted with it as `then` or `notify`.
     """
 
     __slots__ = ("_engine", "_error", "_parents", "_result", "_waiters", "followers", "job_id")
@@ -46,7 +46,7 @@ class Job:
     ) -> None:
         self.job_id = job_id
         self.followers = tuple(map(guid_to_text, followers))
-        self._parents = parents  # whose results it uses
+        self._parents = parents  # jobs among its arguments
         self._engine = engine
         self._result: Result | None = None
         self._error: RollqError | None = None
@@ -59,7 +59,7 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether the result is here."""
+        """Whether the result has arrived."""
         return self._result is not None
 
     def is_of(self, engine: Engine) -> bool:
@@ -67,14 +67,14 @@ class Job:
         return self._engine is engine
 
     async def result(self, timeout: float | None = None) -> Result:
-        """Wait for the result, at most `timeout` seconds; it may be asked for again.
+        """Wait for the result, at most `timeout` seconds. It may be called again.
 
         Raises:
             DeadlineError: TIMED_OUT. The job goes on.
             RollqError: DISCONNECTED, if the client was stopped. The job goes on.
         """
         if self._result is None and self._error is None:
-            self._engine.loop  # noqa: B018 - raises in a forked child: nobody would tell it there
+            self._engine.loop  # noqa: B018 - raises in a forked child, where it would wait forever
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters[told] = None
             try:
@@ -98,8 +98,8 @@ class Job:
         return self._result
 
     async def get(self, timeout: float | None = None) -> Any:
-        """Wait for the end; what it returned. Raises what it raised, or what a job raised whose
-        result it uses; else as `result`, and JobError if it did not end well."""
+        """Wait for the job and return its value. Raises the exception of the function, or of a job
+        among its arguments; JobError if it failed otherwise; and what `result` raises."""
         result = await self.result(timeout)
         if not result.ok:
             for parent in self._parents:
@@ -110,15 +110,15 @@ class Job:
         return result.get()
 
     def file(self, name: str) -> JobFile:
-        """A file that it leaves, or will leave, as an input of another job: that waits for this one
-        to end ok, and its worker fetches the file. `-` is what it writes to stdout."""
+        """Refer to an output file of this job as an input of another job. That job waits for this
+        one to end ok, and its worker downloads the file. `-` is stdout."""
         return JobFile(self.job_id, name)
 
     def output(
         self, *, follow: bool = True, stream: str = "", tail: int | None = None
     ) -> AsyncGenerator[StreamPart, None]:
-        """What it writes, while it runs and after its end; see `Client.output`. Followed from
-        its beginning (no `tail`), nothing is left out."""
+        """Iterate over its output, while it runs and after its end; see `Client.output`. With
+        `follow` and without `tail` the output is complete."""
         return output_of(
             self._engine,
             self.job_id,
@@ -131,21 +131,21 @@ class Job:
         )
 
     def events(self) -> AsyncGenerator[JobEvent, None]:
-        """What happens to it, as it happens, until its end; see `Client.events`."""
+        """Iterate over its events from now until its end; see `Client.events`."""
         return self._engine.events(self.job_id)
 
     async def cancel(self) -> bool:
-        """Ask the grid to end it; false if it had ended."""
+        """Cancel it; false if it had ended."""
         return await self._engine.cancel((self.job_id,)) > 0
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """The result has come."""
+        """Set the result."""
         self._result = Result(results[0], self._engine)
         self._wake()
         return True
 
     def fail(self, error: RollqError) -> None:
-        """The client stops."""
+        """The client was stopped."""
         self._error = error
         self._wake()
 
@@ -165,32 +165,32 @@ class Job:
 
 @dataclass(slots=True)
 class Counts:
-    """How the jobs of a batch ended so far."""
+    """Number of jobs of a batch by their outcome."""
 
     total: int = 0
     ok: int = 0
     failed: int = 0
     dead: int = 0
     cancelled: int = 0
-    cut: int = 0  # refused, or tasks of an array whose ids older jobs had
+    cut: int = 0  # not accepted: refused, or an array task whose id belongs to another job
 
     @property
     def ended(self) -> int:
-        """All that ended."""
+        """The number of jobs that ended."""
         return self.ok + self.failed + self.dead + self.cancelled + self.cut
 
 
 class Batch:
-    """Many accepted jobs: bulk or array. Their ids follow one another, so it costs little.
+    """Many submitted jobs: a bulk or an array. Ids are consecutive, so it needs little memory.
 
     Args:
         engine: The client.
         first_id: The id of job 0.
         keeps: Whether results are kept for `results`, or only counted.
-        array_id: Under which the grid knows it as one array; none: it does not.
+        array_id: The id of the array; empty: it is none.
 
     Attributes:
-        counts: How the jobs ended so far.
+        counts: Number of jobs by outcome so far.
     """
 
     first_id: JobId
@@ -208,7 +208,7 @@ class Batch:
         self._ended = bytearray()
         self._kept: deque[wire.Result] = deque()
         self._wake = asyncio.Event()
-        self._is_complete = False  # nothing will be added any more
+        self._is_complete = False  # no more jobs will be added
         self._error: RollqError | None = None
 
     def __len__(self) -> int:
@@ -225,11 +225,11 @@ class Batch:
         return self._is_complete and self.counts.ended >= self.counts.total
 
     def job_ids(self) -> Iterator[JobId]:
-        """The ids, in the order of submission."""
+        """Iterate over the ids, in the order of submission."""
         return (task_id(self.first_id, number) for number in range(len(self)))
 
     async def wait(self, timeout: float | None = None, progress: Progress | None = None) -> Counts:
-        """Wait until all have ended.
+        """Wait until all have ended, and return the counts.
 
         Raises:
             DeadlineError: TIMED_OUT. The jobs go on.
@@ -251,7 +251,7 @@ class Batch:
         return self.counts
 
     async def take(self) -> list[Result]:
-        """Results that came since the last call; waits for one, empty if none is to come."""
+        """Return the results that arrived since the last call; waits for one, empty at the end."""
         while not self._kept and not self.is_done:
             await self._next()
         kept, self._kept = self._kept, deque()
@@ -268,14 +268,14 @@ class Batch:
         return taken
 
     async def results(self) -> AsyncGenerator[Result, None]:
-        """Every result once, as they come: what was given is not kept, and a second loop gives
-        only what the first has not taken. Nothing if the batch was told not to keep them."""
+        """Iterate over the results as they arrive. Each is returned once and then dropped. There
+        are none if the batch does not keep results."""
         while taken := await self.take():
             for one in taken:
                 yield one
 
     async def cancel(self) -> int:
-        """Ask the grid to end all that has not ended; how many that were."""
+        """Cancel the jobs that have not ended; returns how many."""
         if self.array_id:
             return await self._engine.cancel((self.array_id,))
         left = [one for one, ended in zip(self.job_ids(), self._ended, strict=True) if not ended]
@@ -287,32 +287,32 @@ class Batch:
     def _repr_html_(self) -> str:
         return html_row("Batch", self.id, f"{self.counts.ended} of {len(self)} ended")
 
-    # --- the client's side
+    # --- called by the client
 
     def extend(self, count: int) -> None:
-        """More jobs belong to it."""
+        """Add jobs."""
         self.counts.total += count
         self._ended.extend(bytes(count))
 
     def cut(self, first: int, count: int = 1) -> None:
-        """These were not accepted."""
+        """Count jobs as not accepted."""
         for number in range(first, first + count):
             if not self._ended[number]:
                 self._ended[number] = 1
                 self.counts.cut += 1
 
     def fail(self, error: RollqError) -> None:
-        """The client stops."""
+        """The client was stopped."""
         self._error = error
         self._wake.set()
 
     def complete(self) -> None:
-        """Nothing more will be added."""
+        """No more jobs will be added."""
         self._is_complete = True
         self._wake.set()
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Results have come."""
+        """Count and keep results."""
         for result in results:
             number, count = task_number(self.first_id, result.job_id), result.count
             if number + count <= len(self._ended) and not self._ended[number]:
@@ -339,10 +339,10 @@ class Batch:
             self._kept.append(result)
 
     async def _next(self) -> None:
-        """Until something has changed."""
+        """Wait for a change."""
         if self._error is not None:
             raise self._error
-        self._engine.loop  # noqa: B018 - raises in a forked child: nobody would wake it there
+        self._engine.loop  # noqa: B018 - raises in a forked child, where it would wait forever
         self._wake.clear()
         if not self.array_id:
             await self._wake.wait()
@@ -352,7 +352,8 @@ class Batch:
                 await self._wake.wait()
         except TimeoutError:
             before = self.counts.ended
-            # Results come before the answer on the same link, unless they were owed from before.
+            # Results precede the answer on the link, unless they are resent from an earlier
+            # session.
             for _ in range(2):
                 if not await self._engine.is_array_over(self.array_id):
                     return
@@ -361,7 +362,7 @@ class Batch:
 
 
 def single(result: wire.Result, number: int) -> wire.Result:
-    """One of the tasks whose end a result tells."""
+    """The result of one task, from a message for several."""
     if result.count == 1:
         return result
     return structs.replace(result, job_id=task_id(result.job_id, number), count=1)

@@ -1,5 +1,5 @@
-"""The files that a person gives to a job, read: what is small goes into the body, the rest gets a
-digest. Everything here waits for a disk: on threads, when a loop is to go on."""
+"""Reads the input files of jobs: small ones are embedded in the body, the others get a digest.
+It blocks on disk IO, and so runs on threads for an event loop."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ PLAIN: Final = 0o644
 
 
 class Inputs:
-    """Reads the files of a client's jobs. A file that many jobs share is read once."""
+    """Reads the input files of a client's jobs. A file that many jobs share is read once."""
 
     def __init__(self) -> None:
         self._readers = asyncio.Semaphore(CLIENT_READERS)
         self._digests: dict[tuple[Path, Stamp], Digest] = {}
 
     async def settle(self, spec: JobSpec) -> JobSpec:
-        """The job as it is sent; itself, if all it has is in its body.
+        """The job with its files read; the spec itself if everything is embedded already.
 
         Raises:
-            LocalError: BAD_OPTIONS for what is not there, may not be read or is no file;
-                BLOB_CORRUPT for what changes meanwhile.
+            LocalError: BAD_OPTIONS if something does not exist, cannot be read or is not a file;
+                BLOB_CORRUPT if it changes while it is read.
         """
         if not must_settle(spec):
             return spec
@@ -69,13 +69,13 @@ class Inputs:
             return await asyncio.to_thread(self.read, spec)
 
     async def settle_all(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-        """The same for many, several at a time; in their order."""
+        """The same for many jobs, several at a time; in order."""
         if not any(spec.files and must_settle(spec) for spec in specs):
             return specs
         return await asyncio.gather(*map(self.settle, specs))
 
     def read(self, spec: JobSpec) -> SettledSpec:
-        """Read a job's files. On a thread."""
+        """Read a job's files. Runs on a thread."""
         found = list(_found(spec.files))
         check_names([one.name for one in found])
         inline = _inline(found, INLINE_BYTES_MAX - inline_bytes(spec, (one.name for one in found)))
@@ -119,16 +119,16 @@ class Inputs:
         )
 
     async def entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[InputBlob]]:
-        """Files that go up as blobs, however small, as a cache has them.
+        """The entries of a cache, and the blobs to upload for it; nothing is embedded.
 
         Raises:
-            LocalError: as `settle` does.
+            LocalError: as `settle`.
         """
         async with self._readers:
             return await asyncio.to_thread(self._entries, files)
 
     def _entries(self, files: Mapping[str, Any]) -> tuple[list[CacheEntry], list[InputBlob]]:
-        """On a thread."""
+        """Runs on a thread."""
         found = list(_found(files, CACHE_ENTRIES_MAX, "one cache"))
         check_names([one.name for one in found])
         entries: list[CacheEntry] = []
@@ -168,7 +168,7 @@ def _left_by(name: str, given: JobFile) -> InputFile:
 
 
 def must_settle(spec: JobSpec) -> bool:
-    """Whether a job has files that are not simply bytes for its body."""
+    """Whether a job has files to read, or too many bytes for its body."""
     if not spec.files or type(spec) is SettledSpec:
         return False
     size = 0
@@ -183,7 +183,7 @@ def must_settle(spec: JobSpec) -> bool:
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """One file, not read yet."""
+    """A file that has not been read yet."""
 
     name: str
     given: Path | bytes | BlobRef | CacheFile | JobFile
@@ -195,7 +195,7 @@ class _Found(msgspec.Struct, frozen=True):
 def _found(
     files: Mapping[str, Any], count_max: int = BLOBS_PER_JOB_MAX, what: str = "one job"
 ) -> Iterator[_Found]:
-    """All files, trees in their parts."""
+    """All files; folders are expanded."""
     count = 0
     for name, given in files.items():
         for one in _found_under(name, given):
@@ -236,7 +236,7 @@ def _found_under(name: str, given: Any) -> Iterator[_Found]:
 
 
 def _tree(above: str, folder: Path, depth: int) -> Iterator[_Found]:
-    """What lies below a folder, by name, so that the same tree makes the same job."""
+    """The files below a folder, sorted, so that the same tree makes the same job."""
     with os.scandir(folder) as entries:
         in_order = sorted(entries, key=lambda entry: entry.name)
     for entry in in_order:
@@ -263,7 +263,7 @@ def _plain(name: str, path: Path, status: os.stat_result) -> _Found:
 
 
 def _inline(found: list[_Found], room: int) -> frozenset[str]:
-    """The names of those that fit into the body: the smallest."""
+    """The names of the files that fit into the body; the smallest first."""
     chosen = []
     for one in sorted(found, key=lambda one: one.size):
         if isinstance(one.given, BlobRef | CacheFile | JobFile):
@@ -276,7 +276,7 @@ def _inline(found: list[_Found], room: int) -> frozenset[str]:
 
 
 def _content(found: _Found) -> bytes:
-    """All of a small file."""
+    """The content of a small file."""
     given = found.given
     if isinstance(given, bytes):
         return given

@@ -1,4 +1,4 @@
-"""What happens to one job, as it happens: the turns of its life, and how far it says that it is."""
+"""The event stream of one job: state changes and reported progress."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rollq.roles.client.group_engine import GroupEngine
 
 END_KINDS: Final = frozenset({"ack", "dlq", "expire", "cancel"})
-LOOK_S: Final = 5.0  # after so much silence the grid is asked: a fail-over may lose the end
+LOOK_S: Final = 5.0  # without events for this long, query the job: a fail-over may lose its end
 
 
 async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEvent, None]:
-    """As `Client.events`."""
+    """See `Client.events`."""
     async with await engine.subjects.subscribe(job_event_subject(job_id), "", None) as heard:
         ended = await _end_of(engine, job_id)
         while ended is None:
@@ -41,7 +41,7 @@ async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEve
 
 
 async def _end_of(engine: GroupEngine, job_id: JobId) -> JobEvent | None:
-    """How a job has ended; None: it has not. Raises StateError UNKNOWN_JOB."""
+    """The end of a job as an event; None if it has not ended. Raises StateError UNKNOWN_JOB."""
     query = Query(secrets.token_bytes(16), "job", job_id)
     view = decode_known((await engine.call(query)).value, RawJobView)
     if view is None:

@@ -1,4 +1,4 @@
-"""What another job leaves, as an input: it need not have ended, and never comes here."""
+"""References to output files of other jobs, as inputs. The client does not download them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rollq.base.ids import JobId
 
 
 class JobFile(msgspec.Struct, frozen=True):
-    """A file that another job leaves; whoever uses it waits for that job to end ok.
+    """An output file of a job. A job that uses it waits for that job to end ok.
 
     Attributes:
         job_id: The job.
-        name: The file's, `-` for what it writes to stdout; empty: what a function returns, packed.
+        name: The name of the file; `-`: stdout; empty: the packed value of a function.
     """
 
     job_id: JobId

@@ -1,4 +1,4 @@
-"""`client.jobs`: submit jobs, wait for their results, ask how they stand, end them."""
+"""`client.jobs`: submit, wait for, inspect and cancel jobs."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ from rollq.roles.client.views import ArrayView, Explanation, JobView, state_of
 from rollq.tasks import Task
 from rollq.wire import messages as wire
 
-FIRST_TASK: Final = 1  # tasks are numbered behind the array's id, so that none has it
+FIRST_TASK: Final = 1  # number 0 is the id of the array itself
 ENDS: Final = ("done", "dead", "cancelled")
 
 
 class SubmitCalls(MapCalls):
-    """What clients of one group and of several can do alike."""
+    """Calls that clients of one group and of several share."""
 
     async def submit(
         self,
@@ -72,30 +72,30 @@ class SubmitCalls(MapCalls):
         progress: BytesMoved | None = None,
         **options: Any,
     ) -> Job:
-        """Submit one job; returns when it is accepted: on the disks of a majority.
+        """Submit a job; returns its handle when a majority of the group has stored it.
 
-        `submit("program", ["1", "2"])` is one of a program or function by its name, with arguments
-        that are text. `submit(function, 1, b=2)` calls a function that is decorated with `@task`
-        with Python values; keywords that are options of jobs (`rollq.Options`) are not the
-        function's (`submit_call` has them apart).
+        `submit("program", ["1", "2"])` runs a program or function by name, with text arguments.
+        `submit(function, 1, b=2)` calls a function that is decorated with `@task` with Python
+        values; job options (`rollq.Options`) are not passed to it. `submit_call` separates them.
 
-        `files` are its inputs by name: bytes, the path of a file, the path of a folder (with all
-        that is in it), or what the grid has already. Small ones ride in the job; others go up
-        first, as far as the grid lacks them, and `progress` is told how much of them it has.
-        `outputs` are patterns of the files to bring back; all that are new if there are none.
-        `timeout` counts from when the files are there.
-
-        A job with an id or a `key` of your own may be submitted again, also by another process
-        under the same client id: it runs once, and its result comes to whoever asked last. While
-        this client waits for its result, the handle of the first submit is the way to it, and
-        another submit is refused. The key is told with its result and in the history.
-
-        `then` are jobs that run when this one has ended, in whichever way, and `notify` URLs that
-        are told then (`Webhook`). They are accepted with it, or nothing is; `progress` is not told.
+        Args:
+            job, args: A function and its arguments, a name and one list of strings, or a spec.
+            files: Input files by name: bytes, a path of a file or folder, or a reference. Small
+                ones are part of the job, others are uploaded unless the group has them.
+            outputs: Patterns of the output files to keep; default: all new files.
+            payload: Bytes or text instead of arguments.
+            job_id, key: An id or text of your own, which makes the submit idempotent: the same one
+                under the same client id runs once, and the latest submitter gets the result. While
+                this client waits for it, a second submit is refused: use the first handle.
+            then, notify: Jobs to run, and URLs to call (`Webhook`), after any end of this one. They
+                are accepted together with it, or nothing is.
+            timeout: How many seconds to wait for acceptance, from the end of the upload.
+            progress: Called with the bytes uploaded and the total, unless there are followers.
+            options: Job options, and keyword arguments of a function.
 
         Raises:
-            DeadlineError: nobody accepted it in time. It may have been accepted all the same.
-            RollqError: it was refused; the code and the hint say why.
+            DeadlineError: there was no response in time; the job may have been accepted.
+            RollqError: it was refused; code and hint have the reason.
         """
         if callable(job):
             job = task_of(job)
@@ -142,12 +142,12 @@ class SubmitCalls(MapCalls):
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> Job:
-        """Submit a call of a function with Python values; returns when it is accepted. For a job
-        among the arguments, which need not have ended, the function gets what that returns, from
-        worker to worker: the call waits for it in the grid. The rest as for `submit`.
+        """Submit a call of a function with Python values; returns when it is accepted. A job among
+        the arguments is replaced by its value: the call waits for it in the grid, and the value
+        goes directly from worker to worker. Otherwise like `submit`.
 
         Raises:
-            TypeError: it cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match, or one cannot be serialized.
             RollqError: it was refused, or not accepted in time.
         """
         task, named = task_of(function), kwargs or {}
@@ -166,7 +166,7 @@ class SubmitCalls(MapCalls):
         progress: BytesMoved | None,
         *parents: Job,
     ) -> Job:
-        """A job, and what follows it."""
+        """Submit a job and its followers."""
         followers = followers_of(self._engine, then, notify)
         if followers:
             return await submit_followed(self._engine, spec, followers, timeout, *parents)
@@ -194,12 +194,12 @@ class SubmitCalls(MapCalls):
         progress: Progress | None = None,
         **options: Unpack[Options],
     ) -> Batch:
-        """Submit many jobs; returns when all are accepted.
+        """Submit many jobs and return a handle for all, when all are accepted.
 
-        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings,
-        or bytes for a payload). Each job is accepted for itself: if one is refused, those that were
-        accepted before stay so, and the error says how many. `timeout` is how long nothing may be
-        accepted; `progress` is told how many were.
+        Give specs, or a name and an iterable of arguments (each a string, a sequence of strings, or
+        bytes for a payload). Each job is accepted on its own: if one is refused, those before it
+        stay accepted, and a note of the error has their number. `timeout` limits the time without
+        any progress; `progress` is called with the number of accepted jobs.
 
         Raises:
             RollqError: a job was refused, or not accepted in time.
@@ -239,11 +239,12 @@ class SubmitCalls(MapCalls):
         progress: BytesMoved | None = None,
         **options: Unpack[Options],
     ) -> Batch:
-        """Submit `count` tasks that share arguments and files and are told apart by their number.
-        However many they are, they cost the grid one record until they run. Files as for `submit`.
+        """Submit an array of `count` tasks. They share arguments and files, and get their number in
+        the environment. An array of any size is one record in the grid until its tasks run. `files`
+        and the other arguments are those of `submit`.
 
-        `then` and `notify` follow the array as a whole. They are submitted when it is accepted: if
-        this raises then, it says so.
+        `then` and `notify` run after the whole array. They are submitted after it was accepted; if
+        that fails, a note of the error has the id of the array.
 
         Raises:
             RollqError: it was refused, or not accepted in time.
@@ -288,8 +289,8 @@ class SubmitCalls(MapCalls):
         return batch
 
     async def cancel(self, *job_ids: JobId | str) -> int:
-        """End jobs and arrays: what waits at once, what runs as soon as its worker obeys. Returns
-        how many there were to end."""
+        """Cancel jobs and arrays: waiting ones at once, running ones when their worker has stopped
+        them. Returns how many had not ended."""
         return await self._engine.cancel([as_id(one) for one in job_ids])
 
     def output(
@@ -301,18 +302,18 @@ class SubmitCalls(MapCalls):
         tail: int | None = None,
         whole: bool = False,
     ) -> AsyncGenerator[StreamPart, None]:
-        """What a job writes: while it runs as it comes, after its end from the result.
+        """Iterate over the output of a job: live while it runs, from the result after its end.
 
         Args:
-            job_id: Any job, also one of another client.
-            follow: Whether to go on until it is over; else only what it has written by now.
-            stream: `stdout` or `stderr`; empty: both, each in its order.
-            tail: Of what it has written by now, only the last lines of each stream.
-            whole: Nothing may be left out, also if it was written before this call or faster than
-                it can be shown. What does not come while it runs comes at its end.
+            job_id: Any job, also of another client.
+            follow: Whether to go on until the job ends; else only the output so far.
+            stream: `stdout` or `stderr`; empty: both, each in order.
+            tail: Begin with the last lines of each stream, instead of all output so far.
+            whole: Whether to return the complete output, also if it was written before this call or
+                faster than it can be streamed: missing parts are read from the result.
 
         Raises:
-            RollqError: UNKNOWN_JOB; TIMED_OUT, if nobody answered.
+            RollqError: UNKNOWN_JOB; TIMED_OUT, if there was no response.
         """
         return output_of(
             self._engine, as_id(job_id), follow=follow, stream=stream, tail=tail, whole=whole
@@ -320,14 +321,14 @@ class SubmitCalls(MapCalls):
 
 
 class JobCalls(SubmitCalls, GroupCalls):
-    """The jobs of one group."""
+    """Jobs of one group."""
 
     async def attach(self, job_id: JobId | str, *, timeout: float | None = None) -> Job:
-        """A handle on a job that another process submitted under this client id.
+        """Return a handle for a job that another process submitted with this client id.
 
         Raises:
-            StateError: UNKNOWN_JOB; or WRONG_STATE if it runs for another client, whom its result
-                will go to.
+            StateError: UNKNOWN_JOB; WRONG_STATE if it belongs to another client, which receives its
+                result.
         """
         engine, wanted = self._engine, as_id(job_id)
         known = engine.targets.get(wanted)
@@ -357,11 +358,11 @@ class JobCalls(SubmitCalls, GroupCalls):
         return job
 
     async def result_of(self, job_id: JobId | str, *, timeout: float | None = None) -> Result:
-        """How a job ended, whoever submitted it; its result stays owed to that client.
+        """Return the result of a job of any client, without confirming it for that client.
 
         Raises:
-            StateError: UNKNOWN_JOB, also if its result is not kept any more; WRONG_STATE if it has
-                not ended.
+            StateError: UNKNOWN_JOB, also if the result is not kept any more; WRONG_STATE if the job
+                has not ended.
         """
         wanted = as_id(job_id)
         view = await self._view(wanted, timeout)
@@ -377,35 +378,35 @@ class JobCalls(SubmitCalls, GroupCalls):
         )
 
     def unclaimed(self) -> list[Result]:
-        """Results that have come so far of jobs that this process has not submitted: those of an
-        earlier one under this client id. They are confirmed by this call."""
+        """Return and confirm results that arrived for jobs that this process did not submit, but an
+        earlier one with this client id."""
         return [Result(one, self._engine) for one in self._engine.take_unclaimed()]
 
     def keyed_run(self, *, on_made: OnMade | None = None) -> KeyedRun:
-        """For jobs with ids of their own, some of which may have been submitted before. `on_made`
-        is told of those that the grid had not had before, in the client's thread."""
+        """Create a run for jobs with ids of their own, some of which may have been submitted
+        before. `on_made` is called, in the client's thread, with the ids of those that were new."""
         run = KeyedRun(self._engine, on_made)
         self._engine.keyed_runs.add(run)
         return run
 
     async def status(self, job_id: JobId | str, *, timeout: float | None = None) -> JobView | None:
-        """One job or task; None if it is not known (any more)."""
+        """Return the state of a job or task; None if it is unknown or has expired."""
         view = await self._view(as_id(job_id), timeout)
         return None if view is None else JobView.of(view)
 
     async def array(self, array_id: JobId | str) -> ArrayView | None:
-        """One array, by what its tasks do."""
+        """Return an array with its task counts; None if it is unknown or has expired."""
         view = decode_known(await self._query("array", as_id(array_id)), views.RawArrayView)
         return None if view is None else ArrayView.of(view)
 
     async def explain(self, job_id: JobId | str) -> Explanation | None:
-        """Why a job or array waits, or how it ended, and what would help; None if it is not known
-        (any more)."""
+        """Explain why a job or array waits, or how it ended, and what would help; None if it is
+        unknown or has expired."""
         told = decode_known(await self._query("explanation", as_id(job_id)), RawExplanation)
         return None if told is None else Explanation.of(told)
 
     async def dead(self) -> AsyncGenerator[JobView, None]:
-        """Every dead job, oldest first."""
+        """Iterate over all dead jobs, oldest first."""
         after = 0
         while True:
             key = after.to_bytes(8, "big")
@@ -423,19 +424,19 @@ class JobCalls(SubmitCalls, GroupCalls):
         env: Mapping[str, str | None] | None = None,
         queue: str = "",
     ) -> int:
-        """Give dead jobs as many starts as a new job has; their attempt numbers go on. They keep
-        id, key, owner, options and files. A job that failed has ended, and its client has the
-        result: `submit_like` runs it again. Returns how many were dead.
+        """Run dead jobs again, with a new set of attempts; attempt numbers go on. They keep id,
+        key, owner, options and files. A job that failed is not dead: its client has the result, and
+        `submit_like` runs it again. Returns how many were redriven.
 
         Args:
             job_ids: Dead jobs; all or none are redriven.
-            args: Other arguments for each of them.
-            env: Variables to set; None removes one. The others stay.
-            queue: Another queue for each of them.
+            args: New arguments for each of them.
+            env: Environment variables to set; None removes one. Others are kept.
+            queue: A new queue for each of them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, also if a request is too large to be changed.
-            RollqError: a request cannot be changed so, or you may not submit it so.
+            RollqError: the change is invalid, or not permitted.
         """
         if args is None and not env and not queue:
             items = tuple(RedriveItem(as_id(one)) for one in job_ids)
@@ -453,9 +454,8 @@ class JobCalls(SubmitCalls, GroupCalls):
         timeout: float | None = None,
     ) -> Job:
         """Submit a new job with the program, options, files and variables of another one, whatever
-        became of that, and with other arguments if they are given. Of a job that has ended the grid
-        keeps a request of up to 1 KiB without variables, and files only as long as something else
-        refers to them.
+        its state; `args`, `env` and `queue` replace its own. After a job's end the grid keeps
+        requests up to 1 KiB, without variables, and files only while something else refers to them.
 
         Raises:
             StateError: UNKNOWN_JOB; WRONG_STATE, if its request is not kept any more.
@@ -471,7 +471,7 @@ class JobCalls(SubmitCalls, GroupCalls):
         return handle
 
     async def purge(self, *job_ids: JobId | str) -> int:
-        """Forget dead jobs for good; returns how many there were."""
+        """Delete dead jobs; returns how many."""
         return await self._change("purge", job_ids=tuple(as_id(one) for one in job_ids))
 
     async def _view(self, job_id: JobId, timeout: float | None) -> views.RawJobView | None:
@@ -479,15 +479,16 @@ class JobCalls(SubmitCalls, GroupCalls):
 
 
 class Jobs(JobCalls):
-    """The same, and what tools need."""
+    """Jobs, with low-level calls for tools."""
 
     async def view(
         self, job_id: JobId | str, *, timeout: float | None = None
     ) -> views.RawJobView | None:
-        """One job or task as a member tells it; None if it is not known (any more)."""
+        """Return the undecoded state of a job or task; None if it is unknown or has expired."""
         return await self._view(as_id(job_id), timeout)
 
 
 def new_first_id() -> JobId:
-    """The id of an array, or of the first of many jobs: the last bytes count."""
+    """A random id for an array or the first of many jobs; its last bytes are zero, for
+    numbering."""
     return secrets.token_bytes(PREFIX_BYTES) + bytes(4)

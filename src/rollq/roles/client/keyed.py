@@ -1,8 +1,8 @@
 """Jobs with ids of their own, some of which may have been submitted before: by an earlier run of
-the same work, or by another process that does it too.
+the same work, or by another process.
 
-Where `map` asks for jobs as it has room, these are put by their caller, who counts them. What the
-grid refuses is an end like any other: one bad job does not stop the others.
+Unlike `map`, which pulls jobs as it has room, the caller pushes them and limits their number. A
+refused job is reported like any other outcome, and does not stop the others.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ OnMade = Callable[[list[JobId]], None]
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How a job that was put ended.
+    """The outcome of a job.
 
     Attributes:
-        job_id: Which.
-        result: What came of it; None if it was refused.
-        refusal: Why.
-        is_known: Whether the grid had it before it was put here.
+        job_id: The job.
+        result: Its result; None if it was refused.
+        refusal: Why it was refused.
+        is_known: Whether the grid knew the job before this submit.
     """
 
     job_id: JobId
@@ -48,9 +48,9 @@ class PutJob(msgspec.Struct):
 
     Attributes:
         spec: As it was submitted.
-        is_accepted: A leader has accepted it.
-        is_known: The grid had it before; what ended before it was accepted here, somebody else had
-            submitted.
+        is_accepted: Whether a leader has accepted it.
+        is_known: Whether the grid knew it before. True until it is accepted: a job that ended
+            before was submitted by another process.
     """
 
     spec: JobSpec
@@ -59,18 +59,18 @@ class PutJob(msgspec.Struct):
 
 
 class KeyedRun:
-    """Jobs on the way, and how they ended.
+    """Jobs in flight, and their outcomes.
 
     Args:
         engine: The client.
-        on_made: Told of jobs that the grid had not had before, as soon as they are accepted.
+        on_made: Called with the ids of jobs that were new to the grid, when they are accepted.
     """
 
     def __init__(self, engine: Engine, on_made: OnMade | None = None) -> None:
         self._engine = engine
         self._on_made = on_made
         self._open: dict[JobId, PutJob] = {}
-        self._made: list[JobId] = []  # of which nobody was told
+        self._made: list[JobId] = []  # not reported to `on_made` yet
         self._pump = Pump(engine, "jobs", engine.timeout_s, self._on_answer)
         self._ended: list[Ended] = []
 
@@ -81,10 +81,10 @@ class KeyedRun:
         self.close()
 
     async def put(self, specs: Sequence[JobSpec]) -> None:
-        """Submit jobs, each with an id of its own that is not on the way already.
+        """Submit jobs. Each has an id of its own that is not in flight already.
 
         Raises:
-            RollqError: an option that cannot be meant so, or the client does not run.
+            RollqError: an option is invalid, or the client is not started.
         """
         for spec in await self._settled(specs):
             assert spec.job_id is not None
@@ -99,7 +99,7 @@ class KeyedRun:
                 self._open[job_id] = PutJob(spec)
 
     async def take(self, wait_s: float | None = None) -> list[Ended]:
-        """Those that ended, at least one; empty if none is on the way, or none ends so soon.
+        """Return the jobs that ended, waiting for one; empty if none is in flight, or at `wait_s`.
 
         Raises:
             RollqError: nothing was accepted for too long, or the client was stopped.
@@ -114,8 +114,8 @@ class KeyedRun:
             await self._pump.changed(until)
 
     def close(self) -> None:
-        """End what was made here and has not ended. What the grid had before goes on: somebody
-        else may wait for it."""
+        """Cancel the jobs in flight, except those that the grid knew before: another process may
+        wait for them."""
         self._pump.close()
         jobs, self._open = self._open, {}
         ours = [job_id for job_id, one in jobs.items() if not (one.is_accepted and one.is_known)]
@@ -124,18 +124,17 @@ class KeyedRun:
         if ours:
             self._engine.leave(ours)
 
-    # --- the client's side
+    # --- called by the client
 
     def welcomed(self) -> None:
-        """A leader welcomed us, perhaps not the first. What was accepted before is asked for once
-        more: another process that put the same job may have been told its end meanwhile, and a
-        result that somebody confirmed is owed to nobody."""
+        """A session was opened. Submit accepted jobs once more: meanwhile another process with the
+        same client id may have confirmed a result, which is then not sent to this one."""
         for job_id, job in self._open.items():
-            if job_id not in self._pump:  # those are sent again anyway
+            if job_id not in self._pump:  # pending ones are resent by the machine
                 self._send(job.spec)
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Results have come."""
+        """Record results."""
         for one in results:
             job = self._open.pop(one.job_id, None)
             if job is not None:
@@ -143,14 +142,14 @@ class KeyedRun:
         return True
 
     def fail(self, error: RollqError) -> None:
-        """The client stops."""
+        """The client was stopped."""
         self._open.clear()
         self._pump.fail(error)
 
     # --- helpers
 
     async def _settled(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-        """With their files read; those whose files cannot be had have ended."""
+        """Read the files of jobs; one whose files cannot be read is reported as refused."""
         try:
             return await self._engine.inputs.settle_all(specs)
         except LocalError as error:
@@ -168,16 +167,16 @@ class KeyedRun:
         job_id = answer.request_id
         job = self._open.get(job_id)
         if job is None:
-            return  # its result came first, or nobody wants it any more
+            return  # its result arrived before, or it was abandoned
         if type(answer) is wire.Error:
-            if answer.code != ErrorCode.DISCONNECTED:  # which all will be told
+            if answer.code != ErrorCode.DISCONNECTED:  # `fail` reports that
                 del self._open[job_id]
                 self._engine.forget(job_id, self)
                 self._end(Ended(job_id, refusal=error_of(answer)))
         elif type(answer) is wire.Accepted and not job.is_accepted:
             job.is_accepted, job.is_known = True, answer.known
             if not answer.known and self._on_made is not None:
-                if not self._made:  # those that came with it are told with it
+                if not self._made:  # report all responses of one read together
                     self._engine.loop.call_soon(self._tell_made, self._on_made)
                 self._made.append(job_id)
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that have none."""
+"""An event loop in a background thread, for blocking callers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Value = TypeVar("Value")
 
 
 class LoopThread:
-    """An event loop in a daemon thread. `start` returns when it runs, `stop` when it ended."""
+    """An event loop in a daemon thread."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._home = Home()  # where it was started
+        self._home = Home()  # the process that started it
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -45,7 +45,7 @@ class LoopThread:
         return self._home.is_elsewhere
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, unless it is running."""
         if self._thread is None:
             self._home = Home()
             self._loop = new_loop()
@@ -53,7 +53,7 @@ class LoopThread:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait for the thread; in a forked child there is nothing to end."""
+        """Stop the loop and join the thread. Does nothing in a forked child."""
         if self._home.is_elsewhere:
             return
         thread, self._thread = self._thread, None
@@ -65,7 +65,7 @@ class LoopThread:
             loop.close()
 
     def run(self, call: Coroutine[Any, Any, Value]) -> Value:
-        """Run a coroutine there and wait for it.
+        """Run a coroutine in the loop and wait for its value.
 
         Raises:
             DialError: DISCONNECTED, if the loop is stopped meanwhile.
@@ -80,20 +80,20 @@ class LoopThread:
         except CancelledError:
             raise DialError(ErrorCode.DISCONNECTED, "the client was stopped") from None
         except BaseException:
-            future.cancel()  # also when it is we who were interrupted
+            future.cancel()  # also when the waiting thread is interrupted
             raise
 
     def call(self, function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value:
-        """Call a function there."""
+        """Call a function in the loop's thread."""
         return self.run(_call(function, *args, **kwargs))
 
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
-        """What an asynchronous generator gives there; it is closed when the caller has enough."""
+        """Iterate over an asynchronous generator; it is closed when the caller stops iterating."""
         try:
             while (value := self.run(_next(values))) is not END:
                 yield value  # type: ignore[misc]
         finally:
-            with contextlib.suppress(RollqError):  # a client that was stopped has closed it
+            with contextlib.suppress(RollqError):  # a stopped client has closed it
                 self.run(values.aclose())
 
     def _serve(self) -> None:
@@ -115,7 +115,7 @@ async def _next(values: AsyncGenerator[Value, None]) -> Value | object:
 
 
 async def _cancel_others() -> None:
-    """Whoever waits in another thread must not wait for ever."""
+    """Cancel all other tasks, so that threads that wait for them are released."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()

@@ -1,19 +1,17 @@
-"""The client as a pure machine: one door, events in, instructions out. No IO, no clock, no chance.
+"""The client as a state machine: events in, instructions out. No IO, no clock, no randomness.
 
-Laws kept here:
-- a request stays pending until it is answered, and goes out again (same ids) to the next leader;
-- an administrative change is not sent twice, nor is a publish: if the session breaks before its
-  answer, its outcome is unknown and the application is told so;
-- a submit that was sent on a session that broke may have been accepted: a result of one of its jobs
-  says so. It is not sent again then, because a job that ended, was confirmed and is forgotten
-  would run once more;
-- a watch of output goes out to every leader, from where the application was last, until it ends,
-  and so does a subscription;
-- submits of a turn that are alike leave as one run, if the member takes runs; each job of it is
-  pending for itself;
-- a result reaches the application once, and is confirmed only after the application has it;
-- a member that falls silent is left: while requests wait for answers or results are awaited it is
-  pinged, and one that does not answer a ping, a request or a hello loses the session.
+Invariants:
+- a request stays pending until it is answered, and is sent again (same ids) to the next leader;
+- an administrative change and a publish are sent once: if the session breaks before the response,
+  the application gets OUTCOME_UNKNOWN;
+- a submit whose session broke may have been accepted. A result of one of its jobs proves it; it is
+  not sent again then, because a job that was confirmed and forgotten would run once more;
+- a watch of output is sent to every new leader, from the last position, until it ends; so is a
+  subscription;
+- similar submits of one loop turn are sent as one run, if the member supports runs; each job of it
+  is pending on its own;
+- a result is delivered to the application once, and confirmed only after the application took it;
+- a member that does not answer a ping, a request or a hello is left for the next one.
 """
 
 from __future__ import annotations
@@ -51,15 +49,15 @@ from rollq.wire.run_messages import ResultRun, RunAccepted
 from rollq.wire.staging_messages import StageJobs
 
 RETRY_MS: Final = REDIAL_MIN_MS
-GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # said to a hello: not yet a sign of progress
+GREETINGS: Final = (wire.Welcome, wire.NotLeader)  # responses to a hello, which are no progress
 
 
 class ClientMachine:
-    """Pending requests, results handed over, and the session. `handle` is the only mutator.
+    """Pending requests, delivered results, and the session. Only `handle` changes state.
 
     Attributes:
-        link: Where the session stands.
-        was_welcomed: A leader has taken our hello, now or earlier.
+        link: The state of the session.
+        was_welcomed: Whether a session was ever opened.
     """
 
     __slots__ = (
@@ -91,18 +89,18 @@ class ClientMachine:
         self._setup = setup
         self._redial = Redial(setup.addresses, jitter, setup.redial_ms_max)
         self._silence = Silence()
-        self._ping_ms = 0  # of the session: 0 if its member does not answer pings
+        self._ping_ms = 0  # ping interval of the session; 0 if its member does not answer pings
         self._offers = Offers()
         self._refusals = Refusals()
-        self._is_plain = False  # the session is one with a legacy leader
-        self._was_heard = False  # in this session
+        self._is_plain = False  # the session is with a legacy leader
+        self._was_heard = False  # whether anything was received in this session
         self._plain_jobs = PlainJobs()
         self._runs = SentRuns(jitter.draw_id())
         self.link = SessionState.DOWN
         self.was_welcomed = False
-        self._features: tuple[str, ...] = ()  # of the session, as the leader welcomed us
-        self._pending: dict[MessageId, Request] = {}  # in the order they were asked
-        self._put_off: dict[MessageId, None] = {}  # refused for now; asked again soon
+        self._features: tuple[str, ...] = ()  # of the session, from its Welcome
+        self._pending: dict[MessageId, Request] = {}  # in the order of submission
+        self._put_off: dict[MessageId, None] = {}  # refused; sent again at _retry_at_ms
         self._retry_at_ms = 0
         self._doubtful = DoubtfulSubmits()
         self._subscribed = Subscribed()
@@ -112,7 +110,7 @@ class ClientMachine:
         self._out: list[signals.Instruction] = []
 
     def handle(self, event: signals.Event) -> list[signals.Instruction]:
-        """Take one event; what the shell must now do, in order."""
+        """Handle one event; returns the instructions for the shell, in order."""
         out: list[signals.Instruction] = []
         self._out = out
         HANDLERS[type(event)](self, event)
@@ -120,20 +118,20 @@ class ClientMachine:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """All members of the group that are known."""
+        """All known members of the group."""
         return self._redial.addresses
 
     @property
     def pending_count(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without a response."""
         return len(self._pending)
 
     @property
     def is_refused(self) -> bool:
-        """Whether no member lets us in."""
+        """Whether all members refuse the login."""
         return self._refusals.final is not None
 
-    # --- the application asks
+    # --- requests of the application
 
     def _on_asked(self, event: signals.Asked) -> None:
         if self._refusals.final is not None:
@@ -198,10 +196,10 @@ class ClientMachine:
         put_off = [self._pending[request_id] for request_id in self._put_off]
         self._put_off.clear()
         self._send_all(put_off)
-        self._silence.began(event.now_ms)  # what was put off is asked only now
+        self._silence.began(event.now_ms)  # the retried requests are sent only now
 
     def _maybe_leave(self, event: signals.ClientTick) -> None:
-        """Ping a member that says nothing, or leave it for the next."""
+        """Ping a silent member, or leave it for the next."""
         is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
         is_awaiting = self._watches or len(self._subscribed) or event.is_awaiting
         verdict = self._silence.judge(
@@ -236,13 +234,13 @@ class ClientMachine:
             self._open_plainly()
             return
         features = setup.features
-        if self.was_welcomed:  # this leader does not know what we asked another for
+        if self.was_welcomed:  # a new leader does not know which results this process asked for
             features = tuple(feature for feature in features if feature != OWN)
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
         self._out.append(Send(hello))
 
     def _open_plainly(self) -> None:
-        """A legacy leader answers no hello."""
+        """Open the session with a legacy leader, which does not answer a hello."""
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
         self._out.append(Send(hello))
@@ -263,7 +261,7 @@ class ClientMachine:
         self._out.append(Connect(*(redial.refused() if self.is_refused else redial.failed())))
 
     def _note_refusal(self, error: wire.Error) -> None:
-        """Where no member lets us in, whoever waits is told at once."""
+        """If all members refuse the login, fail every pending request."""
         self._refusals.noted(error)
         for request_id in list(self._pending) if self.is_refused else ():
             self._settle(request_id)
@@ -282,7 +280,8 @@ class ClientMachine:
         self._out.append(Connect(*self._redial.redirected(message.leader, message.members)))
 
     def _lose_session(self) -> None:
-        """Changes that were sent and not answered may or may not have happened."""
+        """Fail changes that were sent without a response; keep other requests for the next
+        session."""
         self._plain_jobs.cut()
         was_open = self.link is SessionState.OPEN
         self.link = SessionState.DOWN
@@ -306,7 +305,7 @@ class ClientMachine:
         self._refusals.over()
         self._offers.welcomed()
         self._features = message.features
-        self._out += map(Send, self._plain_jobs.unended())  # a group that was replaced by ours
+        self._out += map(Send, self._plain_jobs.unended())  # the legacy group was replaced
         for subscribe in self._subscribed.all():
             self._pending.setdefault(subscribe.request_id, subscribe)
         self._send_all(list(self._pending.values()))
@@ -314,7 +313,7 @@ class ClientMachine:
             self._out.append(Send(watch))
 
     def _send_all(self, requests: Sequence[Request]) -> None:
-        """Send pending requests in their order; single submits in runs, where the leader takes
+        """Send pending requests in order; consecutive submits as runs, if the leader supports
         them."""
         takes_runs = RUNS in self._features
         jobs: list[wire.SubmitJob] = []
@@ -328,7 +327,7 @@ class ClientMachine:
         self._out += map(Send, self._runs.messages(jobs))
 
     def _send(self, request: Request) -> None:
-        """Send a pending request, unless the leader would take it for something else."""
+        """Send a pending request, unless the leader is too old for it."""
         if self._is_plain:
             if self._plain_jobs.may_send(request):
                 self._out.append(Send(request))
@@ -357,10 +356,11 @@ class ClientMachine:
         self._hear(event.messages)
 
     def _hear(self, messages: Sequence[wire.MemberMessage]) -> None:
-        """Answers one by one, then all results at once: a job is accepted before it ends."""
+        """Handle responses one by one, then all results together: a job is accepted before it
+        ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
-        # A result proves that it is a legacy leader: a silent member of ours sends none here.
+        # Only a legacy leader sends a result to a plain hello; a silent current member sends none.
         if self._is_plain and any(type(message) is wire.Result for message in messages):
             self._was_heard = True
             self._plain_jobs.prove()
@@ -379,14 +379,14 @@ class ClientMachine:
             on_message = ON_MESSAGE.get(type(message))
             if on_message is not None:
                 on_message(self, message)
-                if self.link is SessionState.DOWN:  # redirected: the rest is of the past
+                if self.link is SessionState.DOWN:  # redirected: drop the rest
                     break
         if published:
             self._out.append(signals.Publications(published))
         if results:
             self._on_results(results)
 
-    # --- answers
+    # --- responses
 
     def _on_answered(self, message: wire.Accepted | wire.Answer | wire.Error) -> None:
         if self._settle(message.request_id):
@@ -417,8 +417,8 @@ class ClientMachine:
             for refusal in self._runs.refusals(message):
                 self._on_error(refusal)
             return
-        # What a leader lacks must be brought before the same is sent again; where there is no room
-        # for what is staged, whoever stages it knows what to do.
+        # After BLOB_MISSING the blobs must be uploaded first, so it is not retried here. After
+        # GRID_FULL the caller that stages decides.
         is_staging = type(self._pending[message.request_id]) is StageJobs
         is_told = message.code == ErrorCode.BLOB_MISSING or (
             is_staging and message.code == ErrorCode.GRID_FULL
@@ -432,7 +432,7 @@ class ClientMachine:
         self._tell(message)
 
     def _settle(self, request_id: MessageId) -> bool:
-        """Await no answer to a request, nor send it again; whether it was pending."""
+        """Remove a request; false if it was not pending."""
         request = self._pending.pop(request_id, None)
         if request is None:
             return False
@@ -456,7 +456,7 @@ class ClientMachine:
             self._out.append(signals.Deliver(new))
 
     def _confirm(self, job_ids: Sequence[JobId]) -> None:
-        """To an open session; else the next leader sends them again, and is told then."""
+        """Confirm results, if the session is open; otherwise the next leader sends them again."""
         if job_ids and self.link is SessionState.OPEN:
             self._out.append(Send(wire.Confirm(tuple(job_ids))))
 
@@ -466,7 +466,7 @@ class ClientMachine:
         self._tell(wire.Error(request_id, int(code), text, retryable=retryable))
 
     def _tell(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
-        """Answers that follow each other go together."""
+        """Append a response; consecutive ones are combined into one instruction."""
         if self._out and type(self._out[-1]) is Tell:
             self._out[-1].answers.append(answer)
         else:

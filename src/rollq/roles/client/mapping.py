@@ -1,7 +1,7 @@
-"""One program over many arguments, with a bounded number of jobs on the way.
+"""`map` of a program, with a bounded number of jobs in flight.
 
-Whatever part of the window is free goes out in one turn, so that it leaves in runs. Ids that are
-drawn here have one prefix, by which results find their way back.
+All free slots of the window are filled in one loop turn, so that the jobs are sent as runs.
+Generated ids share a prefix, by which their results are routed back to the map.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ IDS_PER_PREFIX = 1 << 8 * TASK_INDEX_BYTES
 
 
 class MapRun:
-    """The jobs of one `map`: how many are on the way, and what came back.
+    """The jobs of one `map`: the ones in flight, and the results not taken yet.
 
     Args:
         engine: The client.
-        specs: The jobs; taken as there is room.
-        window: How many may be on the way or wait to be taken.
-        ordered: Whether results are handed out in the order of the jobs.
-        total: How many there are, if that is known.
-        progress: Told how many ended.
+        specs: The jobs, read lazily.
+        window: How many may be in flight or wait to be taken.
+        ordered: Whether results are returned in the order of the jobs.
+        total: The number of jobs, if it is known.
+        progress: Called with the number of jobs that ended.
     """
 
     def __init__(
@@ -57,25 +57,25 @@ class MapRun:
         self._ordered = ordered
         self._total = total
         self._progress = progress
-        self._prefixes: list[bytes] = []  # of ids that were drawn here
-        self._base = 0  # the first job under the last of them
-        self._numbers: dict[JobId, int] = {}  # submitted, result not here
+        self._prefixes: list[bytes] = []  # of generated ids
+        self._base = 0  # number of the first job with the last prefix
+        self._numbers: dict[JobId, int] = {}  # submitted, without a result
         self._pump = Pump(engine, "jobs of a map", engine.timeout_s, self._on_answer)
-        self._settling: dict[asyncio.Task[None], None] = {}  # their files are being read
-        self._held: dict[int, wire.Result] = {}  # here, but it is not their turn
+        self._settling: dict[asyncio.Task[None], None] = {}  # jobs whose files are being read
+        self._held: dict[int, wire.Result] = {}  # results that wait for earlier ones
         self._ready: list[wire.Result] = []
         self._entered = 0
         self._ended = 0
         self._handed_out = 0
         self._is_exhausted = False
-        self._look_at: float | None = None  # by the loop's clock: there may be more room then
+        self._look_at: float | None = None  # by the loop's clock: when to check the window again
 
     async def take(self) -> list[Any]:
         """The next results, at least one; empty when all have been taken.
 
         Raises:
             RollqError: a job was refused, or nothing was accepted for too long.
-            Exception: whatever the jobs' iterable or the progress raised.
+            Exception: the iterable of jobs or the progress callback raised.
         """
         while True:
             self._fill()
@@ -89,7 +89,7 @@ class MapRun:
             await self._pump.changed(self._look_at)
 
     def close(self) -> None:
-        """End what is still on the way."""
+        """Cancel the jobs in flight."""
         self._is_exhausted = True
         for task in self._settling:
             task.cancel()
@@ -101,7 +101,7 @@ class MapRun:
             self._engine.forget(prefix, self)
 
     def deliver(self, results: Sequence[wire.Result]) -> bool:
-        """Results have come."""
+        """Record results, and release them in order."""
         numbers = self._numbers
         left = len(numbers)
         if not self._ordered:
@@ -121,7 +121,7 @@ class MapRun:
         return not numbers
 
     def fail(self, error: RollqError) -> None:
-        """The client stops."""
+        """The client was stopped."""
         self._numbers.clear()
         self._pump.fail(error)
 
@@ -137,7 +137,7 @@ class MapRun:
     def _report(self, progress: Progress) -> None:
         try:
             progress(self._ended, self._total)
-        except Exception as error:  # the application's own: for whoever takes, not for the link
+        except Exception as error:  # of the callback: raise it in `take`, not in the reader
             self._pump.fail(error)
 
     # --- jobs
@@ -167,11 +167,11 @@ class MapRun:
         self._is_exhausted = self._entered < until
 
     def _room(self) -> int:
-        """How many more jobs may be on the way."""
+        """How many more jobs may be in flight."""
         return self._window - (self._entered - self._handed_out)
 
     def _prefix_for(self, count: int) -> tuple[bytes, int]:
-        """What the ids of the next jobs begin with, and the number of the first job of that."""
+        """The id prefix for the next jobs, and the number of the first job that has it."""
         if not self._prefixes or self._entered + count - self._base > IDS_PER_PREFIX:
             self._prefixes.append(draw_id()[:PREFIX_BYTES])
             self._base = self._entered
@@ -193,7 +193,7 @@ class MapRun:
         return request.job_id
 
     def _settle_later(self, spec: JobSpec) -> JobId:
-        """A job whose files must be read goes alone, when they are."""
+        """Read the files of a job in the background, then send it."""
         job_id = id_for(spec, self._engine.client_id)
         self._pump.reading += 1
         task = self._engine.loop.create_task(self._settle(structs.replace(spec, job_id=job_id)))
@@ -204,7 +204,7 @@ class MapRun:
     async def _settle(self, spec: JobSpec) -> None:
         try:
             self._send_alone(await self._engine.inputs.settle(spec))
-        except Exception as error:  # for whoever takes
+        except Exception as error:  # raised by `take`
             self._pump.fail(error)
         finally:
             self._pump.reading -= 1

@@ -1,4 +1,4 @@
-"""`map`: one program or function over many arguments."""
+"""`map`: runs one program or function over many arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rollq.tasks import Task
 
 
 class MapCalls(Calls):
-    """What clients of one group and of several can do alike."""
+    """Calls that clients of one group and of several share."""
 
     async def map(
         self,
@@ -31,33 +31,33 @@ class MapCalls(Calls):
         return_exceptions: bool = False,
         **options: Any,
     ) -> AsyncGenerator[Any, None]:
-        """One program or function over many arguments. Leaving the loop early cancels the rest.
+        """Run a program or function over many arguments; an iterator over results or values.
+        Leaving the loop early cancels the rest.
 
-        Of a program, given by its name: results (`Result`) as they come, or in order. An element of
+        A program or function by name: yields each `Result` as it arrives, or in order. An element
+            of
         `arguments` is a string, a sequence of strings, or bytes (a payload).
 
-        Of a function that is decorated with `@task`: what it returns for each element, in order;
-        with several iterables it is called with an element of each, as by Python's own `map`.
-        Keywords that are options of jobs (`rollq.Options`) are those of its jobs, others go to
-        every call. Calls that are short are put together into one job, a bundle: cancels, attempts
-        and limits are the bundle's.
+        A function that is decorated with `@task`: yields its return values, in order; with several
+        iterables it is called with one element of each, like Python's `map`. Keywords that are job
+        options (`rollq.Options`) apply to its jobs, the others are passed to every call. Short
+        calls are combined into one job, a bundle: cancels, attempts and limits apply to the bundle.
 
         Args:
-            jobs: A name, a function, or jobs as specs without further arguments.
-            arguments: May be endless.
+            jobs: A name, a function, or job specs (without `arguments`).
+            arguments: An iterable, read lazily; it may be infinite.
             more: Further iterables, for a function.
-            ordered: Whether results come in the order of the arguments; left out, those of a
-                function do.
-            window: How many jobs are on the way at most.
-            progress: Told how many ended.
-            chunksize: For a function, how many calls are one job; left out, that follows from the
-                time that they take: about 10 ms a job.
-            return_exceptions: For a function, whether to give what a call raised in its place.
-                Otherwise it is raised, and ends the loop.
-            options: Of the jobs; for a function, also arguments of every call.
+            ordered: Whether to keep the order of the arguments; default: for a function only.
+            window: The maximum number of jobs in flight.
+            progress: Called with the number of jobs that ended.
+            chunksize: For a function, the number of calls per job; default: chosen from their run
+                times, for about 10 ms per job.
+            return_exceptions: For a function, whether to yield the exception of a call in its
+                place. Otherwise it is raised, and ends the loop.
+            options: Job options; for a function, also arguments of every call.
 
         Raises:
-            TypeError: the function cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match the function, or one cannot be serialized.
             RollqError: a job was refused, or nothing was accepted for too long.
         """
         run = self._map_run(
@@ -125,7 +125,7 @@ class MapCalls(Calls):
         )
 
     def _sent(self, function: Callable[..., Any]) -> tuple[Task[..., Any], tuple[bytes, ...]]:
-        """The task that calls a function, and its first arguments."""
+        """The task that calls a function, and its leading arguments."""
         if self._engine.allow_pickle:
             return as_task(function)
         return task_of(function), ()

@@ -17,25 +17,25 @@ from rollq.security.files import as_credentials
 
 
 class MultiClient(ClientCalls, SubmitCalls):
-    """A client that spreads its jobs over several groups.
+    """A client that distributes its jobs over several groups.
 
-    Each job is with one group at a time, also each of a bulk; an array stays together. If a group
-    cannot be reached for 10 s, the jobs it had go to the others under the same ids; the first
-    result counts, and the other copy is cancelled when its group is back. Within a group a job ends
-    exactly once. **Across groups this is at-least-once**: a group that was cut off may have run the
-    job as well, and of an array that moves, tasks that had ended run again.
+    Each job, also of a bulk, is assigned to one group; an array as a whole. If a group cannot be
+    reached for 10 s, its jobs are submitted to other groups under the same ids; the first result
+    counts, and the other copy is cancelled when its group is reachable again. Within a group a job
+    ends exactly once. **Across groups this is at-least-once**: a group that was cut off may have
+    run the job as well, and tasks of an array that moves run again even if they had ended.
 
     Args:
-        groups: The members of each group, as for `Client`; or these by the names of the groups; or
-            as `discover` has it.
+        groups: The addresses of each group, as for `Client`: a list, a dict by group name, or a
+            `Federation` (see `discover`).
         client_id: As for `Client`; the same in every group.
-        desired_parallelism: How many jobs may run at once, split evenly over the groups.
-        policy: `round-robin` or `least-inflight`, both by weight.
-        weights: How much more than others groups get, by their names; 1 where none is given.
-        routes: Where jobs of some queues go: lines like `render.>=gpu:3,cpu:1`, a pattern over
-            names of queues and groups with weights. The most specific pattern counts; jobs that
-            none matches may go to every group.
-        timeout: How many seconds a call waits for an answer, unless it says otherwise.
+        desired_parallelism: How many jobs may run at once, divided evenly among the groups.
+        policy: `round-robin` or `least-inflight`, both weighted.
+        weights: Relative shares by group name; default 1.
+        routes: The groups for jobs of some queues: lines like `render.>=gpu:3,cpu:1`, a pattern of
+            queue names and groups with weights. The most specific pattern applies; jobs that match
+            none may go to every group.
+        timeout: Default timeout of calls, in seconds.
         credentials: As for `Client`; the same for every group.
     """
 
@@ -67,48 +67,48 @@ class MultiClient(ClientCalls, SubmitCalls):
 
     @classmethod
     def discover(cls, addresses: str, **options: Any) -> Self:
-        """A client of all groups of a federation, found from one address: those that come later
-        get their share, and what a group had that is gone goes to the others. Its start takes as
-        long as the first look.
+        """Create a client of all groups of a federation, found from one address. New groups get a
+        share of the jobs, and jobs of removed groups move to others. `start` queries the federation
+        before it returns.
 
         Args:
-            addresses: Of members or routers that gossip, `host:port,host:port…`; one is enough.
-            options: As for the client itself, but for `groups`. Weights and routes name groups
-                by their names in the federation, also those that are not there yet.
+            addresses: Members or routers that gossip, `host:port,host:port…`; one is enough.
+            options: As for the client itself, except `groups`. Weights and routes use the names of
+                the federation; they may name groups that do not exist yet.
         """
         return cls(Federation(addresses), **options)
 
     @property
     def inflight(self) -> tuple[int, ...]:
-        """How many jobs each group has."""
+        """The number of jobs in flight in each group."""
         return tuple(len(group.inflight) for group in self._engine.machine.groups.values())
 
     @property
     def spread(self) -> dict[str, int]:
-        """How many results that counted came from each group, by its name; a group without a name
-        is named by its addresses."""
+        """The number of results per group, by name. The name of an unnamed group is its addresses.
+        Duplicate results are not counted."""
         table = self._engine.table
         return {name: table.ended[number] for number, name in table.names.items()}
 
     @property
     def pending(self) -> int:
-        """How many jobs wait for a group."""
+        """The number of jobs that are not assigned to a group yet."""
         return self._engine.machine.pending_count
 
     async def add_group(self, addresses: str, *, name: str = "", weight: int = 1) -> None:
-        """Use one more group from now on; it gets its share of what waits.
+        """Add a group. It gets a share of the pending jobs.
 
         Raises:
-            LocalError: BAD_OPTIONS, if there is one of this name, or too many.
+            LocalError: BAD_OPTIONS, if the name is in use, or there are too many groups.
         """
         self._engine.add_group(name or addresses, addresses, must_weigh(str(weight)))
-        await asyncio.sleep(0)  # its first connection is on its way
+        await asyncio.sleep(0)  # let it start to connect
 
     async def remove_group(self, name: str) -> None:
-        """Use a group no longer. What it has not ended goes to the others under the same ids, and
-        is cancelled there: some of it may run twice.
+        """Remove a group. Its unfinished jobs are submitted to other groups under the same ids, and
+        cancelled in it: some may run twice.
 
         Raises:
-            LocalError: BAD_OPTIONS, if there is none of this name.
+            LocalError: BAD_OPTIONS, if there is no group of this name.
         """
         await self._engine.remove_group(name)

@@ -1,5 +1,5 @@
-"""The engine of a client of several groups, which are named or found by gossip: a shell around
-`MultiMachine`, with one session a group."""
+"""The engine of a client of several groups, given or discovered. It runs `MultiMachine`, with one
+session per group."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from rollq.roles.client.supply import NOTHING, BytesMoved, Supply
 from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
 
-ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # another group may have it
+ELSEWHERE: Final = (ErrorCode.BLOB_MISSING, ErrorCode.UNREACHABLE)  # try the next group
 
 
 class MultiEngine(Engine):
-    """One session a group; the machine says which group gets which job.
+    """One session per group; the machine assigns jobs to groups.
 
     Attributes:
-        machine: Who has which job.
+        machine: Assigns jobs to groups.
         table: The groups and the routes.
-        sessions: The ways to the groups, by their numbers.
+        sessions: The sessions by group number.
     """
 
     keeps_parents = False
@@ -82,18 +82,18 @@ class MultiEngine(Engine):
         self._desired_parallelism = desired_parallelism
         self._parallelism = machine.share(desired_parallelism, max(1, len(named)))
         self._suppliers: dict[int, Supplier] = {}
-        self._supplies: dict[JobId, Supply] = {}  # of jobs with files
-        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # not ended
-        self._arrays: dict[bytes, JobId] = {}  # not ended, by what the ids of their tasks share
-        self._on_answers: dict[JobId, OnAnswer] = {}  # not accepted by anybody
+        self._supplies: dict[JobId, Supply] = {}  # files of unfinished jobs
+        self._requests: dict[JobId, wire.SubmitJob | wire.SubmitArray] = {}  # of unfinished jobs
+        self._arrays: dict[bytes, JobId] = {}  # unfinished arrays, by the id prefix of their tasks
+        self._on_answers: dict[JobId, OnAnswer] = {}  # callbacks of jobs that no group has accepted
         self._refusal: wire.Error | None = None
         self._ticker: asyncio.TimerHandle | None = None
-        self._leaving: set[asyncio.Task[None]] = set()  # sessions of groups that were removed
+        self._leaving: set[asyncio.Task[None]] = set()  # tasks that close removed groups
         for name, addresses in named.items():
             self.add_group(name, addresses, self._weights.get(name, 1))
 
     def add_group(self, name: str, addresses: str, weight: int) -> None:
-        """Use a group. Raises LocalError: BAD_OPTIONS or BAD_ADDRESS."""
+        """Add a group. Raises LocalError: BAD_OPTIONS or BAD_ADDRESS."""
         members = as_addresses(addresses)
         number = self.table.add(name, weight)
         session = GroupSession(
@@ -113,7 +113,7 @@ class MultiEngine(Engine):
             supplier.start()
 
     async def remove_group(self, name: str) -> None:
-        """Use a group no longer. Raises LocalError: BAD_OPTIONS."""
+        """Remove a group. Raises LocalError: BAD_OPTIONS."""
         found = [number for number, one in self.table.names.items() if one == name]
         if not found:
             known = ", ".join(self.table.names.values())
@@ -125,7 +125,7 @@ class MultiEngine(Engine):
         await asyncio.gather(*self._leaving)
 
     async def start(self) -> None:
-        """Begin to look for the leaders; first for the groups, if they are to be found."""
+        """Discover the groups if necessary, and connect to their leaders in the background."""
         if self._ticker is None:
             await self._discover()
             self._home = Home()
@@ -139,7 +139,8 @@ class MultiEngine(Engine):
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        """Hang up everywhere. Jobs go on. In a forked child the connections are the parent's."""
+        """Close all connections; jobs go on. Does nothing in a forked child: they are the
+        parent's."""
         if self._ticker is None or self._home.is_elsewhere:
             return
         if self._discovery is not None:
@@ -147,7 +148,7 @@ class MultiEngine(Engine):
         self._ticker.cancel()
         self._ticker = None
         self.machine.discard()
-        self.machine = MultiMachine(self.table)  # what is said from now on is moot
+        self.machine = MultiMachine(self.table)  # events of closing sessions must not reach the old
         links = [session.link for session in self.sessions.values()]
         for supplier in list(self._suppliers.values()):
             await supplier.stop()
@@ -155,7 +156,7 @@ class MultiEngine(Engine):
         waiting, self._on_answers = self._on_answers, {}
         for job_id, on_answer in waiting.items():
             on_answer(wire.Error(job_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
-        self._loop = None  # what was answered may use it still
+        self._loop = None  # last, because the callbacks above may use it
         await asyncio.gather(*(link.close_within("the client stops") for link in links if link))
 
     def session_of(self, job_id: JobId) -> GroupSession:
@@ -163,13 +164,13 @@ class MultiEngine(Engine):
         return self.sessions[next(iter(self.sessions)) if owner is None else owner]
 
     def uploaded_at(self) -> float:
-        """When files were on their way to any group last, by the loop's clock."""
+        """When an upload to any group was last in progress, by the loop's clock."""
         return max(supplier.uploaded_at() for supplier in self._suppliers.values())
 
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob into a file, from the group that has it."""
+        """Download a blob to a file, from the first group that has it."""
         lacking: RollqError | None = None
-        # No group is waited for before all of them were asked.
+        # The first round asks each group once; only the second retries.
         for tries in (1, CLIENT_FETCH_TRIES):
             for supplier in list(self._suppliers.values()):
                 try:
@@ -182,7 +183,7 @@ class MultiEngine(Engine):
         raise lacking
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
-        """Give a job to a group; the callback is told when one has accepted it."""
+        """Assign a job to a group; the callback is called when one has accepted it."""
         self._home.check()
         if self._ticker is None:
             raise LocalError(
@@ -193,7 +194,7 @@ class MultiEngine(Engine):
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 "a client of several groups cannot submit jobs that wait for others",
-                "a group knows its own jobs alone: use a client of the group that has them",
+                "a group knows only its own jobs: use a client of the group that has them",
             )
         job_id = id_of(request)
         if isinstance(request, wire.SubmitArray):
@@ -205,7 +206,7 @@ class MultiEngine(Engine):
         self._feed(signals.Submitted((job_id,), request.subject))
 
     def give_up(self, request_id: MessageId) -> None:
-        """The job is not wanted any more."""
+        """Abandon a job."""
         self._on_answers.pop(request_id, None)
         self._arrays.pop(request_id[:PREFIX_BYTES], None)
         self._feed(signals.Withdrawn(request_id))
@@ -213,8 +214,8 @@ class MultiEngine(Engine):
         self._supplies.pop(request_id, None)
 
     async def _cancel(self, job_ids: tuple[JobId, ...]) -> int:
-        """Jobs that no group can be asked about now are over at once; their copies, if there are
-        any, are cancelled when their group is back."""
+        """Cancel jobs. One that no reachable group has is over at once; a copy of it, if there is
+        one, is cancelled when its group is reachable again."""
         asked: list[JobId] = []
         ended = 0
         for job_id in job_ids:
@@ -239,7 +240,7 @@ class MultiEngine(Engine):
         return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
 
     async def is_array_over(self, array_id: JobId) -> bool:
-        """Whether no task of an array waits or runs in the group that has it."""
+        """Whether an array has no waiting or running tasks in its group."""
         number = self.machine.owner_of(array_id)
         if number is None or not self.sessions[number].is_open:
             return False
@@ -248,7 +249,7 @@ class MultiEngine(Engine):
         return isinstance(answer, wire.Answer) and is_array_over(answer.value)
 
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
-        """Nothing to do: withdrawing has cancelled them, or will when their group is back."""
+        """Nothing to do: `give_up` has cancelled them, or will when their group is reachable."""
 
     def _trouble(self) -> str:
         return "; ".join(filter(None, [one.last_trouble for one in self.sessions.values()]))
@@ -256,10 +257,10 @@ class MultiEngine(Engine):
     def _was_sent(self) -> bool:
         return any(session.was_open for session in self.sessions.values())
 
-    # --- groups that are found
+    # --- discovery
 
     async def _discover(self) -> None:
-        if self._discovery is None or self.sessions:  # those of an earlier start are followed
+        if self._discovery is None or self.sessions:  # discovered by an earlier start
             return
         steps = await self._discovery.first()
         self._parallelism = machine.share(self._desired_parallelism, len(steps.found))
@@ -271,14 +272,14 @@ class MultiEngine(Engine):
         for one in steps.found:
             self.add_group(one.name, ",".join(one.addresses), self._weights.get(one.name, 1))
 
-    # --- what the groups say
+    # --- events of the sessions
 
     def _on_standing(self, number: int, is_open: bool) -> None:
         now_ms = self._now_ms()
         self._feed(signals.Up(number) if is_open else signals.Down(number, now_ms))
 
     def _on_results(self, number: int, results: list[wire.Result]) -> list[JobId]:
-        """The first result of a job counts. Others are confirmed, so that nobody owes them."""
+        """Deliver the first result of each job. Duplicates are confirmed too, and dropped."""
         for result in results:
             is_cancelled = result.outcome == CANCELLED
             array_id = self._arrays.get(result.job_id[:PREFIX_BYTES])
@@ -291,10 +292,10 @@ class MultiEngine(Engine):
     def _on_task(
         self, number: int, array_id: JobId, result: wire.Result, *, is_cancelled: bool
     ) -> None:
-        """The first result of a task counts, whichever group it comes from; the last one of them
-        ends the array, and its copy elsewhere."""
+        """Deliver the first result of a task, from whichever group; the last task ends the array,
+        and cancels a copy of it in another group."""
         if is_cancelled and self.machine.owner_of(array_id) != number:
-            return  # the echo of our own cancelling of a copy
+            return  # from a copy that this client cancelled
         self._accepted(array_id)
         self._deliver_all([result])
         if array_id[:PREFIX_BYTES] not in self.targets:
@@ -302,12 +303,12 @@ class MultiEngine(Engine):
             self._feed(signals.Ended(number, array_id))
 
     def _end(self, result: wire.Result) -> None:
-        self._accepted(result.job_id)  # it may have ended before we heard so
+        self._accepted(result.job_id)  # the result may precede the response to the submit
         self._forget(result.job_id)
         self._deliver_all([result])
 
     def _end_unplaced(self, job_id: JobId) -> int:
-        """What no group can be asked about is over at once; how many jobs that were."""
+        """End a job that no reachable group has; returns how many jobs it was."""
         request = self._requests.get(job_id)
         if not isinstance(request, wire.SubmitArray):
             self._end(wire.Result(job_id, CANCELLED))
@@ -315,7 +316,7 @@ class MultiEngine(Engine):
         return self._cut(job_id)
 
     def _cut(self, array_id: JobId) -> int:
-        """No more results of an array will come; how many were still to come."""
+        """End an array without further results; returns how many were missing."""
         self._accepted(array_id)
         self._forget(array_id)
         batch = self.targets.pop(array_id[:PREFIX_BYTES], None)
@@ -350,7 +351,7 @@ class MultiEngine(Engine):
 
         return on_answer
 
-    # --- the machine's shell
+    # --- runs the machine
 
     def _tick(self) -> None:
         self._ticker = self.loop.call_later(LOOK_MS / 1000, self._tick)
@@ -360,7 +361,7 @@ class MultiEngine(Engine):
         return int(self.loop.time() * 1000)
 
     def _feed(self, event: signals.Event) -> bool:
-        """Do as the machine says; true if the result at hand counts."""
+        """Execute the instructions for an event; true if its result is to be delivered."""
         counts = False
         for instruction in self.machine.handle(event):
             if isinstance(instruction, signals.Accept):
@@ -406,7 +407,7 @@ class MultiEngine(Engine):
             return
         if on_answer is not None:
             on_answer(refusal)
-        else:  # accepted by a group that is gone, refused by the next
+        else:  # accepted by a group that was lost, and refused by the next
             self._deliver_all([wire.Result(instruction.job_id, "dead", detail=refusal.message)])
 
 
@@ -420,7 +421,7 @@ DO: dict[type, Callable[[MultiEngine, Any], None]] = {
 
 
 def _named(groups: Sequence[str]) -> dict[str, str]:
-    """Groups without names are named by their addresses."""
+    """Name each group by its addresses."""
     if len(set(groups)) < len(groups):
         raise LocalError(
             ErrorCode.BAD_SETUP, "a group is given twice", "give the addresses of each group once"

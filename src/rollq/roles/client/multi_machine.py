@@ -1,17 +1,17 @@
-"""A client of several groups as a pure machine: which group gets which job. No IO, no clock.
+"""A client of several groups as a state machine: assigns jobs to groups. No IO, no clock.
 
-Laws kept here:
-- a job is with one group at a time, one of its route, and waits here while none of them is up;
-- after the start the first jobs wait until all groups are up, for MULTI_GATHER_MS at most: whoever
-  answers first would get them all;
-- a group is given MULTI_AHEAD jobs beyond those that it accepted; the rest waits here, and a group
-  that comes up gets its share of it;
-- what a group that vanished has not answered stays its own for MULTI_AWAY_MS, and what it accepted
-  for a grace; then it goes to another group under the same id, and the copy left behind is
-  cancelled when its group is back. A group that is removed loses its jobs at once;
-- what cannot be sent again stays where it is;
-- a job does not go to a group where its copy was cancelled: it would only come back cancelled;
-- the first result of a job counts, whichever group it comes from; later ones are dropped.
+Invariants:
+- a job is assigned to one group of its route at a time, and is pending while none of them is up;
+- after the start, jobs are pending until all groups are up, for MULTI_GATHER_MS at most: otherwise
+  the first group to connect would get them all;
+- a group gets at most MULTI_AHEAD jobs that it has not accepted yet. The rest is pending, and a
+  group that comes up gets its share of it;
+- jobs of a lost group move to other groups under the same ids: unanswered ones after
+  MULTI_AWAY_MS, accepted ones after MULTI_GRACE_MS. The copy is cancelled when its group is
+  reachable again. Jobs of a removed group move at once;
+- jobs that cannot be sent again (`Stay`) do not move;
+- a job does not return to a group where its copy was cancelled: it would end as cancelled;
+- the first result of a job counts, whichever group sends it; later ones are dropped.
 
 Across groups this is at-least-once: a group that was cut off may have run the job too.
 """
@@ -58,64 +58,65 @@ from rollq.roles.client.routes import GroupTable, Policy, Way
 
 @dataclass(slots=True)
 class GroupState:
-    """One group: whether it can be reached, and what it has."""
+    """The state of one group."""
 
     is_up: bool = False
-    is_leaving: bool = False  # it was removed, and has jobs that cannot go elsewhere
-    away_until_ms: int | None = None  # set while it is gone and still owns what it did not answer
-    grace_until_ms: int | None = None  # the same of what it accepted
+    is_leaving: bool = False  # removed, but it has jobs that cannot move
+    away_until_ms: int | None = None  # while it is lost: when its unanswered jobs move
+    grace_until_ms: int | None = None  # while it is lost: when its accepted jobs move
     inflight: dict[JobId, None] = field(default_factory=dict)
     unanswered: dict[JobId, None] = field(default_factory=dict)  # of these, not accepted yet
-    copies: dict[JobId, None] = field(default_factory=dict)  # left behind, to be cancelled
+    copies: dict[JobId, None] = field(default_factory=dict)  # moved to others, to be cancelled here
 
 
 class MultiMachine:
-    """Pending jobs, and who has the others. `handle` is the only mutator.
+    """Pending jobs, and the assignment of the others. Only `handle` changes state.
 
     Args:
-        table: The groups and the ways to them; others may share it.
+        table: The groups and the routes; may be shared by several machines.
     """
 
     def __init__(self, table: GroupTable) -> None:
         self.groups = {number: GroupState() for number in table.names}
         self._table = table
-        # With no group, in the order of their coming, by where they may go.
+        # Unassigned jobs in the order of submission, by route.
         self._pending: dict[Way, dict[JobId, None]] = {}
         self._owner: dict[JobId, int] = {}
-        self._ways: dict[JobId, Way] = {}  # of open jobs, where it is not the default
-        self._spent: dict[JobId, tuple[int, ...]] = {}  # groups that cancelled a copy of it
+        self._ways: dict[JobId, Way] = {}  # routes of open jobs, except the default one
+        self._spent: dict[JobId, tuple[int, ...]] = {}  # groups that cancelled a copy of the job
         self._staying: dict[JobId, None] = {}
-        self._gather_until_ms: int | None = None  # set while the first jobs wait for all groups
+        self._gather_until_ms: int | None = None  # while jobs wait for all groups to come up
         self._out: list[Instruction] = []
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Take one event; what the shell must now do, in order."""
+        """Handle one event; returns the instructions for the shell, in order."""
         out: list[Instruction] = []
         self._out = out
         number = getattr(event, "group", None)
         if number is not None and number not in self.groups and type(event) is not GroupAdded:
-            return out  # it was removed, and this was on its way
+            return out  # a late event of a removed group
         HANDLERS[type(event)](self, event)
         return out
 
     def discard(self) -> None:
-        """Nobody asks this machine any more: what it has counts for nobody's load."""
+        """This machine is not used any more: subtract its jobs from the load of the shared
+        table."""
         for number, group in self.groups.items():
             self._table.load[number] -= len(group.inflight)
             group.inflight = {}
 
     @property
     def pending_count(self) -> int:
-        """Jobs that no group has."""
+        """The number of unassigned jobs."""
         return sum(map(len, self._pending.values()))
 
     def group_of(self, job_id: JobId) -> GroupState | None:
-        """The group that has a job, if it can be reached."""
+        """The group that a job is assigned to, if it can be reached."""
         owner = self._owner.get(job_id)
         return self.groups[owner] if owner is not None and self.groups[owner].is_up else None
 
     def owner_of(self, job_id: JobId) -> int | None:
-        """The number of the group that has a job."""
+        """The number of the group that a job is assigned to."""
         return self._owner.get(job_id)
 
     def is_open(self, job_id: JobId) -> bool:
@@ -148,7 +149,7 @@ class MultiMachine:
         group.is_up = True
         group.away_until_ms = group.grace_until_ms = None
         self._maybe_gathered()
-        # What nobody else has taken meanwhile goes on where it was.
+        # Jobs that are still pending return to this group.
         for queue in self._pending.values() if group.copies else ():
             kept = tuple([job_id for job_id in group.copies if job_id in queue])
             if kept:
@@ -215,7 +216,7 @@ class MultiMachine:
     def _on_ended(self, event: Ended) -> None:
         job_id = event.job_id
         owner = self._owner.get(job_id)
-        # It is the echo of our own cancelling of a copy, or nobody asks any more.
+        # From a copy that this client cancelled, or the job was abandoned.
         if (event.is_cancelled and owner != event.group) or not (
             owner is not None or self.is_open(job_id)
         ):
@@ -254,7 +255,8 @@ class MultiMachine:
                 del self._pending[way]
 
     def _rooms(self, way: Way) -> dict[int, int]:
-        """How many jobs each group of a way may be given now; those with none are not in it."""
+        """How many jobs each group of a route can take now; groups that can take none are left
+        out."""
         rooms: dict[int, int] = {}
         for number in way.weights:
             group = self.groups.get(number)
@@ -265,7 +267,7 @@ class MultiMachine:
         return rooms
 
     def _place_spent(self, way: Way, queue: dict[JobId, None], rooms: dict[int, int]) -> None:
-        """Jobs that not every group may have, among those that would be placed now."""
+        """Assign the jobs at the front of the queue that some groups must not get."""
         for job_id in self._ahead(queue, sum(rooms.values()))[1]:
             spent = self._spent[job_id]
             fit = {number: 1 for number in rooms if number not in spent}
@@ -282,8 +284,8 @@ class MultiMachine:
             self._place(tuple(islice(coming, count)), number, queue)
 
     def _ahead(self, queue: Iterable[JobId], count: int) -> tuple[list[JobId], list[JobId]]:
-        """Up to so many jobs from the front of a queue that every group may have, and those before
-        them that not every one may."""
+        """Up to `count` jobs from the front of a queue that every group may get, and the jobs
+        between them that some groups must not get."""
         fit: list[JobId] = []
         others: list[JobId] = []
         for job_id in queue:
@@ -311,7 +313,7 @@ class MultiMachine:
         self._out.append(GroupPlace(job_ids, number))
 
     def _close(self, job_id: JobId) -> int | None:
-        """Forget a job; returns the group that had it."""
+        """Remove a job; returns the group that it was assigned to."""
         self._spent.pop(job_id, None)
         self._staying.pop(job_id, None)
         way = self._ways.pop(job_id, self._table.default)
@@ -333,7 +335,7 @@ class MultiMachine:
         return tuple(one for one in job_ids if one not in staying)
 
     def _reclaim(self, number: int, job_ids: tuple[JobId, ...]) -> None:
-        """A group has these no longer: they go before those that came later."""
+        """Take jobs back from a group; they become pending again, before all others."""
         if not job_ids:
             return
         group = self.groups[number]
@@ -350,7 +352,7 @@ class MultiMachine:
             self._pending[way] = {**queue, **self._pending.get(way, {})}
 
     def _drop_copy(self, job_id: JobId, number: int) -> None:
-        """The group's copy is of no use any more: cancel it now, or when the group is back."""
+        """Cancel a group's copy of a job, now or when the group is reachable again."""
         self._out.append(TakeBack((job_id,), number))
         if self.groups[number].is_up:
             self._out.append(CancelCopies((job_id,), number))
@@ -387,6 +389,6 @@ HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
 
 
 def share(total: int, group_count: int) -> int:
-    """One group's part of a total cap; 0 is no cap. Never more than the total, unless there are
-    more groups than that: nobody is left with nothing."""
+    """One group's part of a total parallelism; 0 means no limit. At least 1, so with more groups
+    than `total` the sum exceeds it."""
     return max(1, total // group_count) if total > 0 else 0

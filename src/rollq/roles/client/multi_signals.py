@@ -1,5 +1,4 @@
-"""What the machine of several groups hears (events) and asks of its shell (instructions). Only
-records."""
+"""Events and instructions of the machine of several groups. Only records."""
 
 from __future__ import annotations
 
@@ -14,28 +13,28 @@ from rollq.base.ids import JobId
 
 @dataclass(slots=True, frozen=True)
 class GroupStarted:
-    """The sessions begin to look for their leaders. `now_ms` is monotonic."""
+    """The client was started. `now_ms` is monotonic."""
 
     now_ms: int
 
 
 @dataclass(slots=True, frozen=True)
 class GroupAdded:
-    """A group has come, and is in the table."""
+    """A group was added to the table."""
 
     group: int
 
 
 @dataclass(slots=True, frozen=True)
 class GroupRemoved:
-    """A group is no longer one of ours, and not in the table any more."""
+    """A group was removed from the table."""
 
     group: int
 
 
 @dataclass(slots=True, frozen=True)
 class Submitted:
-    """The application has jobs for one subject."""
+    """The application submits jobs for one subject."""
 
     job_ids: Sequence[JobId]
     subject: str = ""
@@ -43,28 +42,28 @@ class Submitted:
 
 @dataclass(slots=True, frozen=True)
 class Stay:
-    """These jobs cannot be sent again: they stay with the group that has them."""
+    """These jobs cannot be sent again: they must not move to another group."""
 
     job_ids: Sequence[JobId]
 
 
 @dataclass(slots=True, frozen=True)
 class Withdrawn:
-    """The application does not want it any more."""
+    """The application has abandoned a job."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
 class Up:
-    """A leader of the group has welcomed us."""
+    """The session with a group's leader is open."""
 
     group: int
 
 
 @dataclass(slots=True, frozen=True)
 class Down:
-    """The session with the group is lost."""
+    """The session with a group is lost."""
 
     group: int
     now_ms: int
@@ -72,7 +71,7 @@ class Down:
 
 @dataclass(slots=True, frozen=True)
 class GroupAccepted:
-    """A group has taken jobs."""
+    """A group has accepted jobs."""
 
     group: int
     job_ids: Sequence[JobId]
@@ -89,7 +88,7 @@ class Ended:
 
 @dataclass(slots=True, frozen=True)
 class GroupRefused:
-    """A group will not take a job."""
+    """A group refused a job."""
 
     group: int
     job_id: JobId
@@ -131,7 +130,7 @@ class GroupPlace:
 
 @dataclass(slots=True, frozen=True)
 class TakeBack:
-    """Do not send these submits to this group any more."""
+    """Stop sending these submits to this group."""
 
     job_ids: tuple[JobId, ...]
     group: int
@@ -139,7 +138,7 @@ class TakeBack:
 
 @dataclass(slots=True, frozen=True)
 class CancelCopies:
-    """Cancel these jobs in this group, which is up: they ended or run elsewhere."""
+    """Cancel these jobs in this group, which is up: they ended or run in another one."""
 
     job_ids: tuple[JobId, ...]
     group: int
@@ -147,21 +146,21 @@ class CancelCopies:
 
 @dataclass(slots=True, frozen=True)
 class Accept:
-    """The result at hand is the one that counts."""
+    """Deliver the result of this event."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
 class Reject:
-    """The refusal at hand is the job's answer."""
+    """The refusal of this event is the response to the submit."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
 class Leave:
-    """A group that was removed has nothing of ours any more: end the session."""
+    """A removed group has no jobs any more: close its session."""
 
     group: int
 

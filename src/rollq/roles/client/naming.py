@@ -1,4 +1,4 @@
-"""Client ids that nobody has chosen: they begin with the account that uses them."""
+"""Generated client ids. They begin with the name of the account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rollq.security.files import as_credentials
 
 
 def made_up_id(credentials: Credentials | str | Path, name: str) -> str:
-    """A client id for whoever has these credentials.
+    """A client id for the account of these credentials.
 
     Raises:
         LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE.

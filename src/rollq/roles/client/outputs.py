@@ -1,5 +1,5 @@
-"""The files that a job left, as a person takes them: those in the result, and those that the grid
-keeps and that are fetched when they are wanted. Both look the same."""
+"""Output files of a job. Small ones are part of the result, large ones are fetched from the group
+on demand, behind the same interface."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ PROGRAM, PLAIN = 0o755, 0o644
 
 
 class Fetcher(Protocol):
-    """Where blobs come from: a client."""
+    """Downloads blobs; implemented by the engine of a client."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop it lives in. Raises LocalError BAD_SETUP if it does not run."""
+        """Its event loop. Raises LocalError BAD_SETUP if it is not running."""
 
     async def fetch(self, ref: BlobRef, path: Path, progress: BytesMoved | None = None) -> None:
-        """Bring a blob into a file, verified."""
+        """Download a blob to a file and verify it."""
 
 
 class Output:
-    """One file. Methods that begin with `a` are for the client's event loop; the others wait, and
-    are for any other thread: with a blocking client they simply work.
+    """An output file. Methods that begin with `a` are for the client's event loop. The others
+    block, and may be called from any other thread, as with a blocking client.
 
     Attributes:
         name: Its path in the job's directory.
         size: In bytes.
-        mode: Its permission bits, as far as they are known.
+        mode: Its permission bits, if known.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Output:
         self.mode = mode
         self._content = content
         self._fetcher = fetcher
-        self._loads = loads  # what to do instead in the client's event loop
+        self._loads = loads  # hint for callers in the client's event loop
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of its content, in hex."""
+        """The SHA-256 digest of the content, in hex."""
         content = self._content
         if isinstance(content, BlobRef):
             return digest_to_text(content.digest)
@@ -77,21 +77,21 @@ class Output:
 
     @property
     def is_here(self) -> bool:
-        """Whether it came with the result."""
+        """Whether the content came with the result."""
         return isinstance(self._content, bytes)
 
     def as_input(self) -> bytes | BlobRef:
-        """For the `files` of another job: what the grid has is not moved."""
+        """A reference for the `files` of another job, if the grid has the content; else the
+        bytes."""
         return self._content
 
     def save(self, path: str | PathLike[str], progress: BytesMoved | None = None) -> Path:
-        """Write it to a file, or under its own name into a folder that is there; returns where.
-        A file of that name is replaced when all of it is here. What a broken try brought is not
-        fetched again.
+        """Save it to a file, or under its own name in an existing folder; returns the path. An
+        existing file is replaced atomically. An interrupted download is resumed.
 
         Raises:
-            RollqError: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL (and how much is needed), and so on.
-            OSError: the disk's own reasons.
+            RollqError: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL (with the size that is needed), ...
+            OSError: an error of the file system.
         """
         if self.is_here:
             place = self._place(path)
@@ -109,7 +109,7 @@ class Output:
         return place
 
     def read(self) -> bytes:
-        """All of it, in memory."""
+        """Return the whole content."""
         content = self._content
         return content if isinstance(content, bytes) else self._wait(self.aread())
 
@@ -121,7 +121,7 @@ class Output:
             return await asyncio.to_thread(file.read)
 
     def open(self) -> BinaryIO:
-        """A file to read from; what the grid keeps is fetched into a temporary one first."""
+        """Open it for reading; a large file is downloaded to a temporary file first."""
         content = self._content
         return BytesIO(content) if isinstance(content, bytes) else self._wait(self.aopen())
 
@@ -133,12 +133,12 @@ class Output:
         try:
             place = Path(folder) / "output"
             await self._fetch(place, None)
-            return place.open("rb")  # it stays readable without its name
+            return place.open("rb")  # the open file outlives its name
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def save_below(self, folder: SafeDir, path: Path, parts: Parts) -> None:
-        """Put it in place below a folder, which `path` is the path of, through no link in it."""
+        """Save it below a folder, whose path is `path`, without following symbolic links in it."""
         content = self._content
         if not isinstance(content, bytes):
             self._wait(self.asave_below(folder, path, parts))
@@ -168,7 +168,7 @@ class Output:
         return place / self.name.rpartition("/")[2] if place.is_dir() else place
 
     def _write(self, place: Path) -> None:
-        """What is here, whole or not at all."""
+        """Write the content that came with the result, atomically."""
         beside = place.with_name(f".rollq-{os.urandom(8).hex()}")
         content = self._content
         assert isinstance(content, bytes)
@@ -199,7 +199,7 @@ class Output:
             place.chmod(PROGRAM)
 
     def _check_room(self, place: Path, digest: Digest) -> None:
-        """Rather now than after gigabytes."""
+        """Fail before the download, not during it, if the disk has too little room."""
         try:
             free = shutil.disk_usage(place.parent).free
         except OSError as error:
@@ -243,7 +243,7 @@ class Output:
         return self._fetcher
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        """Let the client's loop do it."""
+        """Run a coroutine in the client's loop and block until it ends."""
         try:
             loop = self._from().loop
             if loop is _running_loop():
@@ -269,7 +269,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def save_outputs(outputs: Sequence[Output], folder: Path) -> list[str]:
-    """Write files below a folder, through no link in it; returns their names."""
+    """Save files below a folder, without following symbolic links in it; returns their names."""
     places = checked_tree(output.name for output in outputs)
     if places:
         os.makedirs(folder, exist_ok=True)
@@ -282,8 +282,8 @@ def save_outputs(outputs: Sequence[Output], folder: Path) -> list[str]:
 async def asave_outputs(
     outputs: Sequence[Output], folder: Path, progress: BytesMoved | None = None
 ) -> list[str]:
-    """The same without blocking the loop; `progress` is told of all of them together, if there
-    is any to fetch."""
+    """The same without blocking the loop. `progress` is called with the sums for all files, if any
+    has to be downloaded."""
     places = checked_tree(output.name for output in outputs)
     total = sum(output.size for output in outputs)
     is_long = not all(output.is_here for output in outputs)

@@ -1,4 +1,4 @@
-"""A part of a staged batch on its way into messages: jobs in, columns out. No IO."""
+"""Encodes a part of a staged batch: jobs in, messages with columns out. No IO."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from rollq.wire.messages import SubmitJob
 from rollq.wire.staging_messages import StageJobs
 
 Message: TypeAlias = tuple[StageJobs, Supply]
-REF_BYTES: Final = DIGEST_BYTES + 16  # of a reference, in a message
-REDRIVEN: Final = "redrive"  # in place of a program: each job has its own
+REF_BYTES: Final = DIGEST_BYTES + 16  # encoded size of a blob reference
+REDRIVEN: Final = "redrive"  # takes the place of the program, which differs per job
 
 
 class Redrive(msgspec.Struct, frozen=True):
-    """A dead job that is to run again: with another body, or with the one that it has."""
+    """A dead job to run again, with another body or its own."""
 
     job_id: JobId | str
     body: bytes | None = None
 
 
 class PartBuilder:
-    """The messages of one part, made as jobs come.
+    """Encodes the messages of one part.
 
     Args:
-        client_id: Whose jobs they will be.
-        batch_key: The batch that they are for.
+        client_id: The client that will own the jobs.
+        batch_key: The batch.
         part: The name of the part.
     """
 
@@ -57,20 +57,20 @@ class PartBuilder:
         self._count = 0
         self._crcs: list[int] = []
         self._maker = SubmitMaker(client_id)
-        self._jobs: list[SubmitJob] = []  # of the message that is being made
+        self._jobs: list[SubmitJob] = []  # of the next message
         self._bytes = 0
         self._pieces: dict[Digest, InputBlob] = {}
 
     @property
     def staged(self) -> StagedPart:
-        """The part as it is to be committed, when all its messages are accepted."""
+        """The description of the part for `commit`, after all messages were accepted."""
         return StagedPart(self._part, self._count, part_crc(self._crcs))
 
     def messages(self, specs: Iterable[JobSpec]) -> Iterator[Message]:
-        """Full messages, and what their files are; the rest comes with `rest`.
+        """Generate full messages, with their files. Call `rest` for the remaining jobs.
 
         Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so.
+            LocalError: BAD_OPTIONS, for an invalid job.
         """
         for spec in specs:
             self._add(spec)
@@ -78,11 +78,11 @@ class PartBuilder:
                 yield self._message()
 
     def alike(self, jobs: AlikeJobs) -> Iterator[Message]:
-        """The message of jobs that are alike, up to STAGE_CHUNK_JOBS of them, after what is left of
-        others.
+        """Generate the message for up to STAGE_CHUNK_JOBS similar jobs, after a message with the
+        remaining jobs added before.
 
         Raises:
-            LocalError: BAD_OPTIONS, for a job that cannot be meant so.
+            LocalError: BAD_OPTIONS, for an invalid job.
         """
         group = alike_group(self._client_id, jobs, self._maker)
         if group is None or len(group.bodies) > STAGE_CHUNK_BYTES:
@@ -92,12 +92,12 @@ class PartBuilder:
         yield self._numbered((group,)), NOTHING
 
     def rest(self) -> Iterator[Message]:
-        """What is left, if anything is."""
+        """Generate a message with the remaining jobs, if there are any."""
         if self._jobs:
             yield self._message()
 
     def redrives(self, jobs: Iterable[Redrive]) -> Iterator[Message]:
-        """The messages of a part that has dead jobs and nothing else.
+        """Generate the messages of a part that has only dead jobs.
 
         Raises:
             RollqError: BAD_ID.
@@ -113,7 +113,7 @@ class PartBuilder:
             yield self._again(page)
 
     def copies(self, chunks: Iterable[tuple[StagedGroup, ...]]) -> Iterator[Message]:
-        """The messages of a part from what messages of another held, whose files the group has."""
+        """Generate messages from those of another part; the group has their files already."""
         return ((self._numbered(groups), NOTHING) for groups in chunks)
 
     def _add(self, spec: JobSpec) -> None:
@@ -126,8 +126,8 @@ class PartBuilder:
         self._bytes += len(job.body) + len(job.job_key) + REF_BYTES * len(job.blobs)
 
     def _with_body_apart(self, job: SubmitJob) -> SubmitJob:
-        """With its body as a blob. Of a single job the leader makes one; what is staged comes to it
-        in columns, whose bodies go into the log as they are."""
+        """Move a large body to a blob. For a single submit the leader does it; staged bodies are
+        written to its log unchanged."""
         ref = BlobRef(hashlib.sha256(job.body).digest(), len(job.body))
         self._pieces[ref.digest] = InputBlob(job.exec_name, job.body, ref)
         body = stand_in_for_body(ref, job.job_id, job.client_id, job.exec_name)
@@ -153,7 +153,7 @@ class PartBuilder:
         return self._numbered((group,)), NOTHING
 
     def _numbered(self, groups: tuple[StagedGroup, ...]) -> StageJobs:
-        """The next message of the part."""
+        """Make the next message of the part."""
         number = len(self._crcs)
         self._crcs.append(chunk_crc(groups))
         self._count += sum(len(group.sizes) for group in groups)
@@ -169,7 +169,7 @@ class PartBuilder:
 
 
 def _group(run: list[SubmitJob]) -> StagedGroup:
-    """Jobs that ask for the same, column by column."""
+    """A column-wise group of jobs with the same program and options."""
     first = run[0]
     return StagedGroup(
         queue=first.subject,

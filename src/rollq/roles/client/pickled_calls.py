@@ -1,4 +1,4 @@
-"""Calls of functions that no module registers: see `rollq.pickled`."""
+"""Calls of functions that no module registers, by pickle: see `rollq.pickled`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rollq.roles.client.jobs import SubmitCalls
 
 
 class PickledCalls(SubmitCalls):
-    """What a client can do that was made with `allow_pickle`."""
+    """Calls of a client with `allow_pickle`."""
 
     async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Job:
-        """Submit a call of any function, a lambda or one of a notebook, with Python values. It goes
-        as it is (cloudpickle), and runs on workers with `--app rollq.pickled`.
+        """Submit a call of any function, such as a lambda or one of a notebook, with Python values.
+        It is pickled by cloudpickle, and runs on workers with `--app rollq.pickled`.
 
         Raises:
-            LocalError: BAD_SETUP, if the client was not made with `allow_pickle`, or cloudpickle is
-                not installed.
+            LocalError: BAD_SETUP, if the client was not created with `allow_pickle`, or cloudpickle
+                is not installed.
             TypeError: the function cannot be pickled, or an argument cannot be serialized.
         """
         if not self._engine.allow_pickle:
             raise LocalError(
                 ErrorCode.BAD_SETUP,
                 "this client sends no pickled functions",
-                "make it with allow_pickle=True, and start workers with --app rollq.pickled",
+                "create it with allow_pickle=True, and start workers with --app rollq.pickled",
             )
         task, more = as_task(function)
         return await self.submit_call(task, (*more, *args), kwargs)

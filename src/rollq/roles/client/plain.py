@@ -1,5 +1,5 @@
-"""What a client has at a legacy leader, which takes single jobs, says nothing of having
-accepted them, and may lose them. Pure."""
+"""Jobs at a legacy leader, which accepts single jobs only, does not respond to submits, and may
+lose them. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rollq.base.limits import CLIENT_PENDING_MAX
 from rollq.roles.client.signals import Request, id_of
 from rollq.wire import messages as wire
 
-REFUSAL: Final = "the leader is one of the first system: it takes single jobs with small files"
+REFUSAL: Final = "the leader is a legacy one: it accepts only single jobs with small files"
 
 
 class PlainJobs:
-    """Jobs that were sent and have not ended, and what is said in the leader's place."""
+    """Jobs that were sent and have not ended, and the responses to give in the leader's place."""
 
     __slots__ = ("_answers", "_is_proven", "_unended")
 
     def __init__(self) -> None:
-        # Whether some session brought a result, so that jobs count as accepted. For good.
+        # Whether a result has ever arrived, so that submits count as accepted. It stays set.
         self._is_proven = False
         self._unended: dict[JobId, wire.SubmitJob] = {}
         self._answers: list[wire.Accepted | wire.Error] = []
 
     def may_send(self, request: Request) -> bool:
-        """Note a request that is to be sent: false if such a leader would not know what it asks."""
+        """Record a request to be sent; false if a legacy leader does not support it."""
         if type(request) is not wire.SubmitJob or request.blobs or request.caches:
             code = int(ErrorCode.UNSUPPORTED_VERSION)
             self._answers.append(wire.Error(id_of(request), code, REFUSAL))
@@ -39,27 +39,27 @@ class PlainJobs:
         return True
 
     def ended(self, results: Iterable[wire.Result]) -> None:
-        """Jobs that need not be sent again."""
+        """Remove jobs that ended."""
         for result in results if self._unended else ():
             self._unended.pop(result.job_id, None)
 
     def unended(self) -> list[wire.SubmitJob]:
-        """What is sent again after a cut: the leader may have lost it."""
+        """Jobs to send again after a disconnect, because the leader may have lost them."""
         return list(self._unended.values())
 
     def prove(self) -> None:
-        """It is a legacy leader: it sent a result."""
+        """A result arrived, so this is a legacy leader."""
         self._is_proven = True
 
     def cut(self) -> None:
-        """The session is over. What was asked of a leader that may not be a legacy one is pending
-        still, for whoever answers; what was accepted is sent again."""
+        """The session ended. Without proof of a legacy leader nothing was accepted: the requests
+        are still pending. With it, accepted jobs are sent again."""
         if not self._is_proven:
             self._unended.clear()
             self._answers.clear()
 
     def take_answers(self) -> list[wire.Accepted | wire.Error]:
-        """What to answer, once it is certain that the leader is a legacy one."""
+        """The responses to give, once a legacy leader is proven."""
         if not self._is_proven:
             return []
         answers, self._answers = self._answers, []

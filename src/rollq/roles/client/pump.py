@@ -1,5 +1,4 @@
-"""The one pump of all calls that send many requests: what is sent and not answered, one timer for
-all of it, and one waiter that wakes when something has changed."""
+"""Requests in flight of one bulk call, with one shared timeout and one waiter for changes."""
 
 from __future__ import annotations
 
@@ -16,18 +15,18 @@ from rollq.wire.messages import SubmitJob
 
 
 class Pump:
-    """Requests of one call on their way.
+    """The requests in flight of one call.
 
     Args:
         engine: The client that sends them.
-        what: What they are, for the error; a plural, behind their count.
-        timeout_s: How long nothing may be answered while somebody waits. Files that are read or
-            uploaded count as answers.
-        on_answer: Told the answer to each request. What is closed gets none.
+        what: A plural noun for them, for the timeout error.
+        timeout_s: How long nothing may be answered while the call waits. Reading and uploading
+            files counts as progress.
+        on_answer: Called with each response. There are none after `close`.
 
     Attributes:
-        error: Why nothing more is to come; the first one counts. Raised by `check` and `drain`.
-        reading: For how many jobs files are being read now, before they can be sent.
+        error: Why the call failed; the first error. Raised by `check` and `drain`.
+        reading: How many jobs have files that are being read, before they are sent.
     """
 
     def __init__(
@@ -43,24 +42,24 @@ class Pump:
         self._what = what
         self._timeout_s = timeout_s
         self._on_answer = on_answer
-        self._open: dict[MessageId, None] = {}  # in the order of their sending
-        self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, not sent yet
+        self._open: dict[MessageId, None] = {}  # in the order of sending
+        self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, to be sent by a timer
         self._has_files = False
-        # By the loop's clock: the last answer; if there was none, when the first wait began.
+        # By the loop's clock: when the last response came, or the first wait began.
         self._heard_at = 0.0
-        self._time: Callable[[], float] = lambda: 0.0  # that clock, once something was sent
+        self._time: Callable[[], float] = lambda: 0.0  # the loop's clock, after the first send
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
-        """How many requests are not answered."""
+        """How many requests have no response."""
         return len(self._open)
 
     def __contains__(self, request_id: MessageId) -> bool:
         return request_id in self._open
 
     def send(self, request: Request, supply: Supply = NOTHING) -> None:
-        """Send one more, after its files."""
+        """Send a request, after its files."""
         request_id = id_of(request)
         self._begin()
         self._open[request_id] = None
@@ -70,11 +69,11 @@ class Pump:
         except BaseException:
             del self._open[request_id]
             raise
-        if self._waiter is not None:  # it was sent for somebody who waits already
+        if self._waiter is not None:  # the call waits already, so the timer must run
             self._maybe_arm()
 
     def send_jobs(self, jobs: Sequence[SubmitJob]) -> None:
-        """Send jobs without files, in one turn."""
+        """Send jobs without files, in one loop turn."""
         self._begin()
         job_ids = [job.job_id for job in jobs]
         self._open.update(dict.fromkeys(job_ids))
@@ -88,7 +87,7 @@ class Pump:
             self._maybe_arm()
 
     def send_later(self, delay_s: float, request: Request, supply: Supply = NOTHING) -> None:
-        """Send one again after a while; until then it counts as unanswered."""
+        """Send a request again after a delay; until then it counts as unanswered."""
 
         def send() -> None:
             del self._later[request_id]
@@ -102,7 +101,7 @@ class Pump:
         self._later[request_id] = self._engine.loop.call_later(delay_s, send)
 
     def answered(self, answer: Answer) -> None:
-        """The answer to a request."""
+        """Handle a response."""
         if answer.request_id in self._open:
             del self._open[answer.request_id]
             self._heard_at = self._time()
@@ -111,10 +110,10 @@ class Pump:
             self._on_answer(answer)
 
     async def drain(self, open_max: int = 0) -> None:
-        """Wait until no more than so many are unanswered.
+        """Wait until at most `open_max` requests have no response.
 
         Raises:
-            Exception: `error`; DeadlineError if none was answered for too long.
+            Exception: `error`; DeadlineError if there was no response for too long.
         """
         self.check()
         while len(self._open) > open_max:
@@ -122,8 +121,8 @@ class Pump:
             self.check()
 
     async def changed(self, until: float | None = None) -> None:
-        """Wait until something has changed, or until this time of the loop's clock. If nothing is
-        answered for too long, that is the error then."""
+        """Wait for a change, or until this time of the loop's clock. `error` is set if there is no
+        response for too long."""
         loop = self._engine.loop
         self._waiter = loop.create_future()
         self._maybe_arm()
@@ -141,22 +140,22 @@ class Pump:
             raise self.error
 
     def heard(self) -> None:
-        """There was progress."""
+        """Record progress."""
         self._heard_at = self._engine.loop.time()
         self.wake()
 
     def wake(self) -> None:
-        """Something has changed for whoever waits."""
+        """Wake the waiter."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """End what waits."""
+        """Set the error, unless there is one, and wake the waiter."""
         self.error = self.error or error
         self.wake()
 
     def drop(self, request_id: MessageId) -> None:
-        """Await no answer to this one, and do not send it again."""
+        """Abandon a request: do not send it again."""
         timer = self._later.pop(request_id, None)
         if timer is not None:
             timer.cancel()
@@ -165,7 +164,7 @@ class Pump:
             self._engine.give_up(request_id)
 
     def close(self) -> list[MessageId]:
-        """What is not answered by now is not sent again: what that was."""
+        """Abandon all requests without a response; returns their ids."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -180,11 +179,10 @@ class Pump:
     def _begin(self) -> None:
         if not self._open:
             self._time = self._engine.loop.time
-            self._heard_at = self._time()  # until now there was nothing to answer
+            self._heard_at = self._time()  # nothing was expected before
 
     def _maybe_arm(self) -> None:
-        """A wait that follows another one goes on where that ended: time that is asked for in small
-        pieces runs out too."""
+        """Start the timer, unless it runs: consecutive short waits share one timeout."""
         if self._timer is None and (self._open or self.reading):
             loop = self._engine.loop
             self._heard_at = loop.time()
@@ -193,7 +191,7 @@ class Pump:
     def _look(self) -> None:
         self._timer = None
         if self._waiter is None or not (self._open or self.reading):
-            return  # nobody waits now, or for nothing; whoever waits next starts the timer
+            return  # no call waits, or for nothing; the next wait starts the timer
         loop = self._engine.loop
         heard_at = loop.time() if self.reading else self._heard_at
         if self._has_files:

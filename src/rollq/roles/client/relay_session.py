@@ -1,5 +1,5 @@
-"""A session with a group for somebody else: what is sent is nobody's request here, and what the
-group says is handed on. Finding the leader, logging in and silence are as in any session."""
+"""A session with a group on behalf of another client, in a router: messages are passed through in
+both directions. Finding the leader, login and ping are as in any session."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from rollq.security.credentials import Credentials
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 
-OF_SESSION = (wire.Welcome, wire.NotLeader, wire.Pong)
+OF_SESSION = (wire.Welcome, wire.NotLeader, wire.Pong)  # handled here, not passed on
 
 
 class RelaySession(GroupSession):
-    """The way of one client to one group, in a process between them.
+    """The session of one client with one group, in a router between them.
 
     Args:
         addresses: As for `GroupSession`, and so most others.
-        client_id, desired_parallelism, features: What the client said in its hello.
-        credentials: What members are checked by, and the token that the client showed.
-        on_told: Called with what the group says on an open session.
+        client_id, desired_parallelism, features: From the hello of the client.
+        credentials: What members are verified by, and the token of the client.
+        on_told: Called with messages of the group on an open session.
 
     Attributes:
-        features: What the leader that welcomed us speaks of what was offered.
+        features: The features that the leader accepted.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class RelaySession(GroupSession):
         self._machine = ClientMachine(setup, SystemJitter())
         self.features: tuple[str, ...] = ()
         self._on_told = on_told
-        self._last_error: wire.Error | None = None  # about the session
+        self._last_error: wire.Error | None = None  # the last error about the session itself
 
     @property
     def refusal(self) -> wire.Error | None:
-        """Why no member lets us in; None: one may."""
+        """Why all members refuse the login; None if not all do."""
         if not self._machine.is_refused:
             return None
         failed = wire.Error(NIL_ID, int(ErrorCode.LOGIN_FAILED), self.last_trouble)
@@ -76,17 +76,17 @@ class RelaySession(GroupSession):
 
     @property
     def waiting_bytes(self) -> int:
-        """What was sent and is not on its way yet."""
+        """The number of bytes in the send buffer."""
         return 0 if self._link is None else self._link.waiting_bytes
 
     def relay(self, messages: Sequence[Message]) -> None:
-        """Send messages at once; nothing, if there is no leader."""
+        """Send messages at once; they are dropped if there is no leader."""
         if self._link is not None and self.is_open:
             self._link.post_all(messages)
             self._link.flush()
 
     def stop_reading(self) -> None:
-        """Stop reading: whoever is to get it does not read."""
+        """Stop reading, because the client does not read."""
         if self._link is not None:
             self._link.pause()
 
@@ -111,7 +111,7 @@ class RelaySession(GroupSession):
                 rest.append(message)
             if isinstance(message, wire.Welcome):
                 self.features = message.features
-        # Whatever is said proves that the group is there.
+        # Any message proves that the group is alive.
         self._feed(signals.Heard(own or (wire.Pong(),)))
         if rest and self.is_open:
             self._on_told(rest)

@@ -1,4 +1,4 @@
-"""How a job ended, as a person reads it. Decoded only when it is looked at."""
+"""The result of a job, decoded on first use."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from rollq.wire.models import STATUS_FAILED, STATUS_OK
 DONE = "done"
 OK = int(Status.OK)
 CANCELLED = "cancelled"
-HTML_CHARS_MAX = 2_000  # of its output, in a notebook
+HTML_CHARS_MAX = 2_000  # of stdout, in a notebook
 
 
 class JobError(RollqError):
-    """A job did not end well; `result` has everything that is known of it."""
+    """A job that is not ok; `result` is its result."""
 
     fault = Fault.STATE
 
@@ -44,11 +44,10 @@ class JobError(RollqError):
 
 
 class Result(Contents):
-    """How a job ended.
+    """The result of a job.
 
-    `ok` means that it ran to its end and the program was content: exit code 0, or a function that
-    returned. `status` is OK, FAILED (it ran and failed), DEAD (no attempt came to an end) or
-    CANCELLED.
+    `ok` means exit code 0, or a function that returned. `status` is OK, FAILED (it ran and failed),
+    DEAD (all attempts were lost) or CANCELLED.
     """
 
     @property
@@ -63,17 +62,17 @@ class Result(Contents):
 
     @property
     def key(self) -> str:
-        """What its owner calls the job; empty if it has no key."""
+        """The job's key; empty if it has none."""
         return self._message.job_key
 
     @property
     def exec_name(self) -> str:
-        """What ran."""
+        """The program or function."""
         return self._message.exec_name
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Whether it succeeded."""
         message = self._message
         return message.outcome == DONE and message.status == OK
 
@@ -91,42 +90,42 @@ class Result(Contents):
 
     @property
     def exit_code(self) -> int | None:
-        """Of the last attempt, as the shell gives it: 128 + n if signal n ended the program. None
-        if no program came to an end."""
+        """The exit code of the last attempt; 128 + n if signal n killed the program. None if no
+        program ran to its end."""
         told = self._message
         return exit_code_of(told.outcome, told.exit_code, told.signal, told.run_ms)
 
     @property
     def signal(self) -> int:
-        """The signal that ended it; 0 if none did."""
+        """The signal that killed the program; 0 if none did."""
         return self._message.signal
 
     @property
     def run_ms(self) -> int:
-        """How long the last attempt ran."""
+        """The run time of the last attempt, in milliseconds."""
         return self._message.run_ms
 
     @property
     def attempts(self) -> int:
-        """The number of its last attempt: how often it was assigned to a worker, also where the
-        worker gave it back unstarted. A redrive goes on counting."""
+        """The number of the last attempt, counting every assignment to a worker, also one that the
+        worker returned unstarted. A redrive continues the count."""
         return self._message.attempt
 
     @property
     def worker(self) -> str:
-        """Who ran it last: the name of the worker, else its id; empty if nobody did, or if it is
-        not known."""
+        """The worker of the last attempt: its name, or its id; empty if no worker had it or it is
+        unknown."""
         return self._message.worker
 
     @property
     def cause(self) -> str:
-        """Why it is dead, in one word; empty if it is not."""
+        """Why it is dead, as one word; empty if it is not."""
         return cause_word(self._message.cause)
 
     @property
     def ending(self) -> str:
-        """How it ended, in words and without its output: `ok`, `failed: exit code 3`, `failed:
-        SIGSEGV (11)`, `dead after 5 attempts: no worker could run it`."""
+        """How it ended, as a phrase: `ok`, `failed: exit code 3`, `failed: SIGSEGV (11)`, `dead
+        after 5 attempts: no worker could run it`."""
         word = self.state
         if word == "dead":
             count = self.attempts
@@ -136,32 +135,32 @@ class Result(Contents):
         if word == "failed":
             how = signal_text(self.signal) if self.signal else f"exit code {self.exit_code}"
             note = self.note
-            if not note.startswith("killed"):  # then the signal was ours, and the note says why
+            if not note.startswith("killed"):  # else the note explains the signal
                 note = f"{how}; {note}" if note else how
             return f"failed: {note}"
         if word == CANCELLED and self.detail and not self.cause and self.exit_code is None:
-            return f"cancelled by {canceller_text(self.detail)}"  # while it waited
+            return f"cancelled by {canceller_text(self.detail)}"  # before it started
         said = self.detail or self.note
         return f"{word}: {said}" if said else word
 
     @property
     def detail(self) -> str:
-        """The grid's or the worker's words on what went wrong."""
+        """The error message of the grid or the worker."""
         return self._message.detail
 
     @property
     def note(self) -> str:
-        """The worker's remark: a limit that was reached, outputs left out."""
+        """A remark of the worker, such as an exceeded limit or omitted outputs."""
         report = self._report
         return "" if report is None or report.note is UNSET else report.note
 
     @cached_property
     def files(self) -> dict[str, bytes]:
-        """The small files that the program left, by path; see `outputs` for all of them.
+        """The small output files, by path; `outputs` has all of them.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if the archive is broken or has a name that is refused;
-                DECOMPRESSION_BOMB, if it inflates beyond measure.
+            RemoteError: BAD_PAYLOAD, if the archive is corrupt or has an invalid name;
+                DECOMPRESSION_BOMB, if it inflates beyond the limit.
         """
         report = self._report
         if report is None or not report.output_archive:
@@ -170,9 +169,9 @@ class Result(Contents):
 
     @cached_property
     def outputs(self) -> Mapping[str, Output]:
-        """The files that the program left, by path: also those that the grid keeps because they
-        are large, which are fetched when they are wanted. Of a result that is kept as a whole, as
-        it came from a worker that knows no blobs, the only one is `result`.
+        """The output files, by path. Large ones are kept by the grid and downloaded on demand. A
+        result that is stored as a whole, from a worker that does not support blobs, has only
+        `result`.
 
         Raises:
             RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`.
@@ -191,17 +190,16 @@ class Result(Contents):
         return found
 
     def save_files(self, folder: str | PathLike[str]) -> list[str]:
-        """Write all outputs below a folder, instead of what has their names; returns the names.
+        """Save all outputs below a folder, replacing existing files; returns their names.
 
-        The folder and those in it are made if they are missing. Nothing is written through a link
-        that lies in the folder.
+        Missing folders are created. Symbolic links in the folder are not followed.
 
         Raises:
             RemoteError: BAD_PAYLOAD or DECOMPRESSION_BOMB, as for `files`; nothing is written then.
             LocalError: BAD_SETUP in the client's own event loop: use `asave_files` there.
             RollqError: BLOB_MISSING, DISK_FULL and so on.
-            OSError: the disk's own reasons; a folder has the name of a file, or a link that of a
-                folder.
+            OSError: an error of the file system, such as a folder or a symbolic link in the place
+                of a file.
         """
         return save_outputs(list(self.outputs.values()), Path(folder))
 
@@ -211,7 +209,7 @@ class Result(Contents):
         names: Collection[str] | None = None,
         progress: BytesMoved | None = None,
     ) -> list[str]:
-        """The same without blocking the loop; only some of them if names are given."""
+        """The same without blocking the loop; only these names, if they are given."""
         outputs = self.outputs
         wanted = list(outputs if names is None else names)
         lacking = [name for name in wanted if name not in outputs]
@@ -224,10 +222,10 @@ class Result(Contents):
         return await asave_outputs([outputs[name] for name in wanted], Path(folder), progress)
 
     def raise_for_status(self) -> Result:
-        """This result if it is ok.
+        """Return this result if it is ok.
 
         Raises:
-            JobError: JOB_FAILED, JOB_DEAD or CANCELLED, with the last words of the program.
+            JobError: JOB_FAILED, JOB_DEAD or CANCELLED, with the last line of stderr.
         """
         if self.ok:
             return self
@@ -246,11 +244,11 @@ class Result(Contents):
         raise JobError(ErrorCode.JOB_DEAD, why, hint, self)
 
     def get(self) -> Any:
-        """What it returned (`value`).
+        """Return the value (`value`).
 
         Raises:
-            Exception: the one that the function raised, if it was called with Python values.
-            JobError: it did not end well otherwise.
+            Exception: the exception of the function, if it was called with Python values.
+            JobError: it failed otherwise.
             RollqError: as for `value`.
         """
         if not self.ok and (error := self.error) is not None:
@@ -267,12 +265,12 @@ class Result(Contents):
 
 
 def html_row(kind: str, ident: str, state: str) -> str:
-    """What a notebook shows of a job, a batch or a result."""
+    """The HTML form of a job, a batch or a result, for notebooks."""
     return f"<b>{kind}</b> <code>{ident}</code> {html.escape(state)}"
 
 
 def result_message(view: RawJobView) -> wire.Result:
-    """The message that would have told the end of a job."""
+    """The result message of a job that ended, rebuilt from its view."""
     end = view.end
     assert end is not None
     return wire.Result(

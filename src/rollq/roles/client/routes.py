@@ -1,9 +1,9 @@
-"""Which groups there are, what each weighs, and which jobs may go where. Pure.
+"""The groups of a multi-group client, their weights, and the routes of jobs. Pure.
 
-A route is a pattern over names of queues with groups and their weights: `render.>=gpu:3,cpu:1`. The
-most specific pattern that matches the queue of a job counts; a job that no route matches may go to
-every group. A *way* is a route as it is used: the groups of it that there are now, and whose turn
-it is. Several machines may share a table, so that they take turns together.
+A route is a pattern of queue names, with groups and their weights: `render.>=gpu:3,cpu:1`. The most
+specific pattern that matches the queue of a job applies; a job that matches none may go to every
+group. A `Way` is the state of a route: the existing groups of it and the round-robin counters.
+Several machines may share a table, and so also the counters.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ ROUTE_HINT: Final = "write PATTERN=GROUP:WEIGHT,GROUP…, as in 'render.>=gpu:3,
 
 
 class Policy(enum.StrEnum):
-    """How a group is chosen among those that are up."""
+    """How to choose among the groups that are up."""
 
     ROUND_ROBIN = "round-robin"
     LEAST_INFLIGHT = "least-inflight"
 
 
 class Route(NamedTuple):
-    """A pattern, and the weights of its groups by their names."""
+    """A pattern, and the weights of its groups by name."""
 
     pattern: str
     weights: tuple[tuple[str, int], ...]
 
 
 def parse_route(text: str) -> Route:
-    """A route as it is written: `PATTERN=GROUP:WEIGHT,GROUP…`; a group without a weight has 1.
+    """Parse a route: `PATTERN=GROUP:WEIGHT,GROUP…`; the default weight is 1.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -49,7 +49,7 @@ def parse_route(text: str) -> Route:
     except RemoteError as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, error.message, ROUTE_HINT) from None
     if not equals or not tokens or not names:
-        raise _bad(f"{text[:128]!r} is no route")
+        raise _bad(f"{text[:128]!r} is not a route")
     weights: dict[str, int] = {}
     for name in names:
         group, colon, weight = name.partition(":")
@@ -60,7 +60,7 @@ def parse_route(text: str) -> Route:
 
 
 def must_weigh(text: str) -> int:
-    """A weight as it is written.
+    """Parse a weight.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -90,41 +90,41 @@ def must_be_named(groups: Collection[str], weights: Iterable[str], routes: Itera
 
 
 class Way:
-    """The groups that jobs of a route may go to, with their weights, and whose turn it is."""
+    """The groups of a route with their weights, and their round-robin state."""
 
     __slots__ = ("_due", "weights")
 
     def __init__(self) -> None:
         self.weights: dict[int, int] = {}
-        self._due: dict[int, int] = {}  # what each is ahead of its turn; their sum is 0
+        self._due: dict[int, int] = {}  # round-robin counters; their sum is 0
 
     def enter(self, number: int, weight: int) -> None:
-        """A group has come."""
+        """Add a group."""
         self.weights[number] = weight
         self._due[number] = 0
 
     def leave(self, number: int) -> None:
-        """A group has gone."""
+        """Remove a group."""
         if self.weights.pop(number, None) is not None:
             del self._due[number]
 
     def shares(
         self, rooms: dict[int, int], count: int, load: Callable[[int], int] | None = None
     ) -> dict[int, int]:
-        """How many of so many jobs each group gets, the same as if they came one by one.
+        """How many of `count` jobs each group gets; the same as if they were assigned one by one.
 
         Args:
-            rooms: How many each group may be given; those with none are not in it. It is used up.
-            count: How many jobs there are.
-            load: What each group has: the one with the least for its weight is next. None: they
-                take turns by their weights.
+            rooms: How many each group can take; all positive. It is consumed.
+            count: The number of jobs.
+            load: The number of jobs that a group has: the least loaded one, by weight, is next.
+                None: weighted round-robin.
         """
         given: dict[int, int] = {}
         weights = self.weights
         while count > 0 and rooms:
             total = sum(weights[number] for number in rooms)
             cycles = 0
-            if load is None:  # after a whole cycle every turn is as it was before
+            if load is None:  # a whole cycle leaves the counters unchanged
                 least = min(room // weights[number] for number, room in rooms.items())
                 cycles = min(count // total, least)
             if cycles:
@@ -142,8 +142,8 @@ class Way:
         return given
 
     def _next(self, fit: Iterable[int]) -> int:
-        """Smooth weighted round-robin: each is due by its weight, and whoever is due most is next
-        and pays for all."""
+        """Smooth weighted round-robin: every counter grows by its weight, and the group with the
+        largest is chosen and pays the total."""
         total = 0
         for number in fit:
             total += self.weights[number]
@@ -161,16 +161,16 @@ class Way:
 
 
 class GroupTable:
-    """The groups by number, and the ways to them. A number is never used twice.
+    """The groups by number, and their routes. Numbers are never reused.
 
     Args:
-        routes: Their patterns must differ.
-        policy: How a group is chosen among those that have room.
+        routes: With different patterns.
+        policy: How to choose among groups that have room.
 
     Attributes:
-        names: Of the groups that there are.
-        load: How many jobs each group has, of all machines that share this table.
-        ended: How many results of each counted, of all of them.
+        names: The names of the groups.
+        load: The number of jobs of each group, summed over the machines that share this table.
+        ended: The number of results that each group delivered, likewise.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -185,7 +185,7 @@ class GroupTable:
         self.default = Way()
         ordered = sorted(routes, key=lambda route: _rank(route.pattern))
         self._routes = [(route, Way()) for route in ordered]
-        self._found: dict[str, Way] = {}  # by subject, as they were asked for
+        self._found: dict[str, Way] = {}  # cache by subject
         if len(ordered) > ROUTES_MAX:
             raise _bad(f"{len(ordered)} routes; at most {ROUTES_MAX}")
         for pattern, count in Counter([route.pattern for route in ordered]).items():
@@ -194,14 +194,14 @@ class GroupTable:
 
     @property
     def routes(self) -> list[Route]:
-        """The most specific first."""
+        """All routes, the most specific first."""
         return [route for route, _ in self._routes]
 
     def add(self, name: str, weight: int = 1) -> int:
-        """A group has come; its number.
+        """Add a group; returns its number.
 
         Raises:
-            LocalError: BAD_OPTIONS, if there are too many, or one of this name.
+            LocalError: BAD_OPTIONS, if there are too many, or the name is in use.
         """
         if name in self.names.values():
             raise _bad(f"two groups are named {name[:64]!r}")
@@ -217,14 +217,14 @@ class GroupTable:
         return number
 
     def remove(self, number: int) -> None:
-        """A group has gone."""
+        """Remove a group."""
         del self.names[number]
         self.default.leave(number)
         for _, way in self._routes:
             way.leave(number)
 
     def way_of(self, subject: str) -> Way:
-        """Where jobs with this subject may go."""
+        """The groups for jobs with this subject."""
         way = self._found.get(subject)
         if way is None:
             way = self._look(subject)
@@ -239,7 +239,7 @@ class GroupTable:
         try:
             queue = queue_of(subject)
         except RemoteError:
-            return self.default  # any group says what is wrong with it
+            return self.default  # every group refuses it with the same error
         for route, way in self._routes:
             if matches(route.pattern, queue):
                 return way
@@ -247,7 +247,7 @@ class GroupTable:
 
 
 def _rank(pattern: str) -> tuple[int, ...]:
-    """Of two patterns that match the same subject the more specific one has the lower rank."""
+    """Sort key: of two patterns that match a subject, the more specific one is smaller."""
     return tuple({ANY_ONE: 1, ANY_REST: 2}.get(token, 0) for token in pattern.split(SEPARATOR))
 
 

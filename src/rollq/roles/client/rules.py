@@ -1,4 +1,4 @@
-"""`client.admin`: how queues choose workers, what may run at once, and the shares of clients."""
+"""`client.admin`: placement policies of queues, limits, and weights of clients."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ Row = TypeVar("Row", PolicyView, LimitView, WeightView)
 
 
 class RuleCalls(GroupCalls):
-    """What operators set about the choice of workers and of jobs."""
+    """Settings of operators about placement and scheduling."""
 
     async def policies(self) -> list[PolicyView]:
-        """How queues choose workers, by pattern; those that match none: the least loaded one."""
+        """Return the placement policies, by pattern; other queues use `least-load`."""
         return await self._rows("policies", PolicyView, lambda row: row.pattern)
 
     async def set_policy(
         self, pattern: str, placement: str, weights: Mapping[str, int] | None = None
     ) -> None:
-        """Let the queues of a pattern choose workers in this way. The most specific pattern counts.
+        """Set how the queues that match a pattern choose workers. The most specific pattern
+        applies.
 
         Args:
-            pattern: Of names of queues: `render`, `render.*`, `>`.
+            pattern: Of queue names: `render`, `render.*`, `>`.
             placement: `least-load`, `round-robin`, `sticky`, `locality` or `score`.
-            weights: Of a score: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
+            weights: For `score`: `credit`, `running`, `cpu`, `memory`, `held`, each 0 to 1000.
         """
         pairs = tuple(sorted((weights or {}).items()))
         await self._change("put_policy", pattern=pattern, placement=placement, weights=pairs)
 
     async def remove_policy(self, pattern: str) -> bool:
-        """Take the policy of a pattern away; whether it had one."""
+        """Remove the policy of a pattern; false if there was none."""
         return await self._change("remove_policy", pattern=pattern) > 0
 
     async def limits(self) -> list[LimitView]:
-        """All limits, with what is taken of each, by name."""
+        """Return all limits with their current usage, by name."""
         return await self._rows("limits", LimitView, lambda row: row.name)
 
     async def set_limit(
         self, name: str, *, running: int = 0, rate: str | float = 0, burst: int = 0
     ) -> None:
-        """Let no more of these jobs run at once, or start in a time. What runs goes on.
+        """Limit how many jobs run at once, or start per time. Running jobs go on.
 
         Args:
-            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that name
-                the key in `limits`.
-            running: Jobs at once, or tokens of a key; 0: any number.
-            rate: Starts: `3/s`, `90/min`, or a number for a second; 0: any number.
-            burst: How many may start at once; without it, those of a second.
+            name: `exec:PROGRAM`, `queue:QUEUE`, `client:CLIENT`, or `key:KEY` for jobs that have
+                the key in their option `limits`.
+            running: Jobs at once, or tokens of a key; 0: no limit.
+            rate: Starts: `3/s`, `90/min`, or a number per second; 0: no limit.
+            burst: How many may start at once; default: those of one second.
         """
         scope, own = _split(name)
         a_day = rate_of(rate if isinstance(rate, str) else f"{rate:g}") if rate else 0
@@ -63,20 +64,20 @@ class RuleCalls(GroupCalls):
         await self._change("put_limit", scope=scope, name=own, **values)
 
     async def remove_limit(self, name: str) -> bool:
-        """Take a limit away; whether there was one."""
+        """Remove a limit; false if there was none."""
         scope, own = _split(name)
         return await self._change("remove_limit", scope=scope, name=own) > 0
 
     async def weights(self) -> list[WeightView]:
-        """Shares of clients, by id; those that are not listed have 1."""
+        """Return the weights of clients, by id; the default is 1."""
         return await self._rows("weights", WeightView, lambda row: row.client_id)
 
     async def set_weight(self, client_id: str, weight: int) -> None:
-        """Give a client so many turns for one of others in the same queue: 1 to 100."""
+        """Set the weight of a client in fair queueing: its share relative to others, 1 to 100."""
         await self._change("put_weight", client_id=client_id, weight=weight)
 
     async def _rows(self, view: str, kind: type[Row], place: Callable[[Row], str]) -> list[Row]:
-        """All rows of a view, page by page."""
+        """All rows of a view, read page by page."""
         found: list[Row] = []
         while True:
             after = place(found[-1]).encode() if found else b""
@@ -91,7 +92,7 @@ def _split(name: str) -> tuple[str, str]:
     if not colon or scope not in SCOPES or not own:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{name[:64]!r} names no limit",
+            f"{name[:64]!r} is not the name of a limit",
             f"write one of {', '.join(f'{one}:NAME' for one in SCOPES)}, as in exec:render",
         )
     return scope, own

@@ -1,7 +1,7 @@
-"""Jobs in runs: those of a turn that are alike go in one message, and end in one. Pure.
+"""Runs: similar jobs of one loop turn are sent in one message, and so are their results. Pure.
 
-A run exists only between its message and the answer to that: what is pending is each job, so that
-after a lost leader whatever is unanswered goes out again, in runs of its own making.
+A run exists only between its message and the response. What is pending is each single job, so after
+a fail-over the unanswered jobs are sent again, in new runs.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ NUMBER_BYTES: Final = 6
 
 
 class SentRuns:
-    """The runs that a client has on the way.
+    """The runs of a client that have no response yet.
 
     Args:
-        drawn: An id that nobody else has; those of runs begin like it.
+        drawn: A random id, whose prefix the ids of runs share.
     """
 
     __slots__ = ("_jobs", "_number", "_prefix")
 
     def __init__(self, drawn: MessageId) -> None:
-        self._jobs: dict[MessageId, list[JobId]] = {}  # sent and not answered
+        self._jobs: dict[MessageId, list[JobId]] = {}  # sent, without a response
         self._prefix = drawn[:-NUMBER_BYTES]
         self._number = 0  # of the last run
 
     def messages(self, jobs: Iterable[SubmitJob]) -> Iterator[SubmitJob | SubmitRun]:
-        """What submits these jobs; one that no run may have goes alone."""
+        """The messages that submit these jobs; a job with a large body is not part of a run."""
         for run in alike(jobs):
             if len(run[0].body) > INLINE_BYTES_MAX:
                 yield run[0]
@@ -60,13 +60,13 @@ class SentRuns:
             )
 
     def refusals(self, message: Error) -> list[Error]:
-        """The refusal of each job of a run that was refused as a whole; none if it is no run's."""
+        """Errors for each job of a run that was refused as a whole; empty for any other request."""
         job_ids = self._jobs.pop(message.request_id, ())
         return [structs.replace(message, request_id=job_id) for job_id in job_ids]
 
     def answers(self, message: RunAccepted) -> list[Accepted | Error]:
-        """What the answer to a run says of each of its jobs; nothing if it is of no run, or of
-        jobs that the run has not."""
+        """The response for each job of a run; empty for an unknown run. Positions that the run does
+        not have are ignored."""
         job_ids = self._jobs.pop(message.request_id, [])
         answers: list[Accepted | Error] = list(map(Accepted, job_ids))
         ended = frozenset(message.ended)
@@ -81,15 +81,15 @@ class SentRuns:
         return answers
 
     def clear(self) -> None:
-        """The session is over: nobody will answer."""
+        """The session ended: there will be no responses."""
         self._jobs.clear()
 
 
 def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
-    """Jobs by what they share, in their order, as many together as a message may have."""
+    """Group jobs by program and options, in order, up to the size of a message."""
     done: list[list[SubmitJob]] = []
     growing: dict[tuple[object, ...], list[SubmitJob]] = {}
-    sizes: dict[tuple[object, ...], int] = {}  # of those, in bytes
+    sizes: dict[tuple[object, ...], int] = {}  # of the growing groups, in bytes
     last: SubmitJob | None = None
     run: list[SubmitJob] = []
     size_bytes = 0
@@ -120,7 +120,7 @@ def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
 
 
 def results_of(run: ResultRun) -> list[Result]:
-    """How each job of a run ended."""
+    """The results of the jobs of a run."""
     shared = (run.attempt, run.cause, run.detail, run.client_id, 1)
     outcome, status, exec_name = run.outcome, run.status, run.exec_name
     exit_code, signal, worker = run.exit_code, run.signal, run.worker

@@ -1,4 +1,4 @@
-"""`client.schedules`: jobs that the grid makes by itself, at the times of a cron line or at an
+"""`client.schedules`: jobs that the grid submits by itself, by a cron expression or at an
 interval."""
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from rollq.roles.client.specs import Input, JobSpec, Options, Payload, draw_id
 from rollq.roles.client.supply import SettledSpec
 from rollq.wire import messages as wire
 
-NOBODY: Final = "schedule"  # whose id is in the body of a job: those of the jobs are not known yet
+NOBODY: Final = "schedule"  # client id for the id in the body, which is replaced at every firing
 
 
 class ScheduleView(msgspec.Struct, frozen=True):
-    """A schedule, and what became of it so far. Times are milliseconds since 1970; 0: none.
+    """A schedule and its state. Times are milliseconds since 1970; 0: none.
 
     Attributes:
-        client_id: Whose jobs they are: `rollq jobs --client` lists them.
-        cron, zone: When it fires; an empty line: every `every_ms`.
-        request: What its jobs run, as far as it is shown.
-        next_ms: The next instant; 0: it is paused.
-        fires_ms: When that is fired, with the jitter.
-        last_due_ms: The last instant that was fired.
-        last_ms, last_job_id: When a job was made last, and which; also by `run`.
-        last_error: Why the last firing made no job.
-        fired: Instants that made a job.
-        missed: Instants that were passed over after an outage, by the catch-up rule.
-        skipped: Firings that made no job because the one before had not ended.
-        refused: Firings whose job the grid refused.
+        client_id: The client that owns the jobs: `rollq jobs --client` lists them.
+        cron, zone: When it fires; if `cron` is empty, every `every_ms`.
+        request: What its jobs run.
+        next_ms: The next due time; 0: it is paused.
+        fires_ms: When that is fired, including jitter.
+        last_due_ms: The last due time that was fired.
+        last_ms, last_job_id: When the last job was submitted, and its id; also by `run`.
+        last_error: Why the last firing submitted no job.
+        fired: Number of due times that submitted a job.
+        missed: Number of due times skipped after an outage, by the catch-up rule.
+        skipped: Number of firings without a job because the previous one had not ended.
+        refused: Number of firings whose job the grid refused.
     """
 
     name: str
@@ -69,14 +69,14 @@ class ScheduleView(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, raw: RawScheduleView) -> Self:
-        """The same as the members tell it."""
+        """Convert the view of a member."""
         fields = msgspec.structs.asdict(raw)
         job_id = raw.last_job_id
         return cls(**fields | {"last_job_id": guid_to_text(job_id) if job_id else ""})
 
 
 class Schedules(GroupCalls):
-    """Schedules of one group."""
+    """The schedules of one group."""
 
     async def put(
         self,
@@ -95,22 +95,22 @@ class Schedules(GroupCalls):
         payload: Payload | None = None,
         **options: Unpack[Options],
     ) -> ScheduleView:
-        """Make a schedule, or change one: what it fired before is kept.
+        """Create or change a schedule; its counters are kept.
 
         Args:
             name: Letters, digits and `_ . / -` in between.
-            exec_name: The program or function of its jobs; `args`, `files`, `outputs`, `payload`
-                and options are as for `submit`. Large files belong into a cache.
+            exec_name: The program or function; `args`, `files`, `outputs`, `payload` and options
+                are those of `submit`. Put large files into a cache.
             cron: `minute hour day month weekday`, or `@daily` and the like.
-            zone: Whose clocks the line means: `Asia/Tokyo`.
-            every: In place of a line: whole seconds between two firings.
-            jitter: Each firing is so much later at most; how much follows from its instant.
-            overlap: If the job before has not ended: `skip`, `queue` as well, `cancel` the older.
-            catch_up: After an outage, of the instants that were missed: `none`, `last` or `all`.
+            zone: The time zone of `cron`: `Asia/Tokyo`.
+            every: Instead of `cron`: the interval in whole seconds.
+            jitter: The maximum delay of a firing; derived from its due time.
+            overlap: If the previous job has not ended: `skip`, `queue` both, `cancel` the older.
+            catch_up: Which due times to make up for after an outage: `none`, `last` or `all`.
 
         Raises:
-            RemoteError: BAD_OPTIONS: the line or the zone is none, or something is out of bounds.
-            LocalError: BAD_OPTIONS: files that do not fit into a request.
+            RemoteError: BAD_OPTIONS: an invalid expression or zone, or a value out of bounds.
+            LocalError: BAD_OPTIONS: the files do not fit into a request.
         """
         spec = JobSpec(
             exec_name,
@@ -147,12 +147,12 @@ class Schedules(GroupCalls):
         return await self._must_find(name)
 
     async def get(self, name: str) -> ScheduleView | None:
-        """One schedule."""
+        """Return a schedule, or None if it does not exist."""
         raw = decode_known(await self._query("schedule", name.encode()), RawScheduleView)
         return None if raw is None else ScheduleView.of(raw)
 
     async def list(self) -> AsyncGenerator[ScheduleView, None]:
-        """Every schedule, by name."""
+        """Iterate over all schedules, ordered by name."""
         after = ""
         kind = list[RawScheduleView]
         while page := decode_as(await self._query("schedules", after.encode(), PAGE), kind):
@@ -161,7 +161,7 @@ class Schedules(GroupCalls):
             after = page[-1].name
 
     async def remove(self, name: str) -> None:
-        """Forget a schedule. Its jobs stay, and those that run go on.
+        """Delete a schedule. Its jobs go on.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
@@ -169,7 +169,7 @@ class Schedules(GroupCalls):
         await self._change("remove_schedule", name=name)
 
     async def pause(self, name: str) -> None:
-        """Fire nothing for now.
+        """Stop firing until `resume`.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
@@ -177,7 +177,7 @@ class Schedules(GroupCalls):
         await self._change("pause_schedule", name=name)
 
     async def resume(self, name: str) -> ScheduleView:
-        """Go on with the next instant; those since the pause are not made up for.
+        """Fire again from the next due time; those during the pause are skipped.
 
         Raises:
             StateError: UNKNOWN_SCHEDULE.
@@ -186,10 +186,10 @@ class Schedules(GroupCalls):
         return await self._must_find(name)
 
     async def run(self, name: str) -> str:
-        """Make a job of a schedule now, whatever runs, also if it is paused; the id of the job.
+        """Submit a job of a schedule now, also if it is paused or overlaps; returns the job's id.
 
         Raises:
-            StateError: UNKNOWN_SCHEDULE, or as a submit is refused.
+            StateError: UNKNOWN_SCHEDULE, or the submit was refused.
         """
         job_id = draw_id()
         arguments: dict[str, Any] = {"name": name}

@@ -1,8 +1,9 @@
-"""The shell of the client's machine: one group, one link at a time, timers and callbacks.
+"""Runs the client's machine: one connection to one group, timers and callbacks.
 
-No task and no future a message. What is asked in one turn of the loop reaches the machine at once.
-Everything that one read brings is handled in one go, and what it makes us confirm leaves as one
-message. Requests over the window wait here, in order: what is sent again must fit on a link.
+There is no task or future per message. Requests of one loop turn are passed to the machine
+together. All messages of one read are handled together, and their confirmations are one message.
+Requests beyond the window wait here in order, because all pending ones must fit on a link when
+resent.
 """
 
 from __future__ import annotations
@@ -51,23 +52,22 @@ OnPublished: TypeAlias = Callable[[Sequence[Deliver | Missed | wire.Error]], Non
 
 
 class GroupSession:
-    """The way to one group.
+    """The session with one group.
 
     Args:
         addresses: Its members, `host:port,host:port…`; one is enough to find the others.
-        client_id: Results are owed to this name, also after a restart.
+        client_id: Results are sent to the clients with this id, also after a restart.
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
-        shares_id: Results of what others under this client id asked for are not for us.
-        group: Only for the link's own bookkeeping.
-        redial_ms_max: The longest wait before the next try to find the leader.
-        credentials: What we prove ourselves with, and check members by.
-        on_results: Called with the new results that one read brought; the ids of those that were
-            taken and may be confirmed.
-        is_awaiting: Whether results are still to come.
-        on_standing: Called when a leader welcomed us (True), and when it is lost (False).
+        shares_id: Whether to skip results of jobs that others with this client id submitted.
+        group: A label for the link.
+        redial_ms_max: The maximum delay between attempts to find the leader.
+        credentials: What it logs in with, and verifies members by.
+        on_results: Called with the new results of one read; returns the ids to confirm.
+        is_awaiting: Whether results are expected.
+        on_standing: Called with True when a session opens, and with False when it is lost.
 
     Attributes:
-        on_published: Called with what was published and reached us, in order.
+        on_published: Called with messages of subscriptions, in order.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class GroupSession:
             features=features,
             redial_ms_max=redial_ms_max,
         )
-        self.last_trouble = ""  # why no leader is found, or why it puts us off; for people
+        self.last_trouble = ""  # why there is no leader, or it defers requests; in errors
         self._told = Repeats()
-        self._unheard: dict[str, str] = {}  # why no connection came about, by address
+        self._unheard: dict[str, str] = {}  # connection errors by address, until one succeeds
         self._is_warned = False
         self._dialed = ""
-        self._complaint = ""  # what a member found wrong with us
+        self._complaint = ""  # the last error of a member about this session
         self._group = group
         self._credentials = credentials
         self.on_published: OnPublished = lambda messages: None
@@ -111,38 +111,38 @@ class GroupSession:
         self._ticker: asyncio.TimerHandle | None = None
         self._was_open = False
         self._running = False
-        self._home = Home()  # where it was started
+        self._home = Home()  # the process that started it
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
         self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
-        self._turn: list[signals.Request] = []  # asked in this turn of the loop
-        self._is_crowded = False  # several have waited for answers since none did
+        self._turn: list[signals.Request] = []  # requests of this loop turn
+        self._is_crowded = False  # several requests were pending since the last idle moment
         self._backlog: OrderedDict[MessageId, signals.Request] = OrderedDict()
         self._confirms: list[JobId] = []
         self._confirm_due = False
 
     @property
     def is_open(self) -> bool:
-        """Whether a leader has welcomed us."""
+        """Whether the session with a leader is open."""
         return self._machine.link is SessionState.OPEN
 
     @property
     def was_open(self) -> bool:
-        """Whether a leader has ever welcomed us, so that it may have taken what was asked."""
+        """Whether a session was ever open, so that requests may have been accepted."""
         return self._machine.was_welcomed
 
     @property
     def link(self) -> Link | None:
-        """The connection to the leader that welcomed us, for what wants no answer."""
+        """The connection of the open session, for messages without a response; else None."""
         return self._link if self.is_open else None
 
     @property
     def leader(self) -> str:
-        """The address of the member that welcomed us; empty if none has."""
+        """The address of the leader of the open session; empty if there is none."""
         return self._dialed if self.is_open else ""
 
     def start(self) -> None:
-        """Look for the leader."""
+        """Connect to the leader, in the background."""
         if self._running:
             return
         self._home = Home()
@@ -152,7 +152,7 @@ class GroupSession:
         self._tick()
 
     async def stop(self) -> None:
-        """Confirm what is taken, hang up, and tell whoever still waits."""
+        """Send pending confirmations, close the connection, and fail pending requests."""
         if not self._running:
             return
         self._flush_confirms()
@@ -175,20 +175,20 @@ class GroupSession:
             on_output(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
 
     def ask(self, request: signals.Request, on_answer: OnAnswer) -> None:
-        """Send a request, now or when there is room and a leader. It is answered once.
+        """Send a request, as soon as the window and the session allow. The callback is called once.
 
         Raises:
-            StateError: ID_CONFLICT, if a request of the same id waits for its answer.
-            LocalError: BAD_SETUP, if the client does not run; BAD_PAYLOAD or BAD_OPTIONS, if a
-                leader would refuse it whatever its state.
+            StateError: ID_CONFLICT, if a request with this id is pending.
+            LocalError: BAD_SETUP, if the client is not running; BAD_PAYLOAD or BAD_OPTIONS, if
+                every leader would refuse it.
         """
         if type(request) is not wire.SubmitJob:
             must_be_within_bounds(request)
         self.ask_all((request,), on_answer)
 
     def ask_all(self, requests: Sequence[signals.Request], on_answer: OnAnswer) -> None:
-        """The same for several that are within their bounds, as submits are when they are made;
-        each is answered by itself. Raises before any is sent."""
+        """The same for several valid requests, such as submits, which are checked when encoded.
+        Each gets its own response. Raises before any is sent."""
         self._must_run()
         on_answers, turn = self._on_answer, self._turn
         for request in requests:
@@ -209,8 +209,8 @@ class GroupSession:
             else:
                 self._backlog[request_id] = request
         self._sent_bytes = CLIENT_PENDING_BYTES_MAX - room_bytes
-        # Who asks one thing at a time is spared a turn of the loop. Where many ask, the first waits
-        # for the others: alone it would cost the group a sync of its own.
+        # A single sequential caller is spared a loop turn. With concurrent callers the first
+        # request waits for the others: sent alone, it would cost the group a disk sync of its own.
         if is_first and not self._is_crowded:
             self._send_turn()
         elif was_empty and turn:
@@ -218,26 +218,26 @@ class GroupSession:
         self._is_crowded = not is_first
 
     def call(self, request: signals.Request) -> asyncio.Future[Answer]:
-        """Send a request; its answer. Raises as `ask` does."""
+        """Send a request; returns a future of its response. Raises like `ask`."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.ask(request, lambda one: None if answered.done() else answered.set_result(one))
         return answered
 
     def give_up(self, request_id: MessageId) -> None:
-        """Wait no longer for an answer, and do not send this again."""
+        """Abandon a request: do not send it again."""
         if self._forget(request_id) is not None:
-            self._send_turn()  # it may be one of those
+            self._send_turn()  # the request may be in this turn
             self._feed(signals.GivenUp(request_id))
 
     def taken(self, job_id: JobId) -> None:
-        """A result that was not taken at once has reached the application after all."""
+        """Confirm a result that the application took later than its delivery."""
         self._feed(signals.Taken((job_id,)))
 
     def watch(self, request: WatchOutput, on_output: OnOutput) -> None:
-        """Begin or move a watch of output. It ends with JOB_ENDED, an error, or `unwatch`.
+        """Start or move a watch of output. It ends with JOB_ENDED, an error, or `unwatch`.
 
         Raises:
-            LocalError: BAD_SETUP, if the client does not run.
+            LocalError: BAD_SETUP, if the client is not running.
         """
         self._must_run()
         must_be_within_bounds(request)
@@ -245,18 +245,18 @@ class GroupSession:
         self._feed(signals.Watched(request))
 
     def unwatch(self, request_id: MessageId, job_id: JobId) -> None:
-        """Watch no longer."""
+        """End a watch."""
         self._on_output.pop(request_id, None)
         self._feed(signals.Watched(WatchOutput(request_id, job_id, on=False)))
 
     def resume(self, request: Subscribe) -> None:
-        """Ask the next leader for a subscription in this way."""
+        """Replace the subscribe request that is sent to the next leader."""
         self._feed(signals.Resumed(request))
 
     def unsubscribe(self, request_id: MessageId) -> None:
-        """End a subscription, by the id under which it was asked for."""
+        """End a subscription, by the id of its request."""
         self._forget(request_id)
-        self._send_turn()  # it may be one of those
+        self._send_turn()  # the request may be in this turn
         self._feed(signals.Unsubscribed(request_id))
 
     def _must_run(self) -> None:
@@ -294,7 +294,7 @@ class GroupSession:
         self._send_turn()
 
     def _send_turn(self) -> None:
-        """All that was asked since the last time goes out, if there is a leader."""
+        """Pass the requests of this turn to the machine, which sends them if there is a leader."""
         if self._turn:
             requests, self._turn = self._turn, []
             self._feed(signals.Asked(requests))
@@ -359,7 +359,7 @@ class GroupSession:
             return
         self._link = link
         self._dialed = address
-        self._is_warned = True  # an address is right: what fails from now on is not the caller's
+        self._is_warned = True  # an address is right, so later failures are not a wrong address
         self._complaint = ""
         if link.is_open:
             self._feed(signals.Connected())
@@ -367,21 +367,21 @@ class GroupSession:
             self._closed(link, "at once")
 
     def _maybe_warn(self, address: str, error: RollqError) -> None:
-        """Say at once, and not only when a call runs out of time, that no address that was given
-        takes connections."""
+        """Log a warning, before any call times out, if none of the given addresses takes
+        connections."""
         self._unheard[address] = error.message
         if not self._is_warned and self._unheard.keys() >= set(self._machine.addresses):
             self._is_warned = True
             log.warning("%s; trying on (%s)", "; ".join(self._unheard.values()), error.hint)
 
     def _tell(self, text: str) -> None:
-        """Once, and then counted: members are dialed again and again."""
+        """Log a message once; repeats, from every attempt to connect, are counted."""
         line = self._told.line(text, text, self._now_ms())
         if line:
             log.info("%s", line)
 
     async def _probe(self, delay_ms: int) -> str:
-        """Wait, but only until a member of the group takes connections; returns which, if any."""
+        """Wait, or until a member takes connections; returns its address."""
         addresses = self._machine.addresses
         for _ in range(delay_ms // PROBE_MS):
             await asyncio.sleep(PROBE_MS / 1000)
@@ -398,10 +398,10 @@ class GroupSession:
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
-    # --- the machine's shell
+    # --- runs the machine
 
     def _feed(self, event: signals.Event) -> bool:
-        """Do as the machine says; whether that was anything."""
+        """Pass an event to the machine and execute its instructions; false if there were none."""
         if not self._running:
             return False
         machine = self._machine
@@ -452,7 +452,7 @@ class GroupSession:
             on_output(instruction.output)
 
     def _do_connect(self, instruction: signals.Connect) -> None:
-        self._confirms.clear()  # another leader sends them again, and is told then
+        self._confirms.clear()  # the next leader sends these results again
         self._dialing = self._loop.create_task(
             self._dial(instruction.address, instruction.delay_ms)
         )
@@ -469,11 +469,11 @@ class GroupSession:
 
 
 def as_addresses(text: str) -> tuple[str, ...]:
-    """`host:port,host:port…` in parts.
+    """Split `host:port,host:port…`.
 
     Raises:
         LocalError: BAD_ADDRESS.
-        ArgumentTypeError: BAD_ADDRESS, if it is no text.
+        ArgumentTypeError: BAD_ADDRESS, if it is not a string.
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(

@@ -1,4 +1,4 @@
-"""What the client's machine hears (events) and asks of its shell (instructions). Only records."""
+"""Events and instructions of the client's machine. Only records."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ Request: TypeAlias = (
 
 
 def id_of(request: Request) -> MessageId:
-    """The id that the answer to a request carries."""
+    """The id that the response to a request carries."""
     if isinstance(request, SubmitJob):
         return request.job_id
     if isinstance(request, SubmitArray):
@@ -86,7 +86,8 @@ def id_of(request: Request) -> MessageId:
 
 
 def jobs_of(request: Request) -> Sequence[bytes]:
-    """The jobs that a request asks for, as results name them; of an array what its tasks share."""
+    """The jobs of a request, by the id in their results; for an array, the id prefix of its
+    tasks."""
     if type(request) is SubmitJob:
         return (request.job_id,)
     if type(request) is SubmitBulk:
@@ -101,68 +102,68 @@ def jobs_of(request: Request) -> Sequence[bytes]:
 
 @dataclass(slots=True)
 class Asked:
-    """The application asks for this in one turn; ids are drawn already and must be new."""
+    """The requests of one loop turn. Their ids are set and unique."""
 
     requests: Sequence[Request]
 
 
 @dataclass(slots=True)
 class GivenUp:
-    """The application waits no longer for an answer. What was sent may still come about."""
+    """The application abandons a request. One that was sent may still take effect."""
 
     request_id: MessageId
 
 
 @dataclass(slots=True)
 class Heard:
-    """All that one read brought on the open connection, in this order."""
+    """The messages of one read of the open connection, in order."""
 
     messages: Sequence[MemberMessage]
 
 
 @dataclass(slots=True)
 class Taken:
-    """The application has results of these jobs that `Deliver` gave it."""
+    """The application has taken the results of these jobs."""
 
     job_ids: Sequence[JobId]
 
 
 @dataclass(slots=True)
 class Watched:
-    """The application watches the output of a job, is further now, or (`on` false) watches no
-    longer. Every leader is asked for what was asked last."""
+    """The application starts, moves or (`on` false) ends a watch of output. A new leader gets the
+    last request."""
 
     request: WatchOutput
 
 
 @dataclass(slots=True)
 class Resumed:
-    """A subscription is to be asked for in this way from now on, by the same id."""
+    """A subscription is requested in this form from the next leader, under the same id."""
 
     request: subjects.Subscribe
 
 
 @dataclass(slots=True)
 class Unsubscribed:
-    """The application wants no more of a subscription, by the id under which it asked for it."""
+    """The application ends a subscription, by the id of its request."""
 
     request_id: MessageId
 
 
 @dataclass(slots=True)
 class Reachable:
-    """While a `Connect` waits: this member takes connections again."""
+    """This member takes connections again, while a `Connect` is delayed."""
 
     address: str
 
 
 @dataclass(slots=True)
 class ClientTick:
-    """Time passes; told every LOOK_MS."""
+    """Sent every LOOK_MS."""
 
     now_ms: int  # monotonic
-    is_awaiting: bool = True  # results or output are still to come, so silence matters
-    asked_bytes: int = 0  # the size of the requests that wait for answers
+    is_awaiting: bool = True  # results or output are expected, so silence must be detected
+    asked_bytes: int = 0  # the size of the requests without a response
 
 
 Event: TypeAlias = (
@@ -187,22 +188,22 @@ Event: TypeAlias = (
 
 @dataclass(slots=True)
 class Deliver:
-    """Hand results to the application; answer with `Taken`."""
+    """Deliver results to the application; the shell responds with `Taken`."""
 
     results: list[Result]
 
 
 @dataclass(slots=True)
 class Tell:
-    """Tell the application how its requests went: each answer names one."""
+    """Deliver responses to the application, by request id."""
 
     answers: list[Accepted | Answer | Error]
 
 
 @dataclass(slots=True)
 class Show:
-    """Hand output to the application, or the reason why there is none. After a leader was lost
-    some of it comes again."""
+    """Deliver output to the application, or the error that ends the watch. After a fail-over some
+    output is repeated."""
 
     request_id: MessageId
     output: OutputChunk | Error
@@ -210,8 +211,8 @@ class Show:
 
 @dataclass(slots=True)
 class Publications:
-    """Hand to the application what was published, how much it missed, or (under the id of a
-    subscription) why that has ended."""
+    """Deliver messages of subscriptions to the application, counts of missed ones, and (by request
+    id) errors that end a subscription."""
 
     messages: list[subjects.Deliver | subjects.Missed | Error]
 

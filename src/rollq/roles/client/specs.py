@@ -1,7 +1,6 @@
-"""What a person says of a job, and the bytes and options it becomes. No IO.
+"""Job specs and options as the application gives them, and their encoding. No IO.
 
-Durations are seconds here, because this is Python's side of the fence; everything behind it counts
-in milliseconds.
+Durations are seconds in this API, and milliseconds everywhere else.
 """
 
 from __future__ import annotations
@@ -44,72 +43,71 @@ from rollq.wire.subject_messages import Publish
 
 
 class Options(TypedDict, total=False):
-    """What a job may ask for; durations in seconds. What is left out is the cluster's setting."""
+    """Options of a job; durations in seconds. The defaults are the cluster's settings."""
 
-    queue: str  # that of the program if none is named
+    queue: str  # default: the queue named after the program
     priority: int  # 0 to 9, higher first
-    delay: float  # not before this long after acceptance
-    max_attempts: int  # starts that may come to nothing before it is dead
-    lease: float  # how long a silent worker is trusted; 1 s at least
-    run_limit: float  # the process tree is killed after this
-    run_limit_soft: float  # and asked to end after this
+    delay: float  # start not before this long after acceptance
+    max_attempts: int  # dead after this many lost attempts
+    lease: float  # how long a worker may be silent before the job runs elsewhere; 1 s at least
+    run_limit: float  # kill the process tree after this
+    run_limit_soft: float  # send SIGTERM after this
     expire: float  # dead if still waiting after this
     result_ttl: float
-    retry_base: float  # the first wait between attempts
+    retry_base: float  # the delay before the second attempt; it grows
     retry_exit_codes: Sequence[int]
-    worker: str  # only the worker of this name may run it
-    ships_exec: bool  # the program is one of the job's files; found out if it is left out
-    env: Mapping[str, str]  # environment variables of its own
+    worker: str  # run only on workers of this name
+    ships_exec: bool  # the program is one of the job's files; detected by default
+    env: Mapping[str, str]  # additional environment variables
     secrets: Mapping[str, str]  # variables, and the name of each in the worker's vault
-    resources: Mapping[str, str | float]  # that its worker has free: {"cpu": 1.5, "memory": "2G"}
-    labels: Sequence[str]  # that its worker has: zone=a, zone!=a, gpu, !spot
-    # Tokens that it holds while it runs, by their key: "matlab", "db=2" or ("db", 2).
+    resources: Mapping[str, str | float]  # free on its worker: {"cpu": 1.5, "memory": "2G"}
+    labels: Sequence[str]  # required of its worker: zone=a, zone!=a, gpu, !spot
+    # Tokens of limits that it holds while it runs: "matlab", "db=2" or ("db", 2).
     limits: Sequence[str | tuple[str, int]]
-    sticky_key: str  # jobs of one key go to one worker, where a queue is sticky
-    # Jobs that have to end ok before it may start: handles or ids; ("…id…", "ended") asks for less.
+    sticky_key: str  # in a sticky queue, jobs with the same key run on the same worker
+    # Jobs that must end ok before it starts: handles or ids; ("…id…", "ended"): however they end.
     after: Sequence[Any]
-    traceparent: str  # the span it belongs to; the current one of OpenTelemetry if it is left out
+    traceparent: str  # its parent span; default: the current one of OpenTelemetry
 
 
 class CacheFile(msgspec.Struct, frozen=True):
-    """A file that workers have already: the one of the same name in a cache."""
+    """A file that workers have already: the file of this name in a cache."""
 
     cache_id: str
 
 
 Payload: TypeAlias = bytes | bytearray | memoryview | str
 
-# Bytes, the path of a file or of a folder with all that is in it, or what the grid has, or will.
+# Bytes, a path of a file or folder, or a reference to content that the grid has or will have.
 Input: TypeAlias = bytes | PathLike[str] | BlobRef | CacheFile | JobFile
 
 
 class JobSpec(msgspec.Struct, frozen=True):
-    """One job to be submitted: a program or function by name, with arguments and files, or with a
-    bare payload instead. A job with an id of your own may be submitted again and runs once."""
+    """A job to submit: a program or function by name, with arguments and files, or with a payload.
+    With an id of your own it may be submitted again, and runs once."""
 
     exec_name: str
     args: Sequence[str] = ()
     files: Mapping[str, Input] = msgspec.field(default_factory=dict)
-    payload: Payload | None = None  # text goes as UTF-8
+    payload: Payload | None = None  # text is encoded as UTF-8
     job_id: JobId | str | None = None
     options: Options = msgspec.field(default_factory=Options)
-    outputs: Sequence[str] = ()  # patterns of the files to bring back; all if there are none
-    key: str = ""  # what you call it: the same key of the same client is the same job
-    call: bytes = b""  # Python values instead of arguments: made by `function_calls`
+    outputs: Sequence[str] = ()  # patterns of the output files to keep; empty: all
+    key: str = ""  # the same key of the same client means the same job
+    call: bytes = b""  # packed Python values instead of arguments: see `function_calls`
 
 
 class ArgumentTypeError(LocalError, TypeError):
-    """An argument of a call has a type that it cannot have."""
+    """An argument has a wrong type."""
 
 
 def body_of(
     spec: JobSpec, job_id: JobId, client_id: ClientId, bytes_max: int = PAYLOAD_BYTES_MAX
 ) -> bytes:
-    """The body that reaches the worker. What is too large for the log is kept as a blob by the
-    members: that is none of the client's business.
+    """Encode the body for the worker. The members store a large body as a blob.
 
     Raises:
-        LocalError: BAD_OPTIONS, if it does not fit, or what is asked for cannot be meant so.
+        LocalError: BAD_OPTIONS, if it is too large, or something is invalid.
     """
     if not is_exec_name(spec.exec_name):
         raise LocalError(
@@ -169,7 +167,7 @@ def body_of(
 
 
 def _payload_bytes(payload: object) -> bytes:
-    """Not `bytes(payload)`: that makes five NULs of 5, and strange bytes of a list of numbers."""
+    """Not `bytes(payload)`, which accepts numbers and lists too."""
     if isinstance(payload, BYTES):
         return bytes(payload)
     if isinstance(payload, str):
@@ -185,7 +183,7 @@ def _payload_bytes(payload: object) -> bytes:
 
 
 def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:
-    """Files as a body has them; those of a job that was settled are that already."""
+    """The files of a body; a settled spec has them in this form already."""
     if type(next(iter(files.values()))) is InputFile:
         return tuple(files.values())
     check_names(files)
@@ -193,25 +191,25 @@ def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:
 
 
 def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
-    """What a body takes without the content of its files, or more."""
+    """An upper bound of the body size without the content of its files."""
     listed = list(names)
     env = _checked_env(spec.options)
     try:
         said = msgspec.json.encode(
             (spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed, env)
         )
-    except UnicodeEncodeError:  # which `body_of` will tell
+    except UnicodeEncodeError:  # `body_of` raises it
         return INLINE_BYTES_MAX
     return len(said) + base64_bytes(len(spec.call)) + FILE_BYTES * len(listed) + FRAME_BYTES
 
 
 def base64_bytes(size: int) -> int:
-    """What bytes take in a body."""
+    """The size of bytes in a body."""
     return 4 * (size // 3 + 1)
 
 
 def _checked_env(options: Options) -> dict[str, str] | None:
-    """The environment that a job asks for, as every worker will take it."""
+    """The environment variables, checked."""
     env = options.get("env")
     if not env:
         return None
@@ -225,8 +223,8 @@ def _checked_env(options: Options) -> dict[str, str] | None:
 
 
 def _traceparent_of(spec: JobSpec) -> str:
-    """The trace of a job. One that may be submitted again must be the same job then, so it is not
-    given one that it did not ask for."""
+    """The trace of a job: given, or the current one. A job with an id or a key does not get the
+    current one, because a repeated submit must be identical."""
     given = spec.options.get("traceparent", "")
     if not given:
         return "" if spec.key or spec.job_id else current_traceparent()
@@ -237,7 +235,7 @@ def _traceparent_of(spec: JobSpec) -> str:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Now, and not only where the job runs: nobody would take these files.
+    """Check file names before the submit, with the rules of the workers.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -249,13 +247,13 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def subject_of(exec_name: str, options: Options) -> str:
-    """The subject that names the queue: the one that was asked for, or else that of the program."""
+    """The subject for the queue that is given, or for that of the program."""
     queue = options.get("queue", "")
     return f"job.submit.{queue}" if queue else subject_for(exec_name)
 
 
 def job_options(options: Options) -> JobOptions | None:
-    """The options as the grid counts them; None if there are none.
+    """Convert the options to the grid's; None if there are none.
 
     Raises:
         LocalError: BAD_OPTIONS, naming the option.
@@ -287,8 +285,8 @@ def job_options(options: Options) -> JobOptions | None:
 
 
 def _checked_secrets(options: Options) -> tuple[JobSecret, ...]:
-    """The references that a job asks for. What was given is not shown: somebody may have written
-    the secret itself in the place of its name."""
+    """The references to secrets. Errors do not show the value: it may be the secret itself, given
+    by mistake."""
     asked = options["secrets"]
     if not isinstance(asked, Mapping) or not all(isinstance(one, str) for one in asked.values()):
         hint = "give variables and names of a vault: {'TOKEN': 'github', 'KEY': 'file:site.key'}"
@@ -302,7 +300,7 @@ def _checked_secrets(options: Options) -> tuple[JobSecret, ...]:
 
 
 def as_id(given: JobId | str) -> JobId:
-    """An id of either form as bytes.
+    """Convert an id of either form to bytes.
 
     Raises:
         RollqError: BAD_ID.
@@ -314,10 +312,10 @@ def as_id(given: JobId | str) -> JobId:
 
 
 def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
-    """The id of a job: its own, that of its key, or a new one.
+    """The id of a job: its own, that of its key, or a random one.
 
     Raises:
-        RollqError: BAD_ID, or BAD_OPTIONS if it may not be called so.
+        RollqError: BAD_ID, or BAD_OPTIONS for an invalid key.
     """
     key = spec.key
     if key and (KEY_END in key or len(key.encode()) > JOB_KEY_BYTES_MAX):
@@ -329,8 +327,9 @@ def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
 
 
 def draw_id() -> JobId:
-    """Sixteen random bytes that nobody else has. Chance is asked for many at once, because each
-    question is a call into the system."""
+    """Draw a random 16-byte id. Random bytes are read in blocks, because each read is a system
+    call.
+    """
     try:
         return _drawn.pop()
     except IndexError:
@@ -343,7 +342,7 @@ def draw_id() -> JobId:
 def changes(
     args: Sequence[str] | None, env: Mapping[str, str | None] | None, queue: str
 ) -> dict[str, Any]:
-    """What is to be another in a request, as the grid is told it."""
+    """The changes of a request, in the form of the wire."""
     variables = env or {}
     return {
         "keeps_args": args is None,
@@ -357,14 +356,14 @@ def changes(
 def as_specs(
     jobs: str | Iterable[JobSpec], arguments: Iterable[Any] | None, options: Options
 ) -> Iterable[JobSpec]:
-    """Specs out of a name and many arguments, or specs as they are.
+    """Make specs from a name and many arguments, or check given specs.
 
     An element of `arguments` is one job: a string (its only argument), bytes (its payload), or a
     sequence of strings.
 
     Raises:
-        ArgumentTypeError: BAD_OPTIONS, if it is neither.
-        LocalError: BAD_OPTIONS, if it is both.
+        ArgumentTypeError: BAD_OPTIONS, if `jobs` is neither a name nor iterable.
+        LocalError: BAD_OPTIONS, if specs come with arguments or options.
     """
     if isinstance(jobs, str):
         if arguments is None:
@@ -396,10 +395,10 @@ def as_specs(
 
 
 def checked_spec(given: object, called: str) -> JobSpec:
-    """A spec as it is; `called` names the argument.
+    """Check that an argument, whose name is `called`, is a JobSpec.
 
     Raises:
-        ArgumentTypeError: BAD_OPTIONS, if it is none.
+        ArgumentTypeError: BAD_OPTIONS, if it is not.
     """
     if isinstance(given, JobSpec):
         return given
@@ -409,7 +408,7 @@ def checked_spec(given: object, called: str) -> JobSpec:
 
 
 def request_bytes(request: Any) -> int:
-    """About what a request takes on the way."""
+    """The approximate size of a request on the wire."""
     if type(request) is SubmitJob:
         return len(request.body) + 128
     if type(request) is StageJobs:
@@ -420,7 +419,7 @@ def request_bytes(request: Any) -> int:
 
 
 def args_given(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The arguments of a program: one sequence of texts, by its place or as `args=`."""
+    """The arguments of a program: one sequence of strings, by position or as `args=`."""
     if len(args) > 1:
         raise ArgumentTypeError(
             ErrorCode.BAD_OPTIONS,
@@ -453,9 +452,9 @@ def _bad_option(name: str, value: Any, hint: str) -> LocalError:
 
 DRAWN_AT_ONCE: Final = 256
 _drawn: list[JobId] = []
-os.register_at_fork(after_in_child=_drawn.clear)  # two processes must not draw the same
-FRAME_BYTES: Final = 512  # ids and names of fields in a body
-FILE_BYTES: Final = 176  # those of one file, and its digest
+os.register_at_fork(after_in_child=_drawn.clear)  # parent and child must not use the same ids
+FRAME_BYTES: Final = 512  # ids and field names of a body
+FILE_BYTES: Final = 176  # field names and digest of one file
 BYTES: Final = (bytes, bytearray, memoryview)
 FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "queue": ("", str),

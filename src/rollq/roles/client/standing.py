@@ -1,4 +1,4 @@
-"""Who a client is, and where its session with a member stands. Only records."""
+"""The setup of a client, and the state of its session. Only records."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from rollq.base.limits import REDIAL_MAX_MS
 from rollq.wire import features as f
 
 SPOKEN = (f.COMPACT, f.ACCEPTED, f.BATCH, f.OUTPUT, f.ALIVE, f.TASKS, f.RUNS, f.SUBJECTS)
-# What every client offers.
+# Features that every client offers.
 FEATURES = (*SPOKEN, *f.PACKED)
 
 
 @dataclass(slots=True, frozen=True)
 class ClientSetup:
-    """Who this client is."""
+    """The settings of a client."""
 
     client_id: ClientId
     addresses: tuple[str, ...]
     desired_parallelism: int = 0
     features: tuple[str, ...] = ()
-    redial_ms_max: int = REDIAL_MAX_MS  # the longest wait before the next try to find the leader
+    redial_ms_max: int = REDIAL_MAX_MS  # the maximum delay between attempts to find the leader
 
 
 class SessionState(enum.IntEnum):
-    """Where the session with a member stands."""
+    """The state of a session."""
 
     DOWN = 0
     GREETING = 1

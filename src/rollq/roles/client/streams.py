@@ -1,7 +1,7 @@
-"""What a job writes, while it runs and afterwards, as a stream of chunks.
+"""Streams the output of a job, while it runs and after its end.
 
-While an attempt runs its output comes from the worker, through the leader. What did not come that
-way, because it was over too soon or a leader was lost, is taken from the result.
+The output of a running attempt comes from the worker, through the leader. Missing parts, because
+the job ended too soon or the leader changed, are read from the result.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from rollq.wire.output_messages import (
 log = logging.getLogger("rollq.client")
 
 Ending: TypeAlias = Callable[[], Coroutine[Any, Any, Result]]
-OVER: Final = OutputChunk(bytes(16), 0, end=JOB_ENDED)  # for those who know how it ended
+OVER: Final = OutputChunk(bytes(16), 0, end=JOB_ENDED)  # end of the watch, when the end is known
 
-# A window of each stream, and what is sent again by another leader.
+# A window for each stream, and the same again for what a new leader repeats.
 INBOX_BYTES_MAX: Final = 2 * len(STREAMS) * OUTPUT_WINDOW_BYTES
 
 
 @dataclass(slots=True, frozen=True)
 class StreamPart:
-    """Some of what a job wrote.
+    """A piece of output.
 
     Attributes:
         stream: `stdout` or `stderr`.
         data: The bytes.
-        offset: Where they begin in the stream of this attempt.
-        attempt: Which attempt wrote them; a new one begins at offset 0 again.
-        skipped: How many bytes right before them were left out; 0 if the whole is followed.
+        offset: Their offset in the stream of this attempt.
+        attempt: The attempt that wrote them; a new attempt begins at offset 0.
+        skipped: How many bytes before them were left out; 0 if `whole`.
     """
 
     stream: str
@@ -64,16 +64,16 @@ class StreamPart:
 
     @property
     def text(self) -> str:
-        """The bytes as text; a character that was cut in two is not mended."""
+        """The bytes as UTF-8 text; a character that is split between two parts is replaced."""
         return self.data.decode(errors="replace")
 
 
 class StreamPosition:
-    """How far a reader is in both streams of an attempt. Pure.
+    """The position of a reader in both streams of an attempt. Pure.
 
     Args:
         stream: `stdout` or `stderr`; empty: both.
-        whole: Whether nothing may be left out: what comes behind a gap is not taken.
+        whole: Whether to ignore chunks after a gap, so that the output is complete.
     """
 
     def __init__(self, stream: str, *, whole: bool = False) -> None:
@@ -85,11 +85,11 @@ class StreamPosition:
         self.attempt = 0
         self.at = [0, 0]
         self._whole = whole
-        self._goal: Offsets | None = None  # what there was when the watch of this attempt began
+        self._goal: Offsets | None = None  # stream sizes when the watch of this attempt began
 
     @property
     def offsets(self) -> Offsets:
-        """Where to go on, as a watch names it."""
+        """The position in the form of a watch request."""
         out, err = (
             at if wanted else UNWANTED for at, wanted in zip(self.at, self.wanted, strict=True)
         )
@@ -97,14 +97,14 @@ class StreamPosition:
 
     @property
     def is_level(self) -> bool:
-        """Whether all is read that there was at the beginning."""
+        """Whether everything written before the watch began has been read."""
         return self._goal is not None and all(
             not wanted or at >= goal
             for wanted, at, goal in zip(self.wanted, self.at, self._goal, strict=True)
         )
 
     def take(self, chunk: OutputChunk) -> StreamPart | None:
-        """What is new in a chunk."""
+        """The new part of a chunk; None if there is none."""
         self.turn_to(chunk.attempt)
         if self._goal is None:
             self._goal = chunk.totals
@@ -113,16 +113,16 @@ class StreamPosition:
         return self.advance(chunk.stream, chunk.offset, chunk.data)
 
     def is_gap(self, chunk: OutputChunk) -> bool:
-        """Whether something is missing before a chunk, where nothing may."""
+        """Whether output before a chunk is missing, for a reader of the whole."""
         return self._whole and chunk.offset > self.at[chunk.stream]
 
     def turn_to(self, attempt: int) -> None:
-        """Another attempt begins at the beginning."""
+        """Go to the beginning of a later attempt."""
         if attempt > self.attempt:
             self.attempt, self.at, self._goal = attempt, [0, 0], None
 
     def advance(self, stream: int, offset: int, data: bytes) -> StreamPart | None:
-        """What is new in these bytes; None if nothing is."""
+        """The new part of these bytes; None if there is none."""
         at = self.at[stream]
         if offset + len(data) <= at:
             return None
@@ -133,14 +133,14 @@ class StreamPosition:
 
 
 class OutputReader:
-    """One watch of one job; `parts` gives what it writes.
+    """Reads the output of one job; `parts` is the stream.
 
     Args:
-        session: The way to its group.
+        session: The session with its group.
         job_id: The job.
-        fetcher: Who brings what the grid keeps of a stream.
+        fetcher: Downloads streams that the grid keeps.
         stream: `stdout` or `stderr`; empty: both.
-        whole: Whether nothing may be left out: what does not come while it runs is read at the end.
+        whole: Whether the output must be complete: missing parts are read at the end.
     """
 
     def __init__(
@@ -158,11 +158,11 @@ class OutputReader:
         self._whole = whole
         self._reading = StreamPosition(stream, whole=whole)
         self._request_id = secrets.token_bytes(16)
-        self._resumed_at: tuple[int, Offsets] | None = None  # where the last gap was
+        self._resumed_at: tuple[int, Offsets] | None = None  # the position of the last gap
         self._inbox: deque[OutputChunk | wire.Error] = deque()
         self._inbox_bytes = 0
         self._news = asyncio.Event()
-        self._named = [0, 0]  # the offsets that the watch named last
+        self._named = [0, 0]  # the offsets of the last watch request
         self._ended: asyncio.Future[Result] | None = None
 
     async def parts(
@@ -174,17 +174,17 @@ class OutputReader:
         result: Result | None = None,
         ending: Ending | None = None,
     ) -> AsyncGenerator[StreamPart, None]:
-        """What it writes, until it ends; or, not to `follow`, what it has written by now.
+        """Iterate over the output until the job ends; without `follow`, over the output so far.
 
         Args:
-            timeout_s: How long to wait for the first word of the grid.
-            follow: Whether to go on until the job is over.
-            tail: Of what there is at the beginning, only the last lines of each stream.
-            result: How it ended, if that is known.
-            ending: What waits for that; left out, the grid is asked.
+            timeout_s: How long to wait for the first response.
+            follow: Whether to go on until the job ends.
+            tail: Begin with the last lines of each stream, instead of all output so far.
+            result: The result, if it is known.
+            ending: Waits for the result; default: query the grid.
 
         Raises:
-            RollqError: UNKNOWN_JOB, TIMED_OUT, or why the grid does not show it.
+            RollqError: UNKNOWN_JOB, TIMED_OUT, or the output cannot be streamed.
         """
         held: list[StreamPart] | None = None if tail is None else []
         if result is None:
@@ -232,14 +232,14 @@ class OutputReader:
         self._session.watch(request, self._heard)
 
     def _maybe_move(self) -> None:
-        """Name the place again before the window is used up."""
+        """Send the position before the window is used up."""
         ahead = [at - named for at, named in zip(self._reading.at, self._named, strict=True)]
         if max(ahead) >= OUTPUT_WINDOW_BYTES // 2 or min(ahead) < 0:
             self._ask()
 
     def _maybe_resume(self, chunk: OutputChunk) -> None:
-        """Something was left out on the way: watch again from before it, once for each place. The
-        worker may not have it any more; the result tells it then."""
+        """On a gap, watch again from before it, once per position. If the worker has dropped that
+        output, it is read from the result."""
         place = (self._reading.attempt, self._reading.offsets)
         if (
             self._reading.is_gap(chunk)
@@ -254,13 +254,13 @@ class OutputReader:
     def _heard(self, output: OutputChunk | wire.Error) -> None:
         size_bytes = len(output.data) if isinstance(output, OutputChunk) else 0
         if size_bytes and self._inbox_bytes + size_bytes > INBOX_BYTES_MAX:
-            return  # leaders came and went while nobody read: the next offset tells
+            return  # repeats of several leaders; the next offset shows the gap
         self._inbox.append(output)
         self._inbox_bytes += size_bytes
         self._news.set()
 
     async def _next(self) -> OutputChunk:
-        """What comes next. Whoever waits for the end anyway need not hear of it by the watch."""
+        """The next chunk. If `ending` is awaited, its completion ends the watch too."""
         while not self._inbox:
             if self._ended is not None and self._ended.done():
                 return OVER
@@ -295,7 +295,7 @@ class OutputReader:
     # --- after the end
 
     async def _find_result(self, timeout_s: float) -> Result | None:
-        """How it ended, if the grid still knows."""
+        """The result, if the grid keeps it."""
         query = wire.Query(secrets.token_bytes(16), "job", self._job_id)
         try:
             async with asyncio.timeout(timeout_s):
@@ -316,7 +316,7 @@ class OutputReader:
         return None
 
     async def _rest(self, result: Result | None) -> AsyncGenerator[StreamPart, None]:
-        """What a result tells beyond what was read: the whole stream, if the grid keeps it."""
+        """The remaining output from a result; from the whole stream, if the grid keeps it."""
         if result is not None:
             await result.aload_report()
             self._reading.turn_to(result.attempts)
@@ -333,7 +333,7 @@ class OutputReader:
             return
         try:
             file = await whole.aopen()
-        except RollqError as error:  # its end is in the result
+        except RollqError as error:  # the last part of the stream is in the result
             if self._whole:
                 raise
             log.info("the whole %s cannot be fetched: %s", whole.name, error)
@@ -347,7 +347,7 @@ class OutputReader:
                     yield part
 
     def _ends(self, result: Result | None) -> list[StreamPart]:
-        """The end of each stream, as far as it is new."""
+        """The new part of the last output of each stream, which is in the result."""
         if result is None:
             return []
         reading = self._reading
@@ -371,14 +371,14 @@ def output_of(
     result: Result | None = None,
     ending: Ending | None = None,
 ) -> AsyncGenerator[StreamPart, None]:
-    """What a job writes; see `Client.output`.
+    """The output of a job; see `Client.output`.
 
     Args:
         engine: The client.
         job_id: The job.
-        follow, stream, tail, whole: As there.
-        result: How it ended, if that is known.
-        ending: What waits for that; left out, the grid is asked.
+        follow, stream, tail, whole: As for `Client.output`.
+        result: The result, if it is known.
+        ending: Waits for the result; default: query the grid.
     """
     whole = whole and follow and tail is None
     reader = OutputReader(engine.session_of(job_id), job_id, engine, stream, whole=whole)
@@ -386,7 +386,7 @@ def output_of(
 
 
 def last_lines(parts: list[StreamPart], count: int) -> list[StreamPart]:
-    """Of each stream the last lines; what comes before them is neither shown nor told."""
+    """The last lines of each stream; earlier output is not counted as skipped."""
     left = dict.fromkeys(STREAMS, count)
     is_last = dict.fromkeys(STREAMS, True)
     kept: list[StreamPart] = []
@@ -396,7 +396,7 @@ def last_lines(parts: list[StreamPart], count: int) -> list[StreamPart]:
             continue
         begin = len(data)
         if is_last[stream] and data.endswith(b"\n"):
-            begin -= 1  # it ends the last line, and begins no other
+            begin -= 1  # the newline that ends the last line
         is_last[stream] = False
         while left[stream] and (begin := data.rfind(b"\n", 0, begin)) >= 0:
             left[stream] -= 1

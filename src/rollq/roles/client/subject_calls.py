@@ -1,4 +1,4 @@
-"""Calls of a client that publish to subjects and subscribe to them."""
+"""Publish, subscribe and request, and events of jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rollq.roles.client.subscriptions import Publication, Subscription
 
 
 class SubjectCalls(GroupCalls):
-    """Publishing is live: whoever listens now gets it, at most once, and nothing is kept. Unless a
-    topic (`put_topic`) keeps what is published to the subject."""
+    """Publishing is live: current subscribers get a message at most once, and it is not stored,
+    unless a topic (`put_topic`) stores the messages of its subjects."""
 
     async def publish(
         self,
@@ -24,22 +24,22 @@ class SubjectCalls(GroupCalls):
         confirm: bool = False,
         timeout: float | None = None,
     ) -> int:
-        """Hand a message to everybody who listens to a subject.
+        """Publish a message to the subscribers of a subject.
 
         Args:
-            subject: Where, as in `prices.eur`.
-            payload: Bytes, or a text, which is sent as UTF-8.
-            confirm: Wait until the leader has handed it on. Otherwise it is sent and not looked
-                after: what is refused, or lost with its leader, is lost without a word.
-            timeout: How many seconds to wait for a leader, and for its answer.
+            subject: The subject, such as `prices.eur`.
+            payload: Bytes, or text, which is encoded as UTF-8.
+            confirm: Whether to wait for the leader's response. Otherwise errors are not reported,
+                and a message is lost if the leader fails.
+            timeout: How many seconds to wait for a leader, and for its response.
 
         Returns:
-            With `confirm`, how many subscriptions it went to, or its index if a topic keeps it;
-            else 0.
+            With `confirm`, the number of subscriptions it was sent to, or its index if a topic
+            stores it; else 0.
 
         Raises:
             LocalError: BAD_SUBJECT, or BAD_PAYLOAD if it is too large.
-            StateError: OUTCOME_UNKNOWN, if the leader was lost before its answer. It is not sent
+            StateError: OUTCOME_UNKNOWN, if the leader was lost before its response. It is not sent
                 again.
         """
         return await self._engine.subjects.publish(
@@ -56,42 +56,42 @@ class SubjectCalls(GroupCalls):
         from_index: int = 0,
         timeout: float | None = None,
     ) -> Subscription:
-        """Get what is published to the subjects of a pattern, from now on.
+        """Subscribe to the subjects of a pattern, from now on.
 
             async with await client.subscribe("prices.*") as prices:
                 async for message in prices:
                     print(message.subject, message.payload)
 
-        It goes on at the next leader by itself; what is published in between is missed. One that
-        reads a topic misses nothing that the topic keeps:
+        After a fail-over it continues at the next leader; messages in between are missed. A
+        subscription to a topic misses nothing that the topic keeps:
 
             async for message in await client.subscribe(">", topic="prices", durable="desk-1"):
-                ...  # done with when the next is asked for: `message.index` tells repeats
+                ...  # acknowledged when the next one is read; `message.index` identifies repeats
 
         Args:
-            pattern: A subject; `*` is any one part of it, a closing `>` all that follow.
-            queue_group: Of all subscriptions that name the same group, one gets each message.
-            topic: Read what this topic keeps of the pattern, in order, and what follows.
-            durable: The group remembers under this name which messages are done with: whoever
-                subscribes with it goes on behind them. One session has it at a time; the same
-                client id takes over from itself.
-            from_index: Where to begin in the topic, if the group knows no such durable name: 0:
-                with what is new; -1: with all that is kept; else with this index.
-            timeout: How many seconds to wait for the answer.
+            pattern: A subject; `*` matches one part, `>` at the end all that follow.
+            queue_group: Each message goes to one of the subscriptions with the same group.
+            topic: Read the messages that this topic stores, in order, and then new ones.
+            durable: A name under which the group stores the read position; a subscription with
+                the same name continues there. One session at a time may use it; a new session
+                of the same client id takes it over.
+            from_index: Where to begin in the topic without a stored position: 0: new messages;
+                -1: all stored ones; else this index.
+            timeout: How many seconds to wait for the response.
 
         Raises:
             LocalError: BAD_SUBJECT.
             StateError: ACCESS_DENIED; OVERLOADED, if there are too many subscriptions;
-                UNKNOWN_TOPIC; DURABLE_TAKEN, if another client has the durable name.
+                UNKNOWN_TOPIC; DURABLE_TAKEN, if another client uses the durable name.
         """
         return await self._engine.subjects.subscribe(
             pattern, queue_group, timeout, topic=topic, durable=durable, from_index=from_index
         )
 
     def events(self, job_id: JobId | str) -> AsyncGenerator[JobEvent, None]:
-        """What happens to a job from now on, until its end: the turns of its life, and how far it
-        is (`JobEvent.progress`), if its program says so. Live: what happens while a leader changes
-        is left out, but for the end.
+        """Iterate over the events of a job from now until its end: state changes, and progress
+        (`JobEvent.progress`) if the program reports it. Events during a leader change are lost,
+        except the end.
 
         Raises:
             StateError: UNKNOWN_JOB.
@@ -99,18 +99,19 @@ class SubjectCalls(GroupCalls):
         return self._engine.events(as_id(job_id))
 
     async def progress(self, job_id: JobId | str) -> JobProgress | None:
-        """How far a running job said that it is; None: it said nothing, or not to this leader."""
+        """Return the last progress that a running job reported to this leader; None if there is
+        none."""
         event = decode_known(await self._query("progress", as_id(job_id)), JobEvent)
         return None if event is None else event.progress
 
     async def request(
         self, subject: str, payload: bytes | str = b"", *, timeout: float | None = None
     ) -> Publication:
-        """Ask whoever listens to a subject, and wait for the first answer (`Publication.respond`).
+        """Publish a request and return the first response (`Publication.respond`).
 
         Raises:
             StateError: NO_RESPONDERS, at once, if no subscription matches; OUTCOME_UNKNOWN, if the
-                leader was lost before the answer came.
-            DeadlineError: no answer came in time.
+                leader was lost before the response.
+            DeadlineError: there was no response in time.
         """
         return await self._engine.subjects.request(subject, payload, timeout)

@@ -1,7 +1,7 @@
-"""All that one client publishes and is subscribed to.
+"""Publishes and subscriptions of one client.
 
-A message names its subject and no subscription: those that match are found here, and remembered by
-subject. What is published in one turn of the loop leaves as one write.
+A message has a subject and no subscription id: matching subscriptions are found here, and cached by
+subject. Messages that are published in one loop turn are sent by one write.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from rollq.roles.client.group_engine import GroupEngine
 
 STOPPED: Final = "the client was stopped"
-DRAIN_LOOK_S: Final = 0.1  # how often whoever waits for the network looks whether the link is gone
+DRAIN_LOOK_S: Final = 0.1  # poll interval for a lost link, while waiting for its buffer to drain
 
 
 class Subjects:
-    """All that one client publishes and is subscribed to."""
+    """Publishes and subscriptions of one client."""
 
     def __init__(self, engine: GroupEngine) -> None:
         self._engine = engine
@@ -56,21 +56,21 @@ class Subjects:
         self._last_number = 0
         self._by_id: dict[MessageId, Subscription] = {}
         self._readers: dict[int, Subscription] = {}  # of topics, by number
-        self._telling = False  # what readers are done with, in this turn of the loop
+        self._telling = False  # acknowledgements are sent at the end of this loop turn
         self._trie: Trie[Subscription] = Trie()
-        # By subject, without and with a queue group; forgotten when a subscription comes or goes.
+        # Cache by subject and queue group; cleared when a subscription is added or removed.
         self._routes: dict[tuple[str, str], list[Subscription]] = {}
-        self._turns: dict[str, int] = {}  # of queue groups
-        self._valid: dict[str, None] = {}  # subjects; at most CLIENT_SUBJECTS_KEPT_MAX
-        self._posted = 0  # messages and bytes since the last look at the network
+        self._turns: dict[str, int] = {}  # round-robin counters of queue groups
+        self._valid: dict[str, None] = {}  # checked subjects; at most CLIENT_SUBJECTS_KEPT_MAX
+        self._posted = 0  # messages and bytes since the last flush
         self._posted_bytes = 0
-        # Done when the network has taken what waited on the link, for all who wait for that.
+        # Resolved when the buffer of the link has drained; shared by all that wait for it.
         self._drained: tuple[Link, asyncio.Future[None]] | None = None
-        self._openers: dict[asyncio.Future[None], None] = {}  # who waits for a leader
-        self._inbox = ""  # of this session; empty: none yet
+        self._openers: dict[asyncio.Future[None], None] = {}  # calls that wait for a leader
+        self._inbox = ""  # reply subject prefix of this session; empty: none yet
         self._inbox_id: MessageId = NIL_ID
         self._inbox_ready: asyncio.Task[None] | None = None
-        self._replies: dict[str, asyncio.Future[Publication]] = {}  # by their subjects
+        self._replies: dict[str, asyncio.Future[Publication]] = {}  # by reply subject
         self._asked = 0
 
     # --- publishing
@@ -83,7 +83,7 @@ class Subjects:
         confirm: bool = False,
         timeout_s: float | None = None,
     ) -> int:
-        """As `SubjectCalls.publish`."""
+        """See `SubjectCalls.publish`."""
         data = self._checked(subject, payload)
         if confirm:
             asked = Publish(subject, data, request_id=secrets.token_bytes(16))
@@ -101,7 +101,7 @@ class Subjects:
     async def request(
         self, subject: str, payload: bytes | str, timeout_s: float | None
     ) -> Publication:
-        """As `SubjectCalls.request`."""
+        """See `SubjectCalls.request`."""
         data = self._checked(subject, payload)
         wait_s = self._engine.timeout_s if timeout_s is None else timeout_s
         replied: asyncio.Future[Publication] = self._engine.loop.create_future()
@@ -113,7 +113,7 @@ class Subjects:
 
         try:
             async with asyncio.timeout(wait_s):
-                while not self._inbox:  # it may be lost again with its session
+                while not self._inbox:  # it is lost with its session
                     await self._open_inbox()
                 self._asked += 1
                 reply_to = f"{self._inbox}.{self._asked}"
@@ -144,7 +144,7 @@ class Subjects:
         durable: str = "",
         from_index: int = 0,
     ) -> Subscription:
-        """As `SubjectCalls.subscribe`."""
+        """See `SubjectCalls.subscribe`."""
         _parsed(parse_pattern, pattern)
         if (durable or from_index) and not topic:
             what = "durable" if durable else "from_index"
@@ -153,7 +153,7 @@ class Subjects:
         ident = secrets.token_bytes(16), self._last_number, pattern, queue_group
         asked = Subscribe(*ident, topic, durable, from_index)
         subscription = Subscription(self, asked)
-        # Before it is asked for: the answer may come behind the first message.
+        # Registered before the request: the first message may precede its response.
         self._by_id[asked.request_id] = subscription
         self._find(subscription)
         try:
@@ -164,17 +164,17 @@ class Subjects:
         return subscription
 
     def close(self, subscription: Subscription, request_id: MessageId) -> None:
-        """A subscription is over."""
+        """End a subscription."""
         if self._by_id.pop(request_id, None) is not None:
-            self._tell_places()  # what it is done with
+            self._tell_places()  # its last acknowledgement
             self._lose(subscription)
             if subscription.queue_group:
                 self._turns.pop(subscription.queue_group, None)
             self._engine.session.unsubscribe(request_id)
 
     def tell_consumed(self, subscription: Subscription) -> None:
-        """Tell the leader what a reader of a topic is done with, once a turn of the loop. Without a
-        leader it is told when the next one sends again what it does not know of."""
+        """Send the acknowledgements of topic readers, once per loop turn. Without a leader, they
+        are sent when the next leader repeats messages."""
         if subscription.place is not None and subscription.place.is_untold and not self._telling:
             self._telling = True
             self._engine.loop.call_soon(self._tell_places)
@@ -189,7 +189,7 @@ class Subjects:
                 link.send(reader.place.take_told())
 
     def _find(self, subscription: Subscription) -> None:
-        """Have it found by what comes: by its number if it reads a topic, else by its pattern."""
+        """Register a subscription: by number if it reads a topic, else by pattern."""
         if subscription.place is not None:
             self._readers[subscription.place.asked.number] = subscription
         else:
@@ -204,8 +204,8 @@ class Subjects:
             self._routes.clear()
 
     def stands(self, *, is_open: bool) -> None:
-        """A leader welcomed us, or was lost. An inbox belongs to one session: answers to what was
-        asked in it will not come."""
+        """A session was opened or lost. The inbox is lost with the session, so pending requests
+        fail."""
         if is_open:
             for opener in self._openers:
                 if not opener.done():
@@ -223,7 +223,7 @@ class Subjects:
             )
 
     def stop(self) -> None:
-        """The client stops."""
+        """The client stops: fail all subscriptions and pending calls."""
         error = DialError(ErrorCode.DISCONNECTED, STOPPED)
         self._lose_inbox(error)
         for opener in self._openers:
@@ -237,7 +237,7 @@ class Subjects:
         self._routes.clear()
         self._turns.clear()
 
-    # --- what comes
+    # --- received messages
 
     def _hand(self, messages: Sequence[Deliver | Missed | wire.Error]) -> None:
         routes = self._routes
@@ -262,7 +262,7 @@ class Subjects:
                 self._refused(message)
 
     def _read(self, message: Deliver) -> None:
-        """A message of a topic came, for one subscription."""
+        """Deliver a message of a topic to its subscription."""
         reader = self._readers.get(message.number)
         if reader is not None and reader.place is not None:
             if reader.place.takes(message):
@@ -278,7 +278,8 @@ class Subjects:
             reader.missed += reader.place.missed(message)
 
     def _route(self, key: tuple[str, str]) -> list[Subscription]:
-        """The subscriptions that get a message: all without a group, or one of the group."""
+        """The subscriptions that get a message: all without a queue group, or the next of the
+        group."""
         subject, queue_group = key
         found = [one for one in self._trie.match(subject) if one.queue_group == queue_group]
         if len(found) > 1 and queue_group:
@@ -316,7 +317,7 @@ class Subjects:
     # --- helpers
 
     def _checked(self, subject: str, payload: bytes | str) -> bytes:
-        """What is refused silently at the leader is refused aloud here."""
+        """Check a message here, because the leader drops an invalid one without a response."""
         if subject not in self._valid:
             if not _parsed(parse_subject, subject):
                 raise LocalError(ErrorCode.BAD_SUBJECT, "the subject is empty", "as in prices.eur")
@@ -333,7 +334,7 @@ class Subjects:
         return data
 
     async def _opened(self, timeout_s: float | None) -> Link:
-        """The connection to a leader, when there is one."""
+        """Wait for a leader; returns the connection to it."""
         wait_s = self._engine.timeout_s if timeout_s is None else timeout_s
         loop = self._engine.loop
         try:
@@ -350,12 +351,12 @@ class Subjects:
         return link
 
     async def _breathe(self, link: Link) -> None:
-        """Let the network take what was published, and others have their turn."""
+        """Flush, wait while the send buffer is too full, and let other tasks run."""
         self._posted = self._posted_bytes = 0
         link.flush()
         if link.waiting_bytes > PUBLISH_AHEAD_BYTES_MAX:
             if self._drained is None or self._drained[0] is not link or self._drained[1].done():
-                # Of a link that is lost nobody is told that it was drained.
+                # The callback is not called for a lost link, so the loop below polls that.
                 self._drained = link, asyncio.get_running_loop().create_future()
                 link.notify_drained(self._on_drained)
             drained = self._drained[1]
@@ -369,7 +370,7 @@ class Subjects:
             self._drained[1].set_result(None)
 
     async def _open_inbox(self) -> None:
-        """One inbox a session, asked for once."""
+        """Subscribe to an inbox, once per session."""
         if self._inbox_ready is None:
             self._inbox_ready = self._engine.loop.create_task(self._subscribe_inbox())
         ready = self._inbox_ready
@@ -399,7 +400,7 @@ class Subjects:
 
 
 def _parsed(parse: Callable[[str], Tokens], text: str) -> Tokens:
-    """What a member would refuse is our own fault here."""
+    """Parse a subject or pattern; an error is raised as LocalError."""
     check_typed(text)
     try:
         return parse(text)

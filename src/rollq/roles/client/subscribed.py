@@ -1,4 +1,4 @@
-"""What a client is subscribed to, and asks every leader for. Pure."""
+"""The subscriptions that are requested from every new leader. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOO_OLD: Final = (
 
 
 class Subscribed:
-    """Subscriptions from when they are asked for until they end or are refused."""
+    """Subscribe requests, until the subscription ends or is refused."""
 
     __slots__ = ("_by_id",)
 
@@ -32,25 +32,25 @@ class Subscribed:
         return request_id in self._by_id
 
     def asked(self, requests: Sequence[Request]) -> None:
-        """Note the subscriptions among some requests."""
+        """Record the subscribe requests among these."""
         for request in requests:
             if type(request) is Subscribe:
                 self._by_id[request.request_id] = request
 
     def moved(self, request: Subscribe) -> None:
-        """The next leader is asked for one in another way."""
+        """Replace the request for the next leader."""
         if request.request_id in self._by_id:
             self._by_id[request.request_id] = request
 
     def ended(self, request_id: MessageId) -> Subscribe | None:
-        """One is over, or refused."""
+        """Remove one that ended or was refused."""
         return self._by_id.pop(request_id, None)
 
     def all(self) -> list[Subscribe]:
-        """Those that every leader is asked for, oldest first."""
+        """All subscribe requests, oldest first."""
         return list(self._by_id.values())
 
 
 def too_old_for(request: Publish | Subscribe) -> Error:
-    """The answer in the place of a leader that does not know such messages."""
+    """The response in place of a leader that does not support these messages."""
     return Error(request.request_id, int(ErrorCode.UNSUPPORTED_VERSION), TOO_OLD)

@@ -1,7 +1,7 @@
-"""What an application holds of a subscription, and of what is published to it.
+"""Subscriptions and their messages, as the application uses them.
 
-A subscription keeps a bounded number of messages for its reader; what comes when it is full is
-counted and dropped, so that a slow reader never holds up jobs on the same connection.
+A live subscription buffers a bounded number of messages. When the buffer is full, new messages are
+counted and dropped, so that a slow reader never delays jobs on the same connection.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, repr=False)
 class Publication:
-    """A message that was published.
+    """A message of a subscription.
 
     Attributes:
-        subject: Where, in small letters.
+        subject: The subject, in lower case.
         payload: As it was published.
-        reply_to: Where an answer goes; empty: none is waited for.
-        queue_group: The group of the subscription that got it.
-        topic: Which keeps it; empty: none, it is live.
-        index: Its place in that topic.
-        stamp_ms: When that topic took it.
+        reply_to: The subject for a response; empty: none is expected.
+        queue_group: The group of the subscription that received it.
+        topic: The topic that stores it; empty: none, it is live.
+        index: Its index in the topic.
+        stamp_ms: When the topic stored it.
     """
 
     subject: str
@@ -49,11 +49,11 @@ class Publication:
 
     @property
     def text(self) -> str:
-        """The payload as UTF-8; what is none is replaced."""
+        """The payload as text; invalid UTF-8 is replaced."""
         return self.payload.decode(errors="replace")
 
     async def respond(self, payload: bytes | str = b"") -> None:
-        """Answer whoever asked.
+        """Send a response to a request.
 
         Raises:
             LocalError: BAD_OPTIONS, if the message is not a request.
@@ -68,17 +68,17 @@ class Publication:
 
 
 class Subscription(AbstractAsyncContextManager["Subscription"]):
-    """What is published to a pattern, as it comes. Iterate over it; leaving the block of `async
-    with`, or `close`, ends it.
+    """The messages of a pattern, as an asynchronous iterator. Leaving the `async with` block, or
+    `close`, ends it.
 
     Attributes:
-        pattern: What it is for.
-        queue_group: Whose one member gets each message; empty: all do.
-        missed: How many messages did not come: this reader was slow, or the connection was, in
-            which case the member does not know for which of its subscriptions they were, and all
-            are told. Of one that reads a topic: how many the topic dropped before their turn.
-        topic: That it reads; empty: it is live.
-        durable: The name under which the group remembers where it stands; empty: it does not.
+        pattern: The pattern.
+        queue_group: Its queue group; empty: none.
+        missed: How many messages were lost, because this reader was too slow, or the connection
+            was; the latter are counted for all live subscriptions of the client, because the
+            member does not know which they were for. For a topic: how many it dropped unread.
+        topic: The topic that it reads; empty: it is live.
+        durable: The name under which the group stores its position; empty: it does not.
     """
 
     pattern: str
@@ -104,7 +104,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
 
     async def __aexit__(self, *exc: object) -> None:
         self.close()
-        await asyncio.sleep(0)  # the leader is told in this turn of the loop
+        await asyncio.sleep(0)  # let the loop send the unsubscribe
 
     def __aiter__(self) -> Self:
         return self
@@ -120,10 +120,10 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
         return message
 
     async def next(self, timeout: float | None = None) -> Publication:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            DeadlineError: none came in time.
+            DeadlineError: there was none in time.
             StateError: it is closed.
         """
         try:
@@ -137,7 +137,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
             raise StateError(ErrorCode.WRONG_STATE, "the subscription is closed") from None
 
     async def take(self) -> list[Publication]:
-        """All messages that are here, at least one; empty: it is closed."""
+        """Return all messages received so far, waiting for at least one; empty if it is closed."""
         self._next_asked()
         while not self._queue:
             if not await self._wait():
@@ -149,9 +149,8 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
         return taken
 
     def consumed(self, message: Publication) -> None:
-        """Be done with a message of a topic and with all before it, before the next is asked for,
-        which says the same. The group remembers it for a durable subscription, some tenths of a
-        second later.
+        """Acknowledge a message of a topic and all before it, which reading the next one does too.
+        For a durable subscription the group stores the position some tenths of a second later.
 
         Raises:
             LocalError: BAD_OPTIONS, if this reads no topic, or the message is of another.
@@ -166,16 +165,16 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
         self._subjects.tell_consumed(self)
 
     def close(self) -> None:
-        """Get no more. What came before can still be read."""
+        """End the subscription. Messages received before can still be read."""
         if not self._is_over:
             self._is_over = True
             self._subjects.close(self, self._request_id)
             self._wake()
 
-    # --- for the client
+    # --- called by the client
 
     def deliver(self, message: Publication) -> None:
-        """A message came. Of a topic no more come than TOPIC_WINDOW: none is dropped."""
+        """Add a message. Those of a topic are never dropped: TOPIC_WINDOW limits them."""
         size_bytes = self._queued_bytes + len(message.payload)
         is_full = len(self._queue) >= SUBSCRIPTION_MESSAGES_MAX
         if self.place is None and (is_full or size_bytes > SUBSCRIPTION_BYTES_MAX):
@@ -187,7 +186,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
             self._wake()
 
     def fail(self, error: RollqError) -> None:
-        """Nothing more will come, for this reason."""
+        """The subscription has ended with an error."""
         self._error = self._error or error
         self._is_over = True
         self._wake()
@@ -202,7 +201,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
             self.place.handed(message.index)
 
     async def _wait(self) -> bool:
-        """Wait for something to be here; false if nothing more comes."""
+        """Wait for a message; false if there will be none."""
         if self._error is not None:
             raise self._error
         if self._is_over:

@@ -1,7 +1,7 @@
-"""The way of files to and from one group. A job that refers to blobs is sent when the group has
-them; a leader that says it lacks some gets them again, and then the job.
+"""Uploads and downloads of files of one group. A request that refers to blobs is sent after their
+upload; if the leader responds with BLOB_MISSING, they are uploaded again.
 
-One task for each request that refers to blobs, none for others.
+There is one task per request that refers to blobs, and none for others.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ NEVER: Final = float("-inf")
 
 
 class Supplier:
-    """Requests with files, and files of results.
+    """Sends requests with files, and downloads blobs.
 
     Args:
-        session: Where requests go.
-        addresses: The members of its group.
-        make: Makes a client of their blobs, by what it comes as.
+        session: The session with the group.
+        addresses: The members of the group.
+        make: Makes a blob client for a link kind.
         credentials: For its links, if `make` is not given.
     """
 
@@ -67,27 +67,27 @@ class Supplier:
         self._make = make or partial(_make_client, addresses, credentials)
         self._blobs: dict[str, BlobClient] = {}
         self._tasks: dict[MessageId, tuple[asyncio.Task[None], OnAnswer]] = {}
-        self._held: dict[Digest, None] = {}  # what the group has, as far as we know
-        self._moving: dict[Digest, asyncio.Future[None]] = {}  # to the group, right now
+        self._held: dict[Digest, None] = {}  # known to be in the group
+        self._moving: dict[Digest, asyncio.Future[None]] = {}  # being uploaded
         self._uploads = 0
         self._uploaded_at = NEVER
         self._places: asyncio.Semaphore | None = None
         self._running = False
 
     def start(self) -> None:
-        """Look for the leader. Who takes files is dialled when there are some."""
+        """Connect to the leader, in the background. Blob links are dialed on first use."""
         self._running = True
         self.session.start()
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply) -> None:
-        """Send a request when the group has its blobs; the callback gets its answer."""
+        """Upload the blobs of a request, then send it; the callback gets the response."""
         if supply is NOTHING and not refs_of(request):
             self.session.ask(request, on_answer)
         else:
             self._begin(request, on_answer, supply, tries=0)
 
     def give_up(self, request_id: MessageId) -> None:
-        """Send neither the request nor its files."""
+        """Abandon a request and its uploads."""
         entry = self._tasks.pop(request_id, None)
         if entry is not None:
             entry[0].cancel()
@@ -96,7 +96,7 @@ class Supplier:
     async def give(
         self, pieces: Sequence[InputBlob], progress: BytesMoved | None, *, again: bool
     ) -> None:
-        """Send files that the group lacks. `again`: it said that it lacks some."""
+        """Upload the files that the group lacks. `again`: after BLOB_MISSING."""
         if again:
             for piece in pieces:
                 self._held.pop(piece.ref.digest, None)
@@ -104,8 +104,8 @@ class Supplier:
         await self._upload([piece.ref for piece in pieces], supply, again=again)
 
     def uploaded_at(self) -> float:
-        """When files were on their way last, by the loop's clock. Files that nobody takes, because
-        no leader is found, are not on their way."""
+        """When an upload was last in progress, by the loop's clock. One that waits for a leader is
+        not in progress."""
         if not self._uploads:
             return self._uploaded_at
         return max(self._uploaded_at, *(one.connected_at() for one in self._blobs.values()), NEVER)
@@ -117,8 +117,8 @@ class Supplier:
         progress: BytesMoved | None = None,
         tries: int = CLIENT_FETCH_TRIES,
     ) -> None:
-        """Bring a blob into a file, verified: from any member, or from the leader if that one does
-        not have it. A new leader may have to get it first."""
+        """Download a blob to a file and verify it: from any member, or else from the leader. A new
+        leader may have to copy it first, so it is tried several times."""
         for number in range(1, tries + 1):
             who = READER if number % 2 else CLIENT
             try:
@@ -130,7 +130,7 @@ class Supplier:
             await asyncio.sleep(number * CLIENT_AGAIN_MS / 1000)
 
     async def stop(self) -> None:
-        """Hang up, and tell whoever still waits."""
+        """Close all connections, and fail pending requests."""
         self._running = False
         tasks, self._tasks = self._tasks, {}
         for request_id, (task, on_answer) in tasks.items():
@@ -189,8 +189,8 @@ class Supplier:
     # --- its files
 
     async def _upload(self, refs: Iterable[BlobRef], supply: Supply, *, again: bool) -> None:
-        """What the group lacks, several at a time. `again`: what it says it has counts for
-        nothing, because too few of its members may have it."""
+        """Upload the missing blobs, several at a time. `again`: upload them even if the group has
+        some, because too few of its members may have them."""
         pieces = [supply.pieces[ref.digest] for ref in refs if ref.digest in supply.pieces]
         tally = _Tally(pieces, supply.progress)
         self._uploads += 1
@@ -216,7 +216,7 @@ class Supplier:
         if self._places is None:
             self._places = asyncio.Semaphore(CLIENT_UPLOADS)
         digest = piece.ref.digest
-        while digest in self._moving:  # for another request: many may share a file
+        while digest in self._moving:  # by another request that shares the file
             await asyncio.wait((self._moving[digest],))
         if digest not in self._held:
             self._moving[digest] = moved = asyncio.get_running_loop().create_future()
@@ -252,7 +252,7 @@ def _make_client(addresses: tuple[str, ...], credentials: Credentials, who: str)
 
 
 class _Tally:
-    """How much of a request's files the group has."""
+    """The upload progress of a request."""
 
     def __init__(self, pieces: list[InputBlob], progress: BytesMoved | None) -> None:
         self._sizes = {piece.ref.digest: piece.ref.size for piece in pieces}
@@ -262,13 +262,13 @@ class _Tally:
         self._progress = progress
 
     def begin(self, missing: list[InputBlob]) -> None:
-        """Only these are to be sent."""
+        """Count only these as missing."""
         self._moved = {piece.ref.digest: 0 for piece in missing}
         self._done = self._total - sum(piece.ref.size for piece in missing)
         self._tell()
 
     def moved(self, digest: Digest, done: int, _: int) -> None:
-        """One of them got on."""
+        """Record the progress of one blob."""
         if done > self._moved[digest]:
             self._done += done - self._moved[digest]
             self._moved[digest] = done
@@ -279,13 +279,13 @@ class _Tally:
             return
         try:
             self._progress(self._done, self._total)
-        except Exception:  # the application's own, and no reason to end a transfer
+        except Exception:  # of the callback; it must not end the transfer
             log.exception("the progress callback of an upload failed and is no longer called")
             self._progress = None
 
 
 async def _all(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do all at once; the first error ends the others."""
+    """Run all concurrently; the first error cancels the others."""
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         await asyncio.gather(*tasks)

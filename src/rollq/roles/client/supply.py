@@ -1,5 +1,5 @@
-"""What the files of a job are on their way to the grid: pieces with a name, a size and a source.
-No network; a disk only to look whether a file is still the same."""
+"""The files of a job on their way to the group, and the encoding of submits. No network; it uses
+the disk only to check that a file has not changed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subj
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 
-BytesMoved: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
+BytesMoved: TypeAlias = Callable[[int, int], None]  # bytes done, total
 Stamp: TypeAlias = tuple[int, ...]
 
 
 class InputBlob(msgspec.Struct, frozen=True):
-    """One file of a job that goes up as a blob.
+    """An input file of a job that is uploaded as a blob.
 
     Attributes:
         name: Its name in the job's directory.
-        source: Where its bytes are.
-        stamp: What tells that a file is still the one that was read.
+        source: Its path or content.
+        stamp: Detects that the file has changed since it was read.
     """
 
     name: str
@@ -40,8 +40,8 @@ class InputBlob(msgspec.Struct, frozen=True):
 
 
 class Supply(msgspec.Struct, frozen=True):
-    """Where the blobs of a request can be had from, and who is told how they get on. A request
-    that refers to none comes with `NOTHING`."""
+    """The sources of the blobs of a request, and the progress callback. A request without blobs has
+    `NOTHING`."""
 
     pieces: dict[Digest, InputBlob] = {}
     progress: BytesMoved | None = None
@@ -51,7 +51,7 @@ NOTHING: Final = Supply()
 
 
 class SettledSpec(JobSpec, frozen=True):
-    """A job whose files have been read: small ones are in the body, others have digests."""
+    """A job whose files have been read: small ones are embedded, others have digests."""
 
     blobs: tuple[BlobRef, ...] = ()
     pieces: dict[Digest, InputBlob] = {}  # noqa: RUF012
@@ -59,22 +59,22 @@ class SettledSpec(JobSpec, frozen=True):
 
 
 class SubmitMaker:
-    """Makes the messages that submit jobs of a client, once their files are read."""
+    """Encodes the submit messages of a client, for jobs whose files have been read."""
 
     __slots__ = ("_client_id", "_last")
 
     def __init__(self, client_id: ClientId) -> None:
         self._client_id = client_id
-        # What the last job asked for and what that means, because neighbours are often alike.
+        # Options of the last job and their encoding, because consecutive jobs often have the same.
         self._last: tuple[str, dict[str, Any], str, JobOptions | None] = ("", {}, "", None)
 
     def make(
         self, spec: JobSpec, job_id: JobId = b"", bytes_max: int = PAYLOAD_BYTES_MAX
     ) -> wire.SubmitJob:
-        """The message that submits a job: under a new id that was drawn for it, or its own.
+        """Encode the submit message of a job, with the given id or its own.
 
         Raises:
-            LocalError: BAD_OPTIONS or BAD_PAYLOAD, naming what cannot be meant so.
+            LocalError: BAD_OPTIONS or BAD_PAYLOAD, naming the invalid part.
         """
         client_id, exec_name = self._client_id, spec.exec_name
         job_id = job_id or id_for(spec, client_id)
@@ -90,21 +90,21 @@ class SubmitMaker:
             request = wire.SubmitJob(*shared, job_key=spec.key)
         if not is_like_last or type(spec) is SettledSpec:
             must_be_within_bounds(request)
-            # A list may be changed and be the same one, so it is no key.
+            # Lists are copied, because the caller may change them later.
             kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
             self._last = (exec_name, kept, subject, options)
         return request
 
 
 def supply_of(spec: JobSpec, progress: BytesMoved | None = None) -> Supply:
-    """Where that can be had from."""
+    """The sources of the blobs of a job."""
     if type(spec) is not SettledSpec or not spec.blobs:
         return NOTHING
     return Supply(spec.pieces, progress)
 
 
 def refs_of(request: Any) -> Sequence[BlobRef]:
-    """The blobs that a request refers to, each once."""
+    """The blobs that a request refers to, without duplicates."""
     if type(request) is StageJobs:
         lists = [refs for group in request.groups for refs in group.blobs]
         return list(dict.fromkeys(ref for refs in lists for ref in refs))
@@ -113,12 +113,12 @@ def refs_of(request: Any) -> Sequence[BlobRef]:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What changes when somebody writes to a file, or puts another in its place."""
+    """A value that changes when the file is written to or replaced."""
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def check_same(piece: InputBlob) -> None:
-    """Before a file is sent: it must be the one whose digest is known.
+    """Check that a file has not changed since its digest was computed.
 
     Raises:
         LocalError: BLOB_CORRUPT if it has changed, BAD_OPTIONS if it is gone.
@@ -134,7 +134,7 @@ def check_same(piece: InputBlob) -> None:
 
 
 def changed(name: str, path: Path) -> LocalError:
-    """A file is not the same any more."""
+    """The error for a file that has changed."""
     return LocalError(
         ErrorCode.BLOB_CORRUPT,
         f"{name}: {path} changed while it was read or sent",
@@ -143,7 +143,7 @@ def changed(name: str, path: Path) -> LocalError:
 
 
 def unreadable(path: Path, error: OSError) -> LocalError:
-    """A file cannot be read."""
+    """The error for a file that cannot be read."""
     return LocalError(
         ErrorCode.BAD_OPTIONS,
         f"{path}: {error.strerror or error}",

@@ -1,7 +1,7 @@
-"""Where a subscription that reads a topic stands, as the application sees it. Pure.
+"""The read position of a subscription to a topic, on the client. Pure.
 
-A message is done with when the next one is asked for, or when the application says so earlier. What
-comes twice, because a leader was lost before it heard of that, is passed over by its index.
+Reading the next message acknowledges the one before; the application may acknowledge earlier.
+Messages that a new leader repeats are recognized by their index and dropped.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from rollq.wire.subject_messages import Consumed, Deliver, Missed, Subscribe
 
 
 class TopicPlace:
-    """The place of one subscription.
+    """The position of one subscription.
 
     Attributes:
-        asked: As it is asked for.
-        is_untold: Whether the leader is to be told what is done with.
+        asked: The request for the next leader.
+        is_untold: Whether there is an acknowledgement to send.
     """
 
     __slots__ = ("_consumed", "_handed", "_last", "asked", "is_untold")
@@ -24,47 +24,47 @@ class TopicPlace:
     def __init__(self, asked: Subscribe) -> None:
         self.asked = asked
         self.is_untold = False
-        self._last = 0  # index of the last message that came, or is known to be dropped
-        self._handed = 0  # that the application got
-        self._consumed = 0  # that it is done with
+        self._last = 0  # index of the last message received, or known to be dropped
+        self._handed = 0  # index of the last one that the application has read
+        self._consumed = 0  # index of the last one that is acknowledged
 
     def takes(self, message: Deliver) -> bool:
         """Whether a message is new."""
         if message.index <= self._last:
-            self.is_untold |= message.index <= self._consumed  # the leader does not know
+            self.is_untold |= message.index <= self._consumed  # the leader lacks the ack
             return False
         self._last = message.index
         return True
 
     def missed(self, message: Missed) -> int:
-        """How many messages that nobody has told of before were dropped."""
+        """How many dropped messages were not counted before."""
         before = message.index - 1
         count = before - max(self._last, before - message.count)
         self._last = max(self._last, before)
         return max(0, count)
 
     def handed(self, index: int) -> None:
-        """The application got a message."""
+        """The application has read a message."""
         self._handed = max(self._handed, index)
 
     def next_asked(self) -> None:
-        """It wants more: it is done with what it got."""
+        """The application reads on, which acknowledges the messages before."""
         self.consumed(self._handed)
 
     def consumed(self, index: int) -> None:
-        """It is done with all up to this."""
+        """Acknowledge all messages up to this index."""
         if index > self._consumed:
             self._consumed = index
             self.is_untold = True
 
     def take_told(self) -> Consumed:
-        """What the leader is told."""
+        """The acknowledgement to send."""
         self.is_untold = False
         return Consumed(self.asked.number, self._consumed)
 
     def resumed(self) -> Subscribe:
-        """What the next leader is asked for. It knows where a durable one stands, and of others
-        what the application has is asked for no more."""
+        """The request for the next leader, which knows the position of a durable subscription; any
+        other begins after the last message received."""
         if self._last and not self.asked.durable:
             self.asked = replace(self.asked, from_index=self._last + 1)
         return self.asked

@@ -1,4 +1,4 @@
-"""Topics of a group, which keep what is published to their subjects: made, changed, looked at."""
+"""`client.admin`: topics, which store the messages of their subjects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.roles.client.asking import PAGE, GroupCalls
 
 
 class TopicCalls(GroupCalls):
-    """An operator's view of topics."""
+    """Create, change, inspect and delete topics."""
 
     async def put_topic(
         self,
@@ -22,25 +22,25 @@ class TopicCalls(GroupCalls):
         bytes_max: int = TOPIC_BYTES,
         count_max: int = TOPIC_COUNT,
     ) -> None:
-        """Make a topic, or change one. What is published to its subjects from then on is kept, and
-        dropped oldest first when it is beyond a bound.
+        """Create or change a topic. It stores messages that are published to its subjects from then
+        on. Beyond a bound the oldest are dropped.
 
         Args:
-            name: Small letters, digits and dashes, with dots in between.
-            patterns: Of the subjects, `prices.>`; none may overlap those of another topic.
-            age_ms: How long a message is kept; 0: for ever.
-            bytes_max: How much is kept; a message counts 256 bytes more than it carries.
-            count_max: How many messages are kept.
+            name: Lower case letters, digits and dashes, with dots in between.
+            patterns: Of its subjects, such as `prices.>`; they must not overlap with another topic.
+            age_ms: How long a message is kept; 0: without limit.
+            bytes_max: Maximum size; a message counts 256 bytes more than its payload.
+            count_max: Maximum number of messages.
 
         Raises:
-            StateError: TOPIC_CONFLICT; GRID_FULL, if all topics together may not keep so much.
+            StateError: TOPIC_CONFLICT; GRID_FULL, if the sum over all topics exceeds the limit.
             RemoteError: BAD_OPTIONS, BAD_SUBJECT.
         """
         bounds = {"age_ms": age_ms, "bytes_max": bytes_max, "count_max": count_max}
         await self._change("put_topic", name=name, patterns=patterns, **bounds)
 
     async def remove_topic(self, name: str) -> None:
-        """Forget a topic, all that it keeps, and all durable subscriptions of it.
+        """Delete a topic with its messages and durable subscriptions.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
@@ -48,7 +48,7 @@ class TopicCalls(GroupCalls):
         await self._change("remove_topic", name=name)
 
     async def forget_cursor(self, topic: str, durable: str) -> None:
-        """Forget a durable subscription: if it comes back, it begins anew.
+        """Delete the position of a durable subscription; it begins anew if it is used again.
 
         Raises:
             StateError: UNKNOWN_TOPIC.
@@ -56,11 +56,11 @@ class TopicCalls(GroupCalls):
         await self._change("forget_cursor", topic=topic, durable=durable)
 
     async def topic(self, name: str) -> TopicView | None:
-        """One topic, with its durable subscriptions."""
+        """Return a topic with its durable subscriptions; None if it does not exist."""
         return decode_known(await self._query("topic", name.encode()), TopicView)
 
     async def topics(self) -> AsyncGenerator[TopicView, None]:
-        """Every topic, by name."""
+        """Iterate over all topics, ordered by name."""
         after = ""
         while page := decode_as(await self._query("topics", after.encode(), PAGE), list[TopicView]):
             for view in page:

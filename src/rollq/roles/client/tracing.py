@@ -1,5 +1,5 @@
-"""The spans of a client, by OpenTelemetry. Who has not imported it has no span that could be
-current, so it is never imported here, and costs nothing then."""
+"""OpenTelemetry spans of a client. The library is never imported here: without an import by the
+application there is no current span, and no cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ API = "opentelemetry.trace"
 
 
 def current_traceparent() -> str:
-    """The current span, as a job carries it; empty: there is none."""
+    """The current span in the form of a job's option; empty if there is none."""
     api = sys.modules.get(API)
     if api is None:
         return ""
@@ -24,8 +24,7 @@ def current_traceparent() -> str:
 
 @contextmanager
 def submit_span(exec_name: str, options: Any, count: int = 1) -> Iterator[None]:
-    """Around a submit: jobs that are made within it are its children, unless they were given a
-    trace of their own."""
+    """Wrap a submit in a span, which is the parent of the jobs, unless a trace is given."""
     api = sys.modules.get(API)
     if api is None or options.get("traceparent"):
         yield

@@ -1,7 +1,7 @@
-"""Answers to questions, for people who write Python: ids as text, states and causes as words.
+"""Views for applications: ids as text, states and causes as words.
 
-Members answer with the views of `rollq.grid.views`, whose form is part of the protocol; each one
-here is made of one of those by its `of`.
+They are converted, by `of`, from the views of `rollq.grid.views`, whose form is part of the wire
+protocol.
 """
 
 from __future__ import annotations
@@ -69,26 +69,25 @@ CAUSES: Final = {
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member told, with some fields in the words of people."""
+    """A view of a member, with some fields converted."""
 
     @classmethod
     def made(cls, told: msgspec.Struct, **fields: Any) -> Self:
-        """The fields as they were told, but for those that are given."""
+        """Copy the fields of a view, except the given ones."""
         names = (name for name in cls.__struct_fields__ if name not in fields)
         return cls(**{name: getattr(told, name) for name in names}, **fields)
 
 
 class EndView(View, frozen=True, kw_only=True):
-    """How a job ended.
+    """The end of a job.
 
     Attributes:
-        exit_code: As the shell gives it: 128 + n if signal n ended the program; None if no program
-            came to an end.
-        signal: The number of the signal that ended the program; 0 if none did.
-        cause: Why it is dead, in a word; empty if it is not.
-        result: What the worker sent; `client.result_of` reads it.
-        confirmed: Its client has the result.
-        blobs: What the program left that is not in `result`.
+        exit_code: 128 + n if signal n killed the program; None if no program ran to its end.
+        signal: The signal that killed the program; 0 if none did.
+        cause: Why it is dead, as a word; empty if it is not.
+        result: The undecoded result; `client.result_of` decodes it.
+        confirmed: Whether its client has the result.
+        blobs: The outputs that are not embedded in `result`.
     """
 
     exit_code: int | None
@@ -103,23 +102,23 @@ class EndView(View, frozen=True, kw_only=True):
 
 
 class AttemptView(View, frozen=True, kw_only=True):
-    """An attempt that gave no result, and why."""
+    """An attempt without a result, and why."""
 
     attempt: int
     worker_id: str
     cause: str
-    exit_code: int | None  # only of a program that is run again because of it
+    exit_code: int | None  # only if the job is retried because of it
     detail: str
     stamp_ms: int
 
 
 class ParentView(View, frozen=True, kw_only=True):
-    """A job or array that another job waits for, or did.
+    """A job or array that another job depends on.
 
     Attributes:
-        condition: ok, ended or failed: how it has to end.
-        state: open, ok, failed or cancelled: how it stands; unknown: it is forgotten.
-        is_met: It has ended as it had to.
+        condition: How it must end: ok, ended or failed.
+        state: open, ok, failed or cancelled; unknown: it has expired.
+        is_met: Whether it has ended as required.
     """
 
     job_id: str
@@ -129,7 +128,7 @@ class ParentView(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: views.RawParentView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls(
             job_id=guid_to_text(view.job_id),
             condition=CONDITION_WORDS[view.condition],
@@ -139,15 +138,15 @@ class ParentView(View, frozen=True, kw_only=True):
 
 
 class JobView(View, frozen=True, kw_only=True):
-    """One job, or one task of an array.
+    """A job, or a task of an array.
 
     Attributes:
         state: blocked, waiting, delayed, running; ok, failed, dead or cancelled.
-        stamp_ms: When that last changed, in milliseconds since 1970.
-        worker_id: Who runs it, or gave its result; empty if nobody.
-        blobs: What it needs to run, and `caches` likewise.
-        key: What its owner calls it.
-        parents: The jobs that it waits for, or did.
+        stamp_ms: When the state changed last, in milliseconds since 1970.
+        worker_id: The worker that runs it, or ran it last; empty if there is none.
+        blobs, caches: The blobs and caches that it needs.
+        key: The key that its client gave it.
+        parents: The jobs that it depends on.
     """
 
     job_id: str
@@ -170,13 +169,13 @@ class JobView(View, frozen=True, kw_only=True):
     blobs: tuple[BlobRef, ...]
     caches: tuple[str, ...]
     key: str
-    request: Request | None  # what it was asked to run; None: the member does not say
-    is_changed: bool  # a redrive has changed that; the history has what it was before
+    request: Request | None  # what it runs; None: the member does not include it
+    is_changed: bool  # by a redrive; the history has the original request
     parents: tuple[ParentView, ...] = ()
 
     @classmethod
     def of(cls, view: views.RawJobView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(
             view,
             job_id=guid_to_text(view.job_id),
@@ -190,7 +189,7 @@ class JobView(View, frozen=True, kw_only=True):
 
 
 class ArrayView(View, frozen=True, kw_only=True):
-    """One array, by what its tasks do."""
+    """An array, with the number of its tasks by state."""
 
     array_id: str
     client_id: str
@@ -209,12 +208,12 @@ class ArrayView(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: views.RawArrayView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(view, array_id=guid_to_text(view.array_id), ok=view.done - view.failed)
 
 
 class QueueView(View, frozen=True, kw_only=True):
-    """One queue, or all of them (without a name): how many jobs stand where."""
+    """The number of jobs by state, of one queue, or of all queues (without a name)."""
 
     name: str
     paused: bool
@@ -229,14 +228,14 @@ class QueueView(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: views.RawQueueView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(
             view, waiting=view.queued, running=view.assigned, ok=view.done - view.failed
         )
 
 
 class WorkerView(View, frozen=True, kw_only=True):
-    """One worker, and the ids of the jobs that it has."""
+    """A worker, and the ids of its jobs."""
 
     worker_id: str
     incarnation: int
@@ -244,17 +243,17 @@ class WorkerView(View, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     slots: int
     held: tuple[str, ...]
-    is_capped: bool = False  # its computer is above its CPU cap: it takes one job at a time
-    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in
+    is_capped: bool = False  # its machine is above the CPU cap: it takes one job at a time
+    layers: tuple[str, ...] = ()  # of the sandbox of its jobs
     is_drained: bool = False  # it gets no new jobs
     labels: tuple[str, ...] = ()
-    resources: dict[str, str]  # what it has for jobs: {"cpu": "4", "memory": "8G"}
-    in_use: dict[str, str]  # what its jobs have taken of that
-    load: WorkerLoad | None = None  # of its computer; None: not told
+    resources: dict[str, str]  # its capacity for jobs: {"cpu": "4", "memory": "8G"}
+    in_use: dict[str, str]  # the part of it that jobs have reserved
+    load: WorkerLoad | None = None  # of its machine; None: not reported
 
     @classmethod
     def of(cls, view: views.RawWorkerView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(
             view,
             worker_id=guid_to_text(view.worker_id),
@@ -268,9 +267,9 @@ class DrainView(View, frozen=True, kw_only=True):
     """A worker that gets no new jobs.
 
     Attributes:
-        stamp_ms: When it was drained, in milliseconds since 1970, and `by` by whom.
-        is_known: It is connected, or lost its connection less than its grace ago.
-        held: How many jobs it still has.
+        stamp_ms, by: When it was drained, in milliseconds since 1970, and by which account.
+        is_known: It is connected, or lost its connection less than its grace period ago.
+        held: The number of jobs that it still has.
     """
 
     worker_id: str
@@ -282,12 +281,12 @@ class DrainView(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: views.RawDrainView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
 class HolderView(View, frozen=True, kw_only=True):
-    """What one worker has of a cache."""
+    """The state of a cache on one worker."""
 
     worker_id: str
     name: str
@@ -298,12 +297,12 @@ class HolderView(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: views.RawHolderView) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         return cls.made(view, worker_id=guid_to_text(view.worker_id))
 
 
 class TaskGroupView(View, frozen=True, kw_only=True):
-    """Tasks of an array that stand where they do for the same reason; `job_id` is one of them."""
+    """Tasks of an array with the same state and reason; `job_id` is one of them."""
 
     count: int
     state: str
@@ -313,16 +312,16 @@ class TaskGroupView(View, frozen=True, kw_only=True):
 
 
 class Explanation(View, frozen=True, kw_only=True):
-    """Why a job or array does not run, runs, or ended as it did. As text it is the sentence.
+    """Why a job or array waits, runs, or ended as it did. `str` is the sentence.
 
     Attributes:
-        state: As that of `JobView`; of an array, the one that says most.
-        code: The reason in a stable word: `paused`, `no_worker`, `exit_code`, `oom`.
-        why: The same in a sentence, with figures.
+        state: As in `JobView`; for an array, the most significant one.
+        code: The reason as a stable word: `paused`, `no_worker`, `exit_code`, `oom`.
+        why: The reason as a sentence, with figures.
         todo: Commands that would help.
-        since_ms: When the state last changed.
-        attempts: The last ones that gave no result, and why.
-        groups: Of an array, its tasks by reason, the most frequent first.
+        since_ms: When the state changed last.
+        attempts: The last attempts without a result, and why.
+        groups: For an array, its tasks by reason, the most frequent first.
     """
 
     job_id: str
@@ -339,23 +338,23 @@ class Explanation(View, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, told: RawExplanation) -> Self:
-        """The same as a member told it."""
+        """Convert the view of a member."""
         groups = [TaskGroupView.made(one, job_id=id_text(one.job_id)) for one in told.groups]
         return cls.made(told, job_id=guid_to_text(told.job_id), groups=tuple(groups))
 
 
 def state_of(view: views.RawJobView) -> str:
-    """Where a job stands, in a word for people."""
+    """The state of a job, as a word for users."""
     return state_word(view.state, 0 if view.end is None else view.end.status)
 
 
 def cause_text(word: str) -> str:
-    """The same in a sentence's words."""
+    """The cause as a phrase."""
     return CAUSES.get(word, word)
 
 
 def id_text(guid: bytes) -> str:
-    """An id as text; empty for nobody."""
+    """An id as text; empty for none."""
     return guid_to_text(guid) if guid and guid != NOBODY else ""
 
 
