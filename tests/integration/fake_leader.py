@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from rollq import MultiClient
 from rollq.base.ids import task_id
 from rollq.net.link import Link
 from rollq.net.listener import Listener
@@ -14,6 +15,7 @@ from rollq.wire.compact import Message
 from rollq.wire.features import RUNS, agree
 from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
 from tests.integration.patience import DEADLINE_S
+from tests.integration.workers import eventually
 
 Reply = Callable[["FakeLeader", Link, Message], None]
 
@@ -55,6 +57,12 @@ def play(story: Coroutine[Any, Any, None]) -> None:
             await story
 
     asyncio.run(bounded())
+
+
+async def all_up(client: MultiClient) -> None:
+    """Wait until a client is welcome in all its groups: before that it gives all jobs to those that
+    were quicker."""
+    await eventually(lambda: all(session.is_open for session in client._engine.sessions.values()))
 
 
 class FakeLeader:

@@ -17,7 +17,7 @@ from rollq.net.link import Link
 from rollq.roles.client import multi_machine
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.fake_leader import FakeLeader, accept, done, play
+from tests.integration.fake_leader import FakeLeader, accept, all_up, done, play
 
 ID = bytes(range(1, 17))
 
@@ -104,8 +104,7 @@ def test_a_client_of_two_groups_moves_jobs_of_a_dead_one_under_the_same_id(
     async def story() -> None:
         first, second = await FakeLeader(accept).start(), await FakeLeader(accept).start()
         async with MultiClient([first.address, second.address], desired_parallelism=8) as client:
-            await first.until(lambda: first.of(wire.HelloClient))
-            await second.until(lambda: second.of(wire.HelloClient))
+            await all_up(client)
             assert first.of(wire.HelloClient)[0].desired_parallelism == 4
             one, two = await client.submit("calc"), await client.submit("calc")
             assert client.inflight == (1, 1)

@@ -13,19 +13,15 @@ from rollq.net.link import Link
 from rollq.roles.client import multi_machine
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
-from tests.integration.fake_leader import FakeLeader, accept, done, play
+from tests.integration.fake_leader import FakeLeader, accept, all_up, done, play
 from tests.integration.workers import eventually
-
-
-async def two_up(client: MultiClient) -> None:
-    await eventually(lambda: all(session.is_open for session in client._engine.sessions.values()))
 
 
 def test_the_jobs_of_a_bulk_are_spread_evenly() -> None:
     async def story() -> None:
         first, second = await FakeLeader().start(), await FakeLeader().start()
         async with MultiClient([first.address, second.address]) as client:
-            await two_up(client)
+            await all_up(client)
             batch = await client.submit_many("calc", [bytes([n]) for n in range(10)])
             assert {one.value async for one in batch.results()} == {bytes([n]) for n in range(10)}
             assert batch.counts.ok == 10
@@ -59,7 +55,7 @@ def test_an_array_stays_together_and_ends_with_its_last_task() -> None:
     async def story() -> None:
         first, second = await FakeLeader().start(), await FakeLeader().start()
         async with MultiClient([first.address, second.address]) as client:
-            await two_up(client)
+            await all_up(client)
             arrays = [await client.submit_array("calc", 7, payload=b"x") for _ in range(2)]
             for array in arrays:
                 assert [one.job_id async for one in array.results()] == list(array.job_ids())

@@ -19,6 +19,7 @@ from rollq import BlockingClient, Client, Executor, JobError, LocalError, Remote
 from rollq.net.ports import free_ports
 from tests.integration import functions_app as app
 from tests.integration.patience import DEADLINE_S
+from tests.integration.processes import Processes
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
 
@@ -326,19 +327,14 @@ def test_the_examples_of_the_page_run(number: int, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def processes(directory: Path, address: str, *apps: str) -> Iterator[None]:
-    """A member and a worker with modules of functions, as a person starts them."""
+    """A member and a worker with modules of functions, as a person starts them: both are ready."""
     port = address.rpartition(":")[2]
-    running = []
-    try:
-        for words in (
-            ["leader", port],
-            ["worker", "127.0.0.1", port, "--slots", "2", *(f"--app={one}" for one in apps)],
-        ):
-            command = [sys.executable, "-m", "rollq", *words]
-            running.append(subprocess.Popen(command, cwd=directory))
+    with Processes(directory) as running:
+        running.start("leader", "leader", port)
+        running.until_said("leader", "rollq member")
+        options = ["--slots", "2", *(f"--app={one}" for one in apps)]
+        running.start("worker", "worker", "127.0.0.1", port, *options)
+        running.until_said("worker", "connected to leader")
         yield
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.wait()
+        running.stop("worker")
+        running.stop("leader")
