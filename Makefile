@@ -4,8 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-# Tests wait for processes, sockets and disks most of their time.
-TEST_JOBS ?= 4
+# Tests of processes wait for each other, sockets and disks most of their time.
+TEST_JOBS ?= 6
 
 BENCH_VENV ?= .venv-bench
 BENCH_RESULTS ?= bench-results
@@ -28,6 +28,9 @@ FEATURES ?=
 SPARKS ?= 4.0 4.1 4.2 4.3
 CONNECTORS ?= snakemake airflow
 
+# Folders of tests that are no part of `make unit`.
+ELSEWHERE := tidy integration browser spark
+
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 BENCH_PY := $(BENCH_VENV)/bin/python
@@ -43,12 +46,14 @@ PURE_FILES := $(subst $(empty) ,$(comma),$(PURE:%=src/rollq/%/*))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test check lint types tidy unit features spark-tests spark-main-standalone spark-main-connect spark-kinds spark-local spark-standalone spark-connect spark-versions spark-formats connectors sim sim-mutants endurance bench bench-core bench-decisions bench-budget bench-files bench-subjects bench-spark bench-pipeline subjects fuzz chaos demo docs dist upgrade coverage house clean
+.PHONY: help env test check lint types tidy unit integration properties features spark-tests spark-main-standalone spark-main-connect spark-kinds spark-local spark-standalone spark-connect spark-versions spark-formats connectors sim sim-mutants endurance bench bench-core bench-decisions bench-budget bench-files bench-subjects bench-spark bench-pipeline subjects fuzz chaos demo docs dist upgrade coverage house clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: check docs unit spark-tests ## Everything that must be green: check, all tests, a small simulation.
+test: $(READY) ## Everything that must be green: check, docs, all tests, a small simulation.
+	+$(MAKE) --no-print-directory --jobs=$(JOBS) --output-sync=target check docs
+	+$(MAKE) --no-print-directory unit integration spark-tests
 	$(PY) -m rollq.testing.sim --seeds $(SEEDS_IN_TEST) --start 0 --jobs $(JOBS)
 
 check: lint types tidy ## Linter, format, types (strict) and the house rules.
@@ -61,10 +66,17 @@ types: $(READY)
 	$(PY) -m mypy
 
 tidy: $(READY)
-	$(PY) -m pytest tests/tidy
+	$(PY) -m pytest -n $(JOBS) tests/tidy
 
-unit: $(READY) $(BROWSER) ## All tests but the house rules, those of Spark and the simulation.
-	$(PY) -m pytest -n $(TEST_JOBS) --ignore=tests/tidy --ignore=tests/spark
+# A process gets tests that are neighbours, and has few grids to start for those of one file.
+unit: $(READY) ## Tests within one process: units, scenarios, properties, contracts, formats.
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ELSEWHERE:%=--ignore=tests/%)
+
+integration: $(READY) $(BROWSER) ## Tests of real processes, sockets, disks and pages in a browser.
+	$(PY) -m pytest -n $(TEST_JOBS) --dist worksteal tests/integration tests/browser
+
+properties: $(READY) ## Property tests, with twenty times the inputs of `make unit`.
+	$(PY) -m pytest -n $(JOBS) --dist worksteal tests/properties tests/unit -m hypothesis --hypothesis-profile thorough
 
 features: $(READY) ## The tests of every feature that was asked for, and a table: make features FEATURES=B6,B7
 	$(PY) -m tests.features --jobs $(JOBS) $(FEATURES:%=--only %)

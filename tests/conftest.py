@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # No test fails because the machine is busy: how long an example takes says nothing about the code.
-settings.register_profile("rollq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("rollq", PATIENT, max_examples=50)
+settings.register_profile("thorough", PATIENT, max_examples=1_000)  # make properties
 settings.load_profile("rollq")
 
 # A shell that starts tests in the background has them ignore it, and with them all whom they

@@ -22,10 +22,11 @@ from rollq.web.openapi import make_document
 from rollq.web.routes import API, ROUTES
 from rollq.web.server import WebServer
 from rollq.web.setup import WebSetup
+from tests.effort import examples
 from tests.integration.patience import DEADLINE_S
 from tests.integration.small_grid import SmallGrid
 
-CASES = 12
+CASES = examples(24)
 CHECKS = (
     *(not_a_server_error, status_code_conformance),
     *(content_type_conformance, response_schema_conformance),

@@ -12,6 +12,7 @@ from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.roles.blobs.turns import Turns
 from rollq.wire import blob_messages as b
 from rollq.wire.handshake import Side
+from tests.effort import examples
 from tests.unit.roles.blob_world import WINDOW, World, digest_of, small_sizes
 
 BLOBS = st.lists(
@@ -70,7 +71,7 @@ def is_done(world: World, blob: bytes, *, puts: bool) -> bool:
     return not puts and bytes(world.fetched.get(digest_of(blob), b"")) == blob != b""
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(BLOBS, STEPS)
 def test_what_is_put_arrives(blobs: list[bytes], steps: list[tuple[str, int]]) -> None:
     with small_sizes():
@@ -80,7 +81,7 @@ def test_what_is_put_arrives(blobs: list[bytes], steps: list[tuple[str, int]]) -
         assert not any(code for _, code in world.over)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(BLOBS, STEPS)
 def test_what_is_fetched_arrives(blobs: list[bytes], steps: list[tuple[str, int]]) -> None:
     with small_sizes():
@@ -91,7 +92,7 @@ def test_what_is_fetched_arrives(blobs: list[bytes], steps: list[tuple[str, int]
         assert not any(code for _, code in world.over)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(BLOBS, STEPS)
 def test_without_cuts_every_byte_is_sent_once(
     blobs: list[bytes], steps: list[tuple[str, int]]
@@ -102,7 +103,7 @@ def test_without_cuts_every_byte_is_sent_once(
         assert world.chunk_bytes == sum(map(len, blobs))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(BLOBS, st.integers(0, 1_500))
 def test_a_cut_after_any_byte_costs_at_most_the_window(blobs: list[bytes], cut: int) -> None:
     with small_sizes():
@@ -142,7 +143,7 @@ WORDS = st.one_of(
 SERVER_WORDS = (b.BlobAsk, b.BlobPut, b.BlobChunk, b.BlobGet, b.BlobMore, b.BlobDrop)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(WORDS, max_size=30), st.lists(st.integers(0, 9), max_size=30))
 def test_no_words_hurt_a_machine(words: list[b.BlobMessage], work: list[int]) -> None:
     """Whatever is said is taken, ignored or refused, in any order and any number of times."""
@@ -166,7 +167,7 @@ def test_no_words_hurt_a_machine(words: list[b.BlobMessage], work: list[int]) ->
                 machine.tick()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.integers(1, 3),
     st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 5)), max_size=40),

@@ -36,6 +36,7 @@ from rollq.grid.state import ASSIGNED, QUEUED, ClientRecord, GridState
 from rollq.policy.dispatch import Dispatcher
 from rollq.policy.needs import ANYTHING, ProgramSet
 from rollq.subjects.matcher import matches
+from tests.effort import examples
 from tests.unit.grid.kit import Grid, job_id, submit, worker_id
 from tests.unit.policy.kit import EVERYTHING, Desk, in_ones
 
@@ -378,7 +379,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(sorted(PLACEMENTS)),
     STEPS,
@@ -398,7 +399,7 @@ def test_dispatch_keeps_its_laws(
     ending(office)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
 def test_nobody_waits_more_than_one_round_of_turns(backlogs: list[int]) -> None:
     """With k clients in a queue, each is served once in every k decisions while it waits."""
@@ -419,7 +420,7 @@ def test_nobody_waits_more_than_one_round_of_turns(backlogs: list[int]) -> None:
             left[client] -= 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8))
 def test_every_queue_is_served_in_turn(backlogs: list[int]) -> None:
     desk = Desk()

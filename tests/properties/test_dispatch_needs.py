@@ -20,6 +20,7 @@ from rollq.policy import backlog, pools
 from rollq.policy.needs import need_of
 from rollq.policy.pools import Pool
 from rollq.subjects.matcher import matches
+from tests.effort import examples
 from tests.properties.test_dispatch import (
     CLIENTS,
     EXECS,
@@ -236,7 +237,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(PLACEMENTS), STEPS, st.sampled_from([64, 3]))
 def test_needs_are_kept_and_nobody_waits_for_nothing(
     placement: str, steps: list[tuple[str, int, int, int]], served_max: int

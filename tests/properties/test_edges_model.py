@@ -11,6 +11,7 @@ from rollq.grid import commands as c
 from rollq.grid.effects import Refused
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import JobState
+from tests.effort import examples
 from tests.unit.grid.kit import Grid, job_id, submit
 
 NAMES = "abcdefgh"
@@ -71,7 +72,7 @@ class Model:
                     self.jobs[name], changed = "waiting", True
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(steps, max_size=30))
 def test_a_job_stands_where_the_model_says(asked: list[tuple[object, ...]]) -> None:
     grid, model = Grid(), Model()  # the grid checks all laws after every command

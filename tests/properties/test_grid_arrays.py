@@ -16,6 +16,7 @@ from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState
 from rollq.grid.views import job_view
+from tests.effort import examples
 
 ARRAY = b"an array's id..\xfe"  # the numbers of its tasks wrap round
 WORKER = b"w" * 16
@@ -162,4 +163,4 @@ class ArrayMachine(RuleBasedStateMachine):
 
 
 TestArrayMachine = ArrayMachine.TestCase
-TestArrayMachine.settings = settings(max_examples=60, stateful_step_count=50)
+TestArrayMachine.settings = settings(max_examples=examples(60), stateful_step_count=50)

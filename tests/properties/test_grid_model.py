@@ -23,6 +23,7 @@ from rollq.grid.lifecycle import is_allowed
 from rollq.grid.rule_commands import PutLimit, RemoveLimit
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState, JobState
+from tests.effort import examples
 
 IDS = [bytes([65 + number]) * 16 for number in range(4)]
 PICKS = st.integers(0, 15)  # which job of those in the right state; the last one: any job at all
@@ -390,4 +391,4 @@ class GridMachine(RuleBasedStateMachine):
 
 
 TestGridMachine = GridMachine.TestCase
-TestGridMachine.settings = settings(max_examples=150, stateful_step_count=60)
+TestGridMachine.settings = settings(max_examples=examples(150), stateful_step_count=60)

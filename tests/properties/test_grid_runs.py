@@ -28,6 +28,7 @@ from rollq.grid.runs import ids_in
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, GridState
 from rollq.grid.state_hash import hash_state
+from tests.effort import examples
 
 IDS = [bytes([65 + number]) * 16 for number in range(10)]
 ARRAY = b"array-of-tasks\0\0"
@@ -216,4 +217,4 @@ def flat(outcome: Outcome, count: int) -> list[Outcome | None]:
 
 
 TestRuns = RunMachine.TestCase
-TestRuns.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestRuns.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)

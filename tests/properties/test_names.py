@@ -16,6 +16,7 @@ from rollq.base.names import checked_name, checked_tree
 from rollq.store.archive import pack, unpack
 from rollq.store.descriptors import write_all
 from rollq.store.safe_dir import SafeDir, settle_links
+from tests.effort import examples
 
 NASTY = [
     *("..", ".", "/", "//", "\\", ":", "\0", "\n", " ", ". ", "C:", "NUL", "con", ".txt", "~"),
@@ -38,7 +39,7 @@ def outside_of(top: Path) -> list[str]:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(PATHS)
 def test_a_name_that_is_taken_means_one_place(name: str) -> None:
     try:
@@ -51,7 +52,7 @@ def test_a_name_that_is_taken_means_one_place(name: str) -> None:
     assert checked_tree([name]) == [parts]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(PATHS | PLAIN, max_size=6))
 def test_whatever_is_placed_lands_below_and_nothing_else_changes(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as made:

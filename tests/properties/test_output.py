@@ -12,6 +12,7 @@ from rollq.roles.client.streams import StreamPosition
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.live_output import LiveOutput
 from rollq.wire.output_messages import ATTEMPT_ENDED, STREAMS, OutputChunk, TellOutput
+from tests.effort import examples
 
 REF = AttemptRef(b"j" * 16, 1, 7)
 WATCH = b"w" * 16
@@ -85,7 +86,7 @@ def written(stream: int, begin: int, end: int) -> bytes:
     return (period * count)[start : start + end - begin]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(STEPS, max_size=30))
 def test_what_is_shown_was_written_and_what_is_missing_is_told(
     steps: list[tuple[str, int, int]],

@@ -21,6 +21,7 @@ from rollq.grid.invariants import check
 from rollq.grid.lifecycle import is_allowed
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import DEAD, GridState
+from tests.effort import examples
 from tests.unit.grid.kit import job_id, submit
 from tests.unit.grid.staged import again, group, part
 
@@ -192,4 +193,4 @@ def group_of(message: Message) -> StagedGroup:
 
 
 TestStaging = StagingMachine.TestCase
-TestStaging.settings = settings(max_examples=120, stateful_step_count=60)
+TestStaging.settings = settings(max_examples=examples(120), stateful_step_count=60)

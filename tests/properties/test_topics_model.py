@@ -19,6 +19,7 @@ from rollq.grid.topic_commands import (
     TopicTrim,
     TrimTopics,
 )
+from tests.effort import examples
 from tests.unit.grid.kit import Grid
 
 names = st.sampled_from(["d", "e"])
@@ -85,7 +86,7 @@ class Model:
 
 
 @given(st.lists(st.tuples(commands, st.booleans()), max_size=30))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_topic_is_the_end_of_a_list(steps: list[tuple[Command, bool]]) -> None:
     grid, model = Grid(workers=()), Model()
     grid.apply(PutTopic("t", ("t.>",), 0, TOPIC_BYTES_MIN, 8))

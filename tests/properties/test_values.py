@@ -26,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollq.values.codec import pack, unpack
+from tests.effort import examples
 
 
 class Colour(enum.Enum):
@@ -215,7 +216,7 @@ def test_there_are_sixty_kinds() -> None:
 
 @pytest.mark.parametrize("name", SCALARS)
 def test_a_scalar_comes_back(name: str) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(SCALARS[name])
     def check(value: Any) -> None:
         assert same(round_trip(value), value)
@@ -225,7 +226,7 @@ def test_a_scalar_comes_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_container_comes_back(name: str) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(CONTAINERS[name](st.one_of(*SCALARS.values())))
     def check(value: Any) -> None:
         assert same(round_trip(value), value)

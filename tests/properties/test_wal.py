@@ -12,6 +12,7 @@ from rollq.raft.types import Entry, HardState, Position, SnapshotMeta
 from rollq.store.repair import Recovered
 from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
+from tests.effort import examples
 from tests.unit.store.kit import IDENTITY, Chance, open_wal
 
 SEGMENT_BYTES = 900
@@ -184,5 +185,5 @@ class WalAgainstList(RuleBasedStateMachine):
             assert last == now or now.index <= self.snapshot.index
 
 
-WalAgainstList.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+WalAgainstList.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestWal = WalAgainstList.TestCase

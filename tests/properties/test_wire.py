@@ -30,6 +30,7 @@ from rollq.wire.models import JobResult, encode_model, job_request
 from rollq.wire.registry import NUMBER_OF
 from rollq.wire.rules import Amount, Bytes, Int, Many, Measured, Rule, Struct, Text
 from rollq.wire.run_messages import COLUMNS
+from tests.effort import examples
 
 TEXT = st.text(max_size=20)
 BYTES = st.binary(max_size=50)
@@ -133,7 +134,7 @@ def test_any_split_gives_the_same_refusal(
     assert _all_frames(_pieces(data, cuts)) == _all_frames([data])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(MESSAGES)
 def test_every_message_comes_back_in_the_compact_dialect(message: Message) -> None:
     frame = encode_message(message, Dialect.COMPACT, "g")
@@ -189,7 +190,7 @@ def said_in_json(draw: st.DrawFn) -> Message:
     return draw(st.sampled_from(choices))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(said_in_json())
 def test_every_legacy_message_comes_back_in_their_dialect(message: Message) -> None:
     frame = encode_message(message, Dialect.LEGACY)
@@ -198,7 +199,7 @@ def test_every_legacy_message_comes_back_in_their_dialect(message: Message) -> N
     assert decode_message(decoder.frames()[0], Dialect.LEGACY) == message
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(sorted(NUMBER_OF.values())),
     st.binary(max_size=200),
@@ -222,7 +223,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(sorted(NUMBER_OF.values())),
     st.dictionaries(KEYS, JSON | st.just("00112233-4455-6677-8899-aabbccddeeff"), max_size=5),
@@ -238,7 +239,7 @@ def test_json_of_other_types_is_refused_or_read(kind: int, fields: dict[str, Any
     encode_message(message, Dialect.LEGACY)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(MESSAGES | st.binary(max_size=100), max_size=6), st.sampled_from([(), FEATURES]))
 def test_a_connection_survives_anything(
     said: list[Message | bytes], features: tuple[str, ...]
@@ -262,7 +263,7 @@ def test_headers_come_back(header: Header, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_compression_is_undone_and_garbage_refused(method: str, data: st.DataObject) -> None:
     payload = data.draw(st.binary(min_size=1, max_size=64)) * 1_100

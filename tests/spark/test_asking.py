@@ -27,7 +27,6 @@ def minute(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.each_spark
 def test_a_query_gives_rows_and_says_if_there_are_more(spark: SparkSession, minute: Path) -> None:
     text = "SELECT state, count(*) AS jobs FROM jobs GROUP BY state ORDER BY jobs;"
     show(spark, minute, text)

@@ -37,7 +37,6 @@ def test_it_is_found_and_has_the_columns_of_events(spark: SparkSession, folder: 
     assert table.columns == [column.name for column in EVENTS]
 
 
-@pytest.mark.each_spark
 def test_every_row_is_as_it_was_written(spark: SparkSession, folder: Path) -> None:
     rows = read(spark, folder).orderBy("_index", "_ordinal").collect()
     lines = written(folder)

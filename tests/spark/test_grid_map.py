@@ -55,7 +55,6 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.each_spark
 def test_a_program_for_every_row(spark: SparkSession, grid: SmallGrid, tmp_path: Path) -> None:
     df = spark.range(6, numPartitions=2).withColumn("text", f.concat(f.lit("row "), "id"))
     rows = grid_map(

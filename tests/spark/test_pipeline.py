@@ -44,6 +44,21 @@ class KilledError(Exception):
 
 
 @pytest.mark.each_spark
+def test_a_history_and_what_came_later(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    lives = Lives(6, turn_ms=TURN_MS)
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out)
+    seal_lives(folder, lives, 300)
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "SMALL_ROWS", 0)  # as if it were much
+        assert pipeline.run().number == 1
+    seal_lives(folder, lives, 60)
+    assert pipeline.run().number == 2
+    assert differences(out, [Plain("default", read(folder))]) == []
+
+
 def test_two_groups_in_pieces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,6 @@ def write(rows: DataFrame, grid: SmallGrid, **options: str) -> None:
     sink.option("op", "redrive").options(**options).save()
 
 
-@pytest.mark.each_spark
 def test_dead_jobs_are_chosen_changed_and_written_back(
     spark: SparkSession, grid: SmallGrid
 ) -> None:

@@ -50,7 +50,6 @@ def test_every_table_has_its_columns(spark: SparkSession, grid: SmallGrid) -> No
         assert read(spark, grid, table).dtypes == wanted
 
 
-@pytest.mark.each_spark
 def test_tables_say_what_the_grid_says(
     spark: SparkSession, grid: SmallGrid, client: BlockingClient
 ) -> None:

@@ -96,7 +96,6 @@ def test_what_cannot_be_written_is_told_at_once(
         write(change(jobs(spark, "odd", 1)), member, **options)
 
 
-@pytest.mark.each_spark
 def test_a_stream_writes_each_batch_once(
     spark: SparkSession, member: MemberProcess, tmp_path: Path
 ) -> None:

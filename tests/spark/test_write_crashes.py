@@ -60,7 +60,6 @@ def commits(servers: str) -> list[int]:
     return [each["count"] for each in events(servers) if each["type"] == "batch_commit"]
 
 
-@pytest.mark.each_spark
 @pytest.mark.usefixtures("small_batches")
 def test_a_task_that_fails_once(spark: SparkSession, tmp_path: Path) -> None:
     marker = str(tmp_path / "failed")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rollq.history.cutting import SegmentFile
 from rollq.history.segments import Segments
 from rollq.testing.disk import VirtualDisk
+from tests.effort import examples
 
 FIRST = 100
 
@@ -25,7 +26,7 @@ def _sealed(lines: list[bytes], last: int) -> SegmentFile:
     return SegmentFile(disk, FIRST, last)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=40),
     st.integers(1, 900),

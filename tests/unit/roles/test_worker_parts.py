@@ -24,6 +24,7 @@ from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobResult, decode_model
+from tests.effort import examples
 
 JOB = AssignJob(bytes(15) + b"\x01", 1, 1, 1_000, "q", "calc", b"", None, "me")
 
@@ -41,7 +42,7 @@ STREAM = st.one_of(st.text(max_size=50).map(str.encode), st.binary(max_size=50))
 DATA = st.sampled_from([UNSET, b"d" * 70_000, b"d" * 30_000])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(STREAM, STREAM, DATA, st.booleans())
 def test_a_result_fits_and_nothing_of_it_is_cut(
     out: bytes, err: bytes, data: bytes | UnsetType, is_value: bool
@@ -69,7 +70,7 @@ def test_a_result_fits_and_nothing_of_it_is_cut(
     assert apart.get("data", result.data) == data
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     STREAM,
     STREAM,

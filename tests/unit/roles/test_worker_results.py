@@ -11,6 +11,7 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.jobs import AttemptRef
 from rollq.roles.worker.results import NAMES, ResultTable
 from rollq.roles.worker.signals import StoredResult
+from tests.effort import examples
 
 SMALL = 4_096
 
@@ -80,7 +81,7 @@ def test_a_process_that_is_being_started_does_not_keep_the_lock(tmp_path: Path) 
     os.close(held)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 12), st.integers(0, 900)), max_size=40))
 def test_turning_files_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[bool, int, int]]

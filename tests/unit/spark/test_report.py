@@ -17,6 +17,7 @@ from rollq.spark.report.model import Attempt, Depth, ExecRow, Percentiles, Repor
 from rollq.spark.report.page import page_of
 from rollq.spark.report.scales import HOUR, SECOND
 from rollq.spark.report.stories import story_of
+from tests.effort import examples
 from tests.unit.spark import samples
 
 PAGE_BYTES_MAX = 1_000_000
@@ -205,14 +206,14 @@ def test_markup_escapes_all_but_itself() -> None:
     assert short("abcdef", 4) == "abc…"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text())
 def test_no_text_gets_out_of_its_element(value: str) -> None:
     assert not set(text(value)) & set("<>\"'\x00\x1b")
     assert Reader(tag("p", value, title=value)).seen == {"p"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.integers(0, 10**12), min_size=1, max_size=6),
     st.lists(st.floats(0, 1e11), min_size=3, max_size=3),

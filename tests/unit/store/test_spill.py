@@ -18,6 +18,7 @@ from rollq.store import spill as module
 from rollq.store.snapshot_layout import SnapshotLayout
 from rollq.store.spill import FOLDER, Spill, clear_spill
 from rollq.testing.disk import VirtualDisk
+from tests.effort import examples
 from tests.replay.commands_log import LOGS, read_log
 
 
@@ -38,7 +39,7 @@ def test_what_fits_the_hot_window_stays_in_memory() -> None:
     assert spill.keep(b"again") == b"again"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.binary(max_size=600), st.integers(0, 99)), max_size=120),
     st.integers(0, 300),
