@@ -45,19 +45,19 @@ class Kit:
             self.table.add("abcd"[number])
         self.owners, self.kept = JobOwners(), KeptBytes()
         self.machine = RouterMachine(
-            self.table, self.owners, self.kept, drawn=b"d" * 16, is_plain=is_plain
+            self.table, self.owners, self.kept, base_id=b"d" * 16, is_plain=is_plain
         )
         for number in range(count) if up else ():
             self.machine.group_up(number)
 
     def says(self, *messages: Any) -> list[Any]:
         """The client speaks; what it is answered at once."""
-        self.machine.hear_client(messages)
+        self.machine.on_client_messages(messages)
         return self.told()
 
     def group(self, number: int, *messages: Any) -> list[Any]:
         """A group speaks; what the client is told."""
-        self.machine.hear_group(number, messages)
+        self.machine.on_group_messages(number, messages)
         return self.told()
 
     def told(self) -> list[Any]:

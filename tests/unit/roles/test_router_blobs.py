@@ -38,11 +38,11 @@ class Kit:
         self.relay = BlobRelay(range(count))
 
     def says(self, *messages: Any) -> list[Any]:
-        self.relay.hear_client(messages)
+        self.relay.on_client_messages(messages)
         return self.told()
 
     def group(self, number: int, *messages: Any) -> list[Any]:
-        self.relay.hear_group(number, messages)
+        self.relay.on_group_messages(number, messages)
         return self.told()
 
     def told(self) -> list[Any]:

@@ -281,13 +281,13 @@ class World:
             return
         self.submitted.update(dict.fromkeys(fresh))
         if not is_run:
-            self.kit.machine.hear_client([submit(fresh[0])])
+            self.kit.machine.on_client_messages([submit(fresh[0])])
             return
         request_id = b"q" + fresh[0][1:]
         self.runs[request_id] = fresh
         bodies = (b"{}",) * len(fresh)
         message = SubmitRun(request_id, "ann", "calc", "calc", b"".join(fresh), bodies)
-        self.kit.machine.hear_client([message])
+        self.kit.machine.on_client_messages([message])
 
     def _answer(self, number: int) -> None:
         answers: list[Any] = []
@@ -307,7 +307,7 @@ class World:
                 for job_id in message.job_ids:
                     self.owed[number].pop(job_id, None)
         self.inbox[number].clear()
-        self.kit.machine.hear_group(number, answers)
+        self.kit.machine.on_group_messages(number, answers)
 
     def _take(self, number: int, job_id: bytes) -> None:
         if job_id not in self.owed[number]:
@@ -315,7 +315,7 @@ class World:
 
     def _send_owed(self, number: int) -> None:
         results = [wire.Result(one, outcome) for one, outcome in self.owed[number].items()]
-        self.kit.machine.hear_group(number, results)
+        self.kit.machine.on_group_messages(number, results)
 
     def _deliver(self) -> None:
         while self.kit.machine.to_client or self.kit.machine.to_groups:
@@ -330,7 +330,7 @@ class World:
                 elif isinstance(message, wire.Result):
                     assert message.outcome == "done", "nobody cancelled it"
                     self.ended[message.job_id] = None
-                    self.kit.machine.hear_client([wire.Confirm((message.job_id,))])
+                    self.kit.machine.on_client_messages([wire.Confirm((message.job_id,))])
             for number in range(GROUPS):
                 sent = self.kit.sent(number)
                 if self.is_up[number]:

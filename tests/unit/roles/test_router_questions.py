@@ -8,7 +8,7 @@ from rollq.base.access import ResourceKind
 from rollq.base.counters import Family, Sample
 from rollq.base.errors import ErrorCode
 from rollq.roles.member.queries import VIEWS
-from rollq.roles.router.merging import MERGED, ONE_JOB, PLACE_BITS, decode, encode
+from rollq.roles.router.merging import GROUP_SHIFT_BITS, MERGED, ONE_JOB, decode, encode
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, StageJobs
@@ -54,9 +54,9 @@ def test_pages_of_jobs_are_read_group_by_group() -> None:
     assert decode(page.value) == {"jobs": [1], "after": 9}
     kit.says(wire.Query(R, "jobs", encode(["", "", "", "", 9])))
     (page,) = kit.group(0, wire.Answer(R, 4, encode({"jobs": [2], "after": 0})))
-    assert decode(page.value) == {"jobs": [2], "after": 1 << PLACE_BITS}
+    assert decode(page.value) == {"jobs": [2], "after": 1 << GROUP_SHIFT_BITS}
     kit.sent(0)
-    kit.says(wire.Query(R, "jobs", encode(["", "", "", "", 1 << PLACE_BITS])))
+    kit.says(wire.Query(R, "jobs", encode(["", "", "", "", 1 << GROUP_SHIFT_BITS])))
     assert kit.sent(0) == []
     assert decode(kit.sent(1)[0].key)[4] == 0
     (page,) = kit.group(1, wire.Answer(R, 4, encode({"jobs": [3], "after": 0})))
@@ -75,8 +75,8 @@ def test_dead_jobs_are_read_until_no_group_has_more() -> None:
     assert kit.group(0, wire.Answer(R, 4, encode({"jobs": [], "after": 7}))) == []
     assert kit.sent(1) == [wire.Query(R, "dead", bytes(8))]
     (page,) = kit.group(1, wire.Answer(R, 4, encode({"jobs": [2], "after": 3})))
-    assert decode(page.value) == {"jobs": [2], "after": (1 << PLACE_BITS) + 3}
-    kit.says(wire.Query(R, "dead", ((1 << PLACE_BITS) + 3).to_bytes(8, "big")))
+    assert decode(page.value) == {"jobs": [2], "after": (1 << GROUP_SHIFT_BITS) + 3}
+    kit.says(wire.Query(R, "dead", ((1 << GROUP_SHIFT_BITS) + 3).to_bytes(8, "big")))
     (page,) = kit.group(1, wire.Answer(R, 4, encode({"jobs": [], "after": 3})))
     assert decode(page.value)["jobs"] == []
 

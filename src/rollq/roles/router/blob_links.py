@@ -1,4 +1,4 @@
-"""Links for blobs of the clients of a router: each has a link to every group that is reached."""
+"""Blob links of a router's clients: each has an upstream link to every reachable group."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rollq.wire.messages import Error, Welcome
 
 
 class BlobLinks:
-    """A service of the door.
+    """The router's service for blob links.
 
     Args:
-        groups: Where blobs go.
-        shown: What the other side of a link shows to the groups.
+        groups: The groups that blobs are stored in.
+        shown: Returns the credentials to present to the groups for a link.
     """
 
     def __init__(self, groups: Groups, shown: Callable[[Link], Credentials]) -> None:
@@ -36,7 +36,7 @@ class BlobLinks:
         self._ending: set[asyncio.Task[None]] = set()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """Somebody speaks; the first word is the hello."""
+        """Handle messages of a link; the first message of a link is its hello."""
         relay = self._relays.get(link)
         if relay is not None:
             relay.hear(messages)
@@ -56,7 +56,7 @@ class BlobLinks:
         self._relays[link] = _BlobLink(link, hello, self._groups, self._shown(link), wanted)
 
     def closed(self, link: Link, reason: str) -> None:
-        """A link is gone."""
+        """Handle the loss of a link."""
         relay = self._relays.pop(link, None)
         if relay is not None:
             task = link.loop.create_task(relay.stop())
@@ -64,7 +64,7 @@ class BlobLinks:
             task.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
-        """Hang up everywhere."""
+        """Close all links."""
         relays, self._relays = self._relays, {}
         for relay in relays.values():
             await relay.stop()
@@ -72,7 +72,7 @@ class BlobLinks:
 
 
 class _BlobLink:
-    """One link, and those to the groups."""
+    """One client link and its upstream links."""
 
     def __init__(
         self,
@@ -83,21 +83,21 @@ class _BlobLink:
         wanted: list[int],
     ) -> None:
         self._link = link
-        self._hello = HelloBlobs(hello.who)  # chunks are not packed: parts of them may be sent on
+        self._hello = HelloBlobs(hello.who)  # no compression: chunks may be forwarded in part
         self._groups = groups
         self._credentials = credentials
-        self._upstreams: dict[int, Upstream] = {}  # each from when it is reached until it is lost
+        self._upstreams: dict[int, Upstream] = {}  # open links, by group
         self._relay: BlobRelay | None = None
         self._opening = link.loop.create_task(self._open(wanted))
 
     def hear(self, messages: list[Message]) -> None:
-        """The client speaks; not before its welcome."""
+        """Forward messages of the client; those before the welcome are dropped."""
         if self._relay is not None:
-            self._relay.hear_client(messages)
+            self._relay.on_client_messages(messages)
             self._flush(self._relay)
 
     async def stop(self) -> None:
-        """The client is gone."""
+        """Close the upstream links after the client has gone."""
         self._relay = None
         await end_tasks([self._opening])
         for upstream in self._upstreams.values():
@@ -120,16 +120,16 @@ class _BlobLink:
             as_addresses(self._groups.found[number].addresses),
             self._hello,
             self._credentials,
-            partial(self._told, number),
+            partial(self._on_group_messages, number),
             partial(self._lost, number),
         )
         if isinstance(answer, Upstream) and answer.link.is_open:
             self._upstreams[number] = answer
         return answer
 
-    def _told(self, number: int, messages: list[Message]) -> None:
+    def _on_group_messages(self, number: int, messages: list[Message]) -> None:
         if self._relay is not None:
-            self._relay.hear_group(number, messages)
+            self._relay.on_group_messages(number, messages)
             self._flush(self._relay)
 
     def _lost(self, number: int, reason: str) -> None:

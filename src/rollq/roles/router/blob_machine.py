@@ -1,9 +1,9 @@
-"""Files of one client on their way through a router, as a pure machine: what is put goes to every
-group, so that the job may go to any; what is got comes from the group that has it. No IO.
+"""Blob transfers of one client through a router, as a pure machine. No IO.
 
-All groups that are reached take part in a transfer. The slowest sets its pace: the window that the
-client is told is the smallest. A group that fails falls out of it; what it lacks, it will say when
-it gets the job, and the client brings it again. Nothing is kept here but what is on its way.
+A put goes to every reachable group, so that the job may run in any; a get is served by one group
+that has the blob. The slowest group limits a put: the client's window follows the smallest offset
+written. A group that fails is dropped from the transfer; it asks for the blob again when it gets
+the job, and the client uploads it again. Nothing is stored here but what is in flight.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TOO_MANY: Final = (int(ErrorCode.OVERLOADED), "too many transfers")
 
 @dataclass(slots=True)
 class Put:
-    """A blob that the client gives.
+    """An upload by the client.
 
     Attributes:
-        left: Groups that have not said from where on they lack it.
-        written: Of groups that take it, how far they are.
-        begins: From where on they wanted it.
-        has_stored: A group has all of it.
-        begun_at: From where on the client sends; None: it is not told yet.
-        failure: What a group said that does not take it.
+        left: Groups that have not answered the BlobPut.
+        written: Offset written so far, by group that takes the upload.
+        begins: Offset from which each of these groups wants data.
+        has_stored: A group has the whole blob.
+        begun_at: Offset from which the client sends; None: the client has not been answered.
+        failure: The last refusal by a group.
     """
 
     left: dict[int, None]
@@ -58,17 +58,17 @@ class Put:
 
 @dataclass(slots=True)
 class Get:
-    """A blob that the client wants: groups that were not asked yet, and the one that is."""
+    """A download by the client: the group that is asked, and those to try next."""
 
     offset: int
     left: list[int]
     group: int
-    size: int | None = None  # told by the group that has it
+    size: int | None = None  # from the group that has the blob
 
 
 @dataclass(slots=True)
-class Ask:
-    """Which blobs there are: what of them every group has."""
+class ExistenceQuery:
+    """A query for which blobs exist: a blob exists if every group has it."""
 
     left: dict[int, None]
     sizes: list[tuple[int, ...]] = field(default_factory=list)
@@ -78,12 +78,12 @@ class BlobRelay:
     """The transfers of one link.
 
     Args:
-        groups: Those that are reached.
+        groups: The reachable groups.
 
     Attributes:
-        to_client: To be sent to the client; taken by the shell after every call.
-        to_groups: The same to groups.
-        failure: Why the link must end; empty: it goes on.
+        to_client: Messages to the client; the shell takes them after every call.
+        to_groups: Messages to groups, likewise.
+        failure: Why the link must be closed; empty: it stays open.
     """
 
     def __init__(self, groups: Iterable[int]) -> None:
@@ -93,46 +93,46 @@ class BlobRelay:
         self._groups = dict.fromkeys(groups)
         self._puts: dict[Digest, Put] = {}
         self._gets: dict[Digest, Get] = {}
-        self._asks: dict[MessageId, Ask] = {}
+        self._asks: dict[MessageId, ExistenceQuery] = {}
 
-    def hear_client(self, messages: Iterable[Message]) -> None:
-        """The client speaks."""
+    def on_client_messages(self, messages: Iterable[Message]) -> None:
+        """Handle messages of the client."""
         for message in messages:
             ON_CLIENT[type(message)](self, message)
 
-    def hear_group(self, group: int, messages: Iterable[Message]) -> None:
-        """A group speaks."""
+    def on_group_messages(self, group: int, messages: Iterable[Message]) -> None:
+        """Handle messages of a group."""
         for message in messages:
             handler = ON_GROUP.get(type(message))
-            if handler is None:  # an error, or that it does not lead any more
+            if handler is None:  # an error, or NotLeader
                 self.lose(group)
                 return
             handler(self, group, message)
 
     def lose(self, group: int) -> None:
-        """A group is gone."""
+        """Drop a group whose link is lost."""
         if self._groups.pop(group, False) is not None:
             return
         for digest, put in list(self._puts.items()):
-            self._fall_out(digest, put, group)
+            self._remove_group(digest, put, group)
         for digest, get in list(self._gets.items()):
             if get.group == group and get.size is not None:
-                self.failure = "a group was lost"  # whoever dials again goes on where it was
+                self.failure = "a group was lost"  # the client reconnects and resumes
             elif get.group == group:
                 self._get_next(digest, get, LOST)
         for request_id, ask in list(self._asks.items()):
             if ask.left.pop(group, False) is None:
-                self._maybe_told(request_id, ask)
+                self._maybe_answer(request_id, ask)
         if not self._groups:
             self.failure = "no group can be reached"
 
-    # --- the client speaks
+    # --- messages of the client
 
-    def _asked(self, message: BlobAsk) -> None:
+    def _query(self, message: BlobAsk) -> None:
         if len(self._asks) >= BLOB_ASKS_MAX:
             self.failure = "too many requests are pending"
             return
-        self._asks[message.request_id] = Ask(dict(self._groups))
+        self._asks[message.request_id] = ExistenceQuery(dict(self._groups))
         self._to_all(message)
 
     def _put(self, message: BlobPut) -> None:
@@ -161,7 +161,7 @@ class BlobRelay:
         self._gets[digest] = Get(message.offset, groups[1:], groups[0])
         self.to_groups.append((groups[0], message))
 
-    def _more_of_client(self, message: BlobMore) -> None:
+    def _on_client_progress(self, message: BlobMore) -> None:
         get = self._gets.get(message.digest)
         if get is not None:
             self.to_groups.append((get.group, message))
@@ -174,15 +174,15 @@ class BlobRelay:
         if get is not None:
             self.to_groups.append((get.group, message))
 
-    # --- groups speak
+    # --- messages of groups
 
-    def _have(self, group: int, message: BlobHave) -> None:
+    def _on_have(self, group: int, message: BlobHave) -> None:
         ask = self._asks.get(message.request_id)
         if ask is not None and ask.left.pop(group, False) is None:
             ask.sizes.append(message.sizes)
-            self._maybe_told(message.request_id, ask)
+            self._maybe_answer(message.request_id, ask)
 
-    def _maybe_told(self, request_id: MessageId, ask: Ask) -> None:
+    def _maybe_answer(self, request_id: MessageId, ask: ExistenceQuery) -> None:
         if ask.left:
             return
         del self._asks[request_id]
@@ -190,7 +190,7 @@ class BlobRelay:
             sizes = tuple(min(of_each) for of_each in zip(*ask.sizes, strict=False))
             self.to_client.append(BlobHave(request_id, sizes))
 
-    def _go(self, group: int, message: BlobGo) -> None:
+    def _on_go(self, group: int, message: BlobGo) -> None:
         put = self._puts.get(message.digest)
         if put is None or put.left.pop(group, False) is not None:
             return
@@ -200,9 +200,9 @@ class BlobRelay:
             put.has_stored = True
         else:
             put.begins[group] = put.written[group] = message.offset
-        self._maybe_go(message.digest, put)
+        self._maybe_start(message.digest, put)
 
-    def _maybe_go(self, digest: Digest, put: Put) -> None:
+    def _maybe_start(self, digest: Digest, put: Put) -> None:
         if put.left or put.begun_at is not None:
             return
         if put.written:
@@ -214,20 +214,20 @@ class BlobRelay:
         offset = COMPLETE if put.has_stored else 0
         self.to_client.append(BlobGo(digest, offset, *failure))
 
-    def _more_of_group(self, group: int, message: BlobMore) -> None:
+    def _on_group_progress(self, group: int, message: BlobMore) -> None:
         put, get = self._puts.get(message.digest), self._gets.get(message.digest)
         if put is not None:
             if group in put.written:
                 put.written[group] = max(put.written[group], message.offset)
-            self._tell_window(message.digest, put)
+            self._send_window(message.digest, put)
         elif get is None or get.group == group:
-            self.to_client.append(message)  # they are at it
+            self.to_client.append(message)  # a sign of progress
 
-    def _tell_window(self, digest: Digest, put: Put) -> None:
+    def _send_window(self, digest: Digest, put: Put) -> None:
         written = min(put.written.values(), default=0) if put.begun_at is not None else 0
         self.to_client.append(BlobMore(digest, written))
 
-    def _stored(self, group: int, message: BlobStored) -> None:
+    def _on_stored(self, group: int, message: BlobStored) -> None:
         put = self._puts.get(message.digest)
         if put is None or group not in put.written:
             return
@@ -235,23 +235,23 @@ class BlobRelay:
             put.failure = (message.error, message.detail)
         else:
             put.has_stored = True
-        self._fall_out(message.digest, put, group)
+        self._remove_group(message.digest, put, group)
 
-    def _fall_out(self, digest: Digest, put: Put, group: int) -> None:
-        """A group takes no more of a blob: it has all, or will not have it."""
+    def _remove_group(self, digest: Digest, put: Put, group: int) -> None:
+        """Remove a group from an upload: it has the whole blob, or has refused it."""
         put.left.pop(group, None)
         put.begins.pop(group, None)
         put.written.pop(group, None)
         if put.begun_at is None:
-            self._maybe_go(digest, put)
+            self._maybe_start(digest, put)
         elif put.written:
-            self._tell_window(digest, put)
+            self._send_window(digest, put)
         else:
             del self._puts[digest]
             failure = (0, "") if put.has_stored else put.failure
             self.to_client.append(BlobStored(digest, *failure))
 
-    def _info(self, group: int, message: BlobInfo) -> None:
+    def _on_info(self, group: int, message: BlobInfo) -> None:
         get = self._gets.get(message.digest)
         if get is None or get.group != group:
             return
@@ -264,7 +264,7 @@ class BlobRelay:
         self.to_client.append(message)
 
     def _get_next(self, digest: Digest, get: Get, failure: tuple[int, str]) -> None:
-        """Another group may have it."""
+        """Try the next group that may have the blob."""
         left = [group for group in get.left if group in self._groups]
         if not left:
             del self._gets[digest]
@@ -286,19 +286,19 @@ class BlobRelay:
 
 
 ON_CLIENT: Final[dict[type, Callable[[BlobRelay, Any], None]]] = {
-    BlobAsk: BlobRelay._asked,
+    BlobAsk: BlobRelay._query,
     BlobPut: BlobRelay._put,
     BlobChunk: BlobRelay._chunk,
     BlobGet: BlobRelay._get,
-    BlobMore: BlobRelay._more_of_client,
+    BlobMore: BlobRelay._on_client_progress,
     BlobDrop: BlobRelay._drop,
 }
 
 ON_GROUP: Final[dict[type, Callable[[BlobRelay, int, Any], None]]] = {
-    BlobHave: BlobRelay._have,
-    BlobGo: BlobRelay._go,
-    BlobMore: BlobRelay._more_of_group,
-    BlobStored: BlobRelay._stored,
-    BlobInfo: BlobRelay._info,
+    BlobHave: BlobRelay._on_have,
+    BlobGo: BlobRelay._on_go,
+    BlobMore: BlobRelay._on_group_progress,
+    BlobStored: BlobRelay._on_stored,
+    BlobInfo: BlobRelay._on_info,
     BlobChunk: BlobRelay._chunk_of_group,
 }

@@ -1,7 +1,9 @@
 """One client of a router: its link, its machine, and its sessions with the groups.
 
-What comes in one read is handled at once, and everything for one receiver leaves in one piece. A
-client whose groups do not read is not read from, and a group whose client does not read neither.
+All messages of one read are handled together, and each receiver gets its messages in one write.
+Backpressure: a client is not read while a group's send buffer is full, and groups are not read
+    while
+the client's is.
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ from rollq.wire.messages import Error, HelloClient, Welcome
 
 log = logging.getLogger("rollq.router")
 
-HANDED_ON = (COMPACT, ACCEPTED, BATCH, OUTPUT, OWN, ALIVE, TASKS, RUNS)
-NAMELESS = "nameless-"  # begins the name of a client that has none, as in members
-MEMBER_ID = 0  # in a Welcome: a router is no member
+FORWARDED_FEATURES = (COMPACT, ACCEPTED, BATCH, OUTPUT, OWN, ALIVE, TASKS, RUNS)
+NAMELESS = "nameless-"  # prefix of the generated name of a client without one, as in members
+MEMBER_ID = 0  # in a Welcome: a router is not a member
 
 
 class ClientLink:
-    """A client that said hello.
+    """A client that has sent its hello.
 
     Args:
         link: Its link.
-        hello: What it said.
-        groups: Where it may be sent on to.
-        machine: What it has under way.
-        credentials: What members are checked by, and the token that it showed.
+        hello: Its hello.
+        groups: The groups of the router.
+        machine: Its requests in progress.
+        credentials: Verify members, and hold the client's token.
     """
 
     def __init__(
@@ -69,25 +71,26 @@ class ClientLink:
         self._credentials = credentials
         self._agreed = agreed_with(hello)
         self._sessions: dict[int, RelaySession] = {}
-        # One that has no name has one here, the same in every session: it is owed results by that.
-        # Where it has shown a token, the groups make it one of its account.
+        # A client without a name gets a random one, the same in every session, because results are
+        # delivered by name. With a token the groups name it after its account instead.
         is_nameless = not hello.client_id and credentials.token is None
         self._name = f"{NAMELESS}{secrets.token_hex(16)}" if is_nameless else hello.client_id
-        self._early: list[Message] | None = []  # what came before the groups were looked for
+        self._early: list[Message] | None = []  # messages before the welcome; None after it
         self._gather_until_s = link.loop.time() + MULTI_GATHER_MS / 1000
-        self._is_paused = False  # the client is not read
-        self._are_paused = False  # the groups are not read
+        self._is_paused = False  # reading from the client is paused
+        self._are_paused = False  # reading from the groups is paused
         self._is_over = False
         self._ending: set[asyncio.Task[None]] = set()  # sessions with groups that were removed
 
     def start(self) -> None:
-        """Look for the groups."""
+        """Open a session with every group."""
         for number in list(self._groups.found):
             self._open(number)
         self._maybe_begin()
 
     def stop(self, why: Error | None = None) -> list[asyncio.Task[None]]:
-        """The client is gone, or is told why it may not be here; what is still to be waited for."""
+        """End all sessions, and send `why` to the client if it is refused; returns tasks to
+        await."""
         self._is_over = True
         if why is not None and self.link.is_open:
             self.link.send(why)
@@ -98,26 +101,26 @@ class ClientLink:
         return [*ending, *self._ending]
 
     def hear(self, messages: list[Message]) -> None:
-        """The client speaks."""
+        """Handle messages of the client; those before the welcome are held."""
         if self._early is not None:
             self._early += messages
             self.link.pause()
             return
-        self.machine.hear_client(messages)
+        self.machine.on_client_messages(messages)
         self._flush()
 
     def add_group(self, number: int) -> None:
-        """A group has come."""
+        """Open a session with a new group."""
         self.machine.group_added(number)
         self._open(number)
 
     def remove_group(self, number: int) -> None:
-        """A group has gone."""
+        """Stop using a group."""
         self.machine.group_removed(number)
         self._flush()
 
     def tick(self, now_s: float) -> Error | None:
-        """Time passes; why the client may not be here any more."""
+        """Run the timers; returns the refusal if no group accepts the client."""
         self._maybe_begin()
         if self._early is None:
             self.machine.tick(int(now_s * 1000))
@@ -126,7 +129,8 @@ class ClientLink:
         return self._refusal()
 
     def _refusal(self) -> Error | None:
-        """Why no group lets the client in; None: one does, or may when it is back."""
+        """The refusal if every reachable group refuses the client; None if one accepts it, or
+        may."""
         refusals = [
             session.refusal
             for number, session in self._sessions.items()
@@ -134,7 +138,7 @@ class ClientLink:
         ]
         return refusals[0] if refusals and all(refusals) else None
 
-    # --- the groups
+    # --- sessions with the groups
 
     def _open(self, number: int) -> None:
         session = RelaySession(
@@ -169,19 +173,20 @@ class ClientLink:
 
     def _on_told(self, number: int, messages: list[Message]) -> None:
         if not self._is_over:
-            self.machine.hear_group(number, messages)
+            self.machine.on_group_messages(number, messages)
             self._flush()
 
     def _maybe_begin(self) -> None:
-        """Once every group is reached, or known to be away, or was waited for long enough: welcome
-        the client, and hear what it said meanwhile. Whoever answered first would get everything."""
+        """Send the welcome and the messages held until now, once every group is connected, known to
+        be unreachable, or has been waited for long enough. Otherwise the first group to connect
+        would get all jobs."""
         if self._early is None or self._is_over:
             return
         is_late = self.link.loop.time() >= self._gather_until_s
         if not is_late and not all(map(self._is_settled, self._sessions)):
             return
         if self._refusal() is not None:
-            return  # `tick` says so
+            return  # reported by `tick`
         early, self._early = self._early, None
         if self._agreed:
             ping_ms = PING_MS if ALIVE in self._agreed else 0
@@ -195,11 +200,11 @@ class ClientLink:
         session = self._sessions[number]
         return session.is_open or session.refusal is not None or self._groups.is_away(number)
 
-    # --- what leaves
+    # --- output
 
     def _flush(self) -> None:
         machine = self.machine
-        is_early = self._early is not None  # results that are owed wait for the welcome
+        is_early = self._early is not None  # results wait for the welcome
         while machine.to_groups or machine.left or (machine.to_client and not is_early):
             to_groups, machine.to_groups = machine.to_groups, {}
             to_client: list[Message] = []
@@ -246,10 +251,10 @@ class ClientLink:
 
 
 def agreed_with(hello: HelloClient) -> tuple[str, ...]:
-    """What a client and its router speak; nothing with one of the legacy protocol."""
-    return tuple(one for one in agree(hello.features) if one in HANDED_ON)
+    """Features of the client that the router forwards; none for a legacy client."""
+    return tuple(one for one in agree(hello.features) if one in FORWARDED_FEATURES)
 
 
 def refused(message: str, hint: str, code: ErrorCode = ErrorCode.LOGIN_FAILED) -> Error:
-    """What somebody is told who may not be here."""
+    """The error for a client that is refused."""
     return Error(NIL_ID, int(code), message, hint)

@@ -1,4 +1,4 @@
-"""The groups of a router: where they are, and whether anybody is there."""
+"""The groups of a router: their addresses and whether they are reachable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollq.roles.client.session import as_addresses
 
 log = logging.getLogger("rollq.router")
 
-ROUTER = "router"  # in place of the name of a group: all of them
+ROUTER = "router"  # as the name of a group: all groups
 
 
 @dataclass(slots=True)
@@ -22,9 +22,9 @@ class RoutedGroup:
     """One group.
 
     Attributes:
-        name: As routes name it.
+        name: As in routes.
         addresses: Of its members, `host:port,host:port…`.
-        is_up: Whether one of its members takes connections; None: not looked yet.
+        is_up: Whether a member accepted a connection in the last probe; None: not probed yet.
     """
 
     name: str
@@ -33,10 +33,10 @@ class RoutedGroup:
 
 
 class Groups:
-    """All of them. They are looked at every ROUTER_PROBE_MS.
+    """All groups of the router. They are probed every ROUTER_PROBE_MS.
 
     Args:
-        table: What jobs are shared out by.
+        table: Groups, weights and routes for the placement of jobs.
     """
 
     def __init__(self, table: GroupTable) -> None:
@@ -45,48 +45,48 @@ class Groups:
         self._probing: asyncio.Task[None] | None = None
 
     def add(self, name: str, addresses: str, weight: int = 1) -> int:
-        """A group has come; its number. Raises LocalError: BAD_OPTIONS or BAD_ADDRESS."""
+        """Add a group and return its number. Raises LocalError: BAD_OPTIONS or BAD_ADDRESS."""
         as_addresses(addresses)
         number = self.table.add(name, weight)
         self.found[number] = RoutedGroup(name, addresses)
         return number
 
     def remove(self, number: int) -> None:
-        """A group has gone."""
+        """Remove a group."""
         self.table.remove(number)
         del self.found[number]
 
     async def start(self) -> None:
-        """Look once, and then again and again."""
+        """Probe once, then periodically."""
         await self._probe()
-        self._probing = asyncio.get_running_loop().create_task(self._probe_on())
+        self._probing = asyncio.get_running_loop().create_task(self._probe_periodically())
 
     async def stop(self) -> None:
-        """Look no longer."""
+        """Stop probing."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
 
     def is_away(self, number: int) -> bool:
-        """Whether nobody is there, as far as is known."""
+        """Whether a group is unknown or failed its last probe."""
         group = self.found.get(number)
         return group is None or group.is_up is False
 
     @property
     def spread(self) -> dict[str, int]:
-        """How many results came from each group."""
+        """Count of results by group."""
         return {name: self.table.ended[number] for number, name in self.table.names.items()}
 
-    async def _probe_on(self) -> None:
+    async def _probe_periodically(self) -> None:
         while True:
             await asyncio.sleep(ROUTER_PROBE_MS / 1000)
             await self._probe()
 
     async def _probe(self) -> None:
-        await asyncio.gather(*(self._look_at(one) for one in list(self.found.values())))
+        await asyncio.gather(*(self._probe_group(one) for one in list(self.found.values())))
 
-    async def _look_at(self, group: RoutedGroup) -> None:
-        served = await asyncio.gather(*map(_is_there, as_addresses(group.addresses)))
+    async def _probe_group(self, group: RoutedGroup) -> None:
+        served = await asyncio.gather(*map(_is_serving, as_addresses(group.addresses)))
         was_up, group.is_up = group.is_up, any(served)
         if group.is_up and not was_up:
             tell(log, GROUP_REACHED, group=group.name, members=group.addresses)
@@ -94,6 +94,6 @@ class Groups:
             tell(log, GROUP_GONE, group=group.name, members=group.addresses)
 
 
-async def _is_there(address: str) -> bool:
-    """Whether a process takes connections, and looks after them."""
+async def _is_serving(address: str) -> bool:
+    """Whether a process accepts connections at this address and serves them."""
     return await takes_connections(address) and await is_served(address)

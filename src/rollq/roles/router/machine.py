@@ -1,20 +1,21 @@
-"""One client of a router, as a pure machine: what it asks for goes to groups, and what they say
-goes back. No IO, no clock.
+"""One client of a router, as a pure machine: forwards its requests to groups and their messages
+back to it. No IO, no clock.
 
 Laws kept here:
-- which group has which job is decided by `MultiMachine`, the same as in a client of several groups;
-- nothing is accepted here: an answer to a submit is what a group said, or is put together from what
-  several said of its parts;
-- jobs keep their ids, bodies are not looked into, and runs go on as runs;
-- what a group had not answered when its session broke is sent to it again, when it is back in time;
-  a job of which it has sent the result meanwhile is not;
-- a result is confirmed when the client confirms it, to the group that gave it. Of a job that was
-  moved to another group the first result counts; others are confirmed here;
-- bodies of accepted jobs are kept to move them, as far as there is room. Jobs that are not kept,
-  and those with files, wait for their group.
+- jobs are placed in groups by `MultiMachine`, as in a client of several groups;
+- nothing is accepted here: the answer to a submit is a group's answer, or is merged from the
+answers
+  of several groups to its parts;
+- jobs keep their ids, bodies are not parsed, and runs are forwarded as runs;
+- a submit that was unanswered when the session with its group broke is sent again on reconnect,
+  except for jobs whose result has come meanwhile;
+- a result is confirmed to its group only when the client confirms it. If a job was moved to another
+  group its first result counts; later ones are confirmed here;
+- bodies of accepted jobs are kept in memory, within a limit, to move them when a group fails. Jobs
+  beyond the limit, and those with blobs, wait for their group.
 
-A client of the legacy protocol is answered by nothing but results, and confirms none. All of its
-jobs that have not ended are sent again to a group that is back, which knows them by their ids.
+A client of the legacy protocol gets results as the only answers, and confirms none. All its
+unfinished jobs are sent again to a group that reconnects, which deduplicates them by id.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from rollq.roles.client import multi_signals as signals
 from rollq.roles.client.multi_machine import MultiMachine
 from rollq.roles.client.routes import GroupTable
 from rollq.roles.router.owners import GivenResults, JobOwners, KeptBytes
-from rollq.roles.router.questions import Questions
+from rollq.roles.router.pending_requests import PendingRequests
 from rollq.roles.router.requests import (
-    Part,
-    Request,
+    PendingSubmit,
     Submit,
+    SubmitPart,
+    already_pending,
     answer_of,
     has_files,
-    note_refused,
     part_of_results,
     part_of_run,
+    record_refused,
     request_of,
-    under_way,
 )
-from rollq.roles.router.work import Work
+from rollq.roles.router.work import PendingJobs
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.output_messages import OutputChunk
@@ -51,25 +52,25 @@ from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
 
 CANCELLED: Final = "cancelled"
 NUMBER_BYTES: Final = 6
-AGAIN: Final = (int(ErrorCode.GRID_FULL), int(ErrorCode.OVERLOADED))  # the group has no room now
+AGAIN: Final = (int(ErrorCode.GRID_FULL), int(ErrorCode.OVERLOADED))  # retried on each tick
 
 
 class RouterMachine:
-    """What one client has under way.
+    """The requests of one client that are in progress.
 
     Args:
         table: The groups and routes of the router.
-        owners: Which group has which job, of all clients.
-        kept: How much is kept, of all clients.
-        drawn: An id that nobody else has; those that are made here begin like it.
+        owners: Owning groups of jobs, shared by all clients.
+        kept: The memory budget for bodies, shared by all clients.
+        base_id: A unique id; ids made here share its prefix.
         is_plain: The client speaks the legacy protocol.
 
     Attributes:
-        to_client: To be sent to the client; taken by the shell after every call.
-        to_groups: The same to groups.
+        to_client: Messages to the client; the shell takes them after every call.
+        to_groups: Messages to groups, likewise.
         left: Groups whose sessions are to be ended.
-        unanswered_bytes: Of submits that no group has answered.
-        work: The jobs that have not ended.
+        unanswered_bytes: Size of the submits that no group has answered.
+        work: The unfinished jobs.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class RouterMachine:
         owners: JobOwners,
         kept: KeptBytes,
         *,
-        drawn: MessageId,
+        base_id: MessageId,
         is_plain: bool = False,
     ) -> None:
         self.multi = MultiMachine(table)
@@ -86,31 +87,31 @@ class RouterMachine:
         self.to_groups: dict[int, list[Message]] = {}
         self.left: list[int] = []
         self.unanswered_bytes = 0
-        self.questions: Questions = Questions(self, table, owners)
+        self.pending_requests: PendingRequests = PendingRequests(self, table, owners)
         self._table = table
         self._owners = owners
         self._kept = kept
         self._is_plain = is_plain
-        self._prefix = drawn[:-NUMBER_BYTES]
+        self._prefix = base_id[:-NUMBER_BYTES]
         self._number = 0
-        self.work = Work()
-        self._parts: dict[MessageId, Part] = {}  # sent and not answered, by the id they went under
-        self._again: dict[JobId, int] = {}  # moved jobs that their new group has no room for now
+        self.work = PendingJobs()
+        self._parts: dict[MessageId, SubmitPart] = {}  # unanswered parts, by request id
+        self._again: dict[JobId, int] = {}  # moved jobs that their new group has no room for
         self._given = GivenResults()
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is to come from a group, so that silence matters."""
-        return bool(self.work or self.questions.is_asking)
+        """Whether a message from a group is expected, so that a silent session is a failed one."""
+        return bool(self.work or self.pending_requests.is_pending)
 
-    # --- the client speaks
+    # --- messages of the client
 
-    def hear_client(self, messages: Iterable[Message]) -> None:
-        """Messages of the client, in their order."""
+    def on_client_messages(self, messages: Iterable[Message]) -> None:
+        """Handle messages of the client, in order."""
         for message in messages:
             handler = ON_CLIENT.get(type(message))
             if handler is None:
-                self.questions.ask(message)
+                self.pending_requests.ask(message)
             else:
                 handler(self, message)
 
@@ -121,7 +122,7 @@ class RouterMachine:
         if unit is None:
             known = self.work.add_jobs(request)
             if known:
-                units = self._fresh(request, known)
+                units = self._new_units(request, known)
         elif self.work.has_whole(unit):
             if unit not in self.work.waiting:
                 self.to_client.append(wire.Accepted(unit, len(units), known=True))
@@ -131,14 +132,14 @@ class RouterMachine:
             units = (unit,)
         self.unanswered_bytes += request.size_bytes
         if not units:
-            self._maybe_tell(request)
+            self._maybe_answer(request)
             return
         self.work.waiting.update(dict.fromkeys(units))
-        self._feed(signals.Submitted(units, message.subject))
+        self._place(signals.Submitted(units, message.subject))
 
-    def _fresh(self, request: Request, known: Sequence[int]) -> Sequence[JobId]:
-        """The jobs of a request that are not under way already; those that are have their answer,
-        or will have it."""
+    def _new_units(self, request: PendingSubmit, known: Sequence[int]) -> Sequence[JobId]:
+        """The jobs of a request that are not in progress already; the others are answered as known,
+        or when their first submit is."""
         request.left -= len(known)
         request.unanswered -= len(known)
         for position in known:
@@ -147,9 +148,9 @@ class RouterMachine:
                 request.count += 1
                 request.known.append(position)
             elif type(request.message) is SubmitRun:
-                note_refused(request, (position,), under_way(job_id))
-            else:  # the first one's answer is this one's too
-                request.was_told, request.size_bytes = True, 0
+                record_refused(request, (position,), already_pending(job_id))
+            else:  # the answer to the first submit answers this one too
+                request.is_answered, request.size_bytes = True, 0
         passed = frozenset(known)
         return [one for at, one in enumerate(request.job_ids) if at not in passed]
 
@@ -162,92 +163,92 @@ class RouterMachine:
                 self.send(number, wire.Confirm(tuple(unknown)))
 
     def withdraw(self, job_id: JobId) -> bool:
-        """The client cancels a job whose group cannot be asked: it is over, and its copy is
-        cancelled when the group is back. False: the group must be asked."""
+        """Cancel a job whose group is unreachable: the client gets its result now, and the copy is
+        cancelled when the group reconnects. False: the group must be asked."""
         request = self.work.find(job_id)
         if request is None or request.unit is not None:
             return False
         if self.work.waiting.pop(job_id, False) is None:
             request.unanswered -= 1
             request.count += 1
-            self._maybe_tell(request)
-        self._feed(signals.Withdrawn(job_id))
+            self._maybe_answer(request)
+        self._place(signals.Withdrawn(job_id))
         self._end_job(job_id, request)
         self.to_client.append(wire.Result(job_id, CANCELLED))
         return True
 
-    # --- groups come and go
+    # --- sessions and groups
 
     def group_up(self, group: int) -> None:
-        """A leader of the group has welcomed the client."""
+        """The session with a group is open: send it what is unanswered."""
         state = self.multi.groups.get(group)
         if state is None:
             return
         again = state.inflight if self._is_plain else state.unanswered
         if again:
             self._send_units(tuple(again), group)
-        self._feed(signals.Up(group))
-        self.questions.group_up(group)
+        self._place(signals.Up(group))
+        self.pending_requests.group_up(group)
 
     def group_down(self, group: int, now_ms: int) -> None:
-        """The session with the group is lost."""
-        self._forget_parts(group)
-        self._feed(signals.Down(group, now_ms))
-        self.questions.group_down(group)
+        """The session with a group is lost."""
+        self._drop_parts(group)
+        self._place(signals.Down(group, now_ms))
+        self.pending_requests.group_down(group)
 
     def group_added(self, group: int) -> None:
-        """A group has come."""
-        self._feed(signals.GroupAdded(group))
+        """A group was added to the table."""
+        self._place(signals.GroupAdded(group))
 
     def group_removed(self, group: int) -> None:
-        """A group has gone, and is not in the table any more."""
-        self._forget_parts(group)
-        self._feed(signals.GroupRemoved(group))
-        self.questions.group_down(group)
+        """A group was removed from the table."""
+        self._drop_parts(group)
+        self._place(signals.GroupRemoved(group))
+        self.pending_requests.group_down(group)
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Retry refused jobs, and run the timers of the placement."""
         again, self._again = self._again, {}
         for job_id, group in again.items():
             state = self.multi.groups.get(group)
             if state is not None and state.is_up and self.multi.owner_of(job_id) == group:
                 self._send_units((job_id,), group)
-        self._feed(signals.MultiTick(now_ms))
+        self._place(signals.MultiTick(now_ms))
 
     def close(self) -> None:
-        """The client is gone: what it asked for goes on in the groups."""
+        """Discard all state after the client has gone; its jobs continue in the groups."""
         self.multi.discard()
         for request in self.work.requests():
             self._release(request)
-        self.work = Work()
+        self.work = PendingJobs()
 
-    # --- groups speak
+    # --- messages of groups
 
-    def hear_group(self, group: int, messages: Iterable[Message]) -> None:
-        """Messages of a group, in their order."""
+    def on_group_messages(self, group: int, messages: Iterable[Message]) -> None:
+        """Handle messages of a group, in order."""
         if group in self.multi.groups:
             for message in messages:
                 handler = ON_GROUP.get(type(message))
                 if handler is not None:
                     handler(self, group, message)
 
-    def _part(self, group: int, request_id: MessageId) -> Part | None:
+    def _part(self, group: int, request_id: MessageId) -> SubmitPart | None:
         part = self._parts.get(request_id)
         return self._parts.pop(request_id) if part is not None and part.group == group else None
 
     def _on_accepted(self, group: int, message: wire.Accepted) -> None:
         part = self._part(group, message.request_id)
         if part is None:
-            self.questions.answered(group, message)
+            self.pending_requests.on_answer(group, message)
             return
         request = part.request
         unit = request.unit or request.job_ids[0]
         was_waiting = self.work.waiting.pop(unit, False) is None
         self._note_owner(request, request.job_ids, group)
-        self._feed(signals.GroupAccepted(group, (unit,)))
+        self._place(signals.GroupAccepted(group, (unit,)))
         if was_waiting:
             request.unanswered = 0
-            self._tell(request, message)
+            self._answer(request, message)
 
     def _on_run_accepted(self, group: int, message: RunAccepted) -> None:
         part = self._part(group, message.request_id)
@@ -273,30 +274,30 @@ class RouterMachine:
                     if at in ended:
                         request.ended.append(position)
         self._note_owner(request, taken, group)
-        self._feed(signals.GroupAccepted(group, taken))
-        self._maybe_tell(request)
+        self._place(signals.GroupAccepted(group, taken))
+        self._maybe_answer(request)
 
     def _on_error(self, group: int, message: wire.Error) -> None:
         part = self._part(group, message.request_id)
         if part is None:
-            self.questions.answered(group, message)
+            self.pending_requests.on_answer(group, message)
             return
         request = part.request
         if type(request.message) is SubmitRun:
             for position in part.positions:
                 self._refuse(group, request, position, message)
-            self._maybe_tell(request)
+            self._maybe_answer(request)
             return
         unit = request.unit or request.job_ids[0]
         if unit in self.work.waiting:
             self._refuse(group, request, 0, message)
-            if not request.was_told:
-                self._tell(request, message)
+            if not request.is_answered:
+                self._answer(request, message)
         else:
             self._refuse(group, request, 0, message)
 
-    def _refuse(self, group: int, request: Request, position: int, error: wire.Error) -> None:
-        """A group will not take a job, or a whole."""
+    def _refuse(self, group: int, request: PendingSubmit, position: int, error: wire.Error) -> None:
+        """Record that a group has refused a unit."""
         unit = request.unit or request.job_ids[position]
         if self.multi.owner_of(unit) != group:
             return
@@ -306,16 +307,16 @@ class RouterMachine:
             return
         if was_waiting:
             request.unanswered -= 1
-            note_refused(request, (position,), error)
-        self._feed(signals.GroupRefused(group, unit))
+            record_refused(request, (position,), error)
+        self._place(signals.GroupRefused(group, unit))
         for job_id in (unit,) if request.unit is None else request.job_ids:
             self._end_job(job_id, request)
-            if not was_waiting:  # accepted by a group that is gone, refused by the next
+            if not was_waiting:  # accepted by an earlier group, refused by the one it was moved to
                 self.to_client.append(wire.Result(job_id, "dead", detail=error.message))
 
     def _on_result(self, group: int, message: wire.Result) -> None:
         is_cancelled = message.outcome == CANCELLED
-        if self._take(group, message.job_id, is_cancelled, message.count):
+        if self._accept_result(group, message.job_id, is_cancelled, message.count):
             self.to_client.append(message)
             self._given.add((message.job_id,), group)
 
@@ -323,7 +324,9 @@ class RouterMachine:
         is_cancelled = message.outcome == CANCELLED
         job_ids = list(ids_of(message.job_ids))
         taken = [
-            at for at, job_id in enumerate(job_ids) if self._take(group, job_id, is_cancelled, 1)
+            at
+            for at, job_id in enumerate(job_ids)
+            if self._accept_result(group, job_id, is_cancelled, 1)
         ]
         if not taken:
             return
@@ -335,39 +338,39 @@ class RouterMachine:
 
     # --- results
 
-    def _take(self, group: int, job_id: JobId, is_cancelled: bool, count: int) -> bool:
-        """Whether the result of a job counts. One that does not is confirmed."""
+    def _accept_result(self, group: int, job_id: JobId, is_cancelled: bool, count: int) -> bool:
+        """Whether the result of a job is to be forwarded. One that is not is confirmed here."""
         request = self.work.find(job_id)
         if request is None:
             if self.work.is_over(job_id):
                 self._confirm_here(group, job_id)
                 return False
-            return True  # it was owed, or another session of this client asked for it
+            return True  # a result from before this session, or of another session of this client
         unit = request.unit or job_id
         if is_cancelled and self.multi.owner_of(unit) != group:
-            self._confirm_here(group, job_id)  # the echo of our own cancelling of a copy
+            self._confirm_here(group, job_id)  # the result of our own cancellation of a copy
             return False
         if self.work.waiting.pop(unit, False) is None:
-            self._believe(request, group, unit)
+            self._accept_implicitly(request, group, unit)
         if request.unit is None:
-            self._feed(signals.Ended(group, job_id, is_cancelled))
+            self._place(signals.Ended(group, job_id, is_cancelled))
             self._end_job(job_id, request)
             return True
         self._end_job(job_id, request, count)
         if request.left <= 0:
-            self._feed(signals.Ended(group, unit))
+            self._place(signals.Ended(group, unit))
         return True
 
-    def _believe(self, request: Request, group: int, unit: JobId) -> None:
-        """What has a result was accepted, though the session broke before its answer."""
+    def _accept_implicitly(self, request: PendingSubmit, group: int, unit: JobId) -> None:
+        """A job with a result was accepted, even if the answer to its submit was lost."""
         position = self.work.unit(unit)[1]
         request.unanswered -= 1
         request.count += 1
         request.known.append(position)
-        self._feed(signals.GroupAccepted(group, (unit,)))
-        self._maybe_tell(request)
+        self._place(signals.GroupAccepted(group, (unit,)))
+        self._maybe_answer(request)
 
-    def _end_job(self, job_id: JobId, request: Request, count: int = 1) -> None:
+    def _end_job(self, job_id: JobId, request: PendingSubmit, count: int = 1) -> None:
         if self.work.end(job_id, request, count):
             self._release(request)
 
@@ -377,13 +380,13 @@ class RouterMachine:
 
     # --- answers
 
-    def _maybe_tell(self, request: Request) -> None:
-        if request.unanswered <= 0 and not request.was_told:
-            self._tell(request, answer_of(request))
+    def _maybe_answer(self, request: PendingSubmit) -> None:
+        if request.unanswered <= 0 and not request.is_answered:
+            self._answer(request, answer_of(request))
 
-    def _tell(self, request: Request, answer: Message) -> None:
-        """All of a request is answered: tell the client, and keep what may have to move."""
-        request.was_told = True
+    def _answer(self, request: PendingSubmit, answer: Message) -> None:
+        """Answer a request, then keep its message if its jobs may have to move."""
+        request.is_answered = True
         self.unanswered_bytes -= request.size_bytes
         if not self._is_plain:
             self.to_client.append(answer)
@@ -394,22 +397,22 @@ class RouterMachine:
             return
         request.message = None
         units = request.job_ids if request.unit is None else (request.unit,)
-        self._feed(signals.Stay(units))
+        self._place(signals.Stay(units))
 
-    def _release(self, request: Request) -> None:
+    def _release(self, request: PendingSubmit) -> None:
         if request.is_kept:
             request.is_kept = False
             self._kept.give_back(request.size_bytes)
 
-    def _note_owner(self, request: Request, job_ids: Iterable[JobId], group: int) -> None:
+    def _note_owner(self, request: PendingSubmit, job_ids: Iterable[JobId], group: int) -> None:
         if isinstance(request.message, wire.SubmitArray):
             self._owners.add_array(request.job_ids[0], group)
         else:
             self._owners.add(job_ids, group)
 
-    # --- what the machine of groups says
+    # --- instructions of the placement machine
 
-    def _feed(self, event: signals.Event) -> None:
+    def _place(self, event: signals.Event) -> None:
         for instruction in self.multi.handle(event):
             do = DO.get(type(instruction))
             if do is not None:
@@ -419,7 +422,7 @@ class RouterMachine:
         self._send_units(instruction.job_ids, instruction.group)
 
     def _do_take_back(self, instruction: signals.TakeBack) -> None:
-        self.work.taken_back(instruction.job_ids)
+        self.work.mark_moved(instruction.job_ids)
 
     def _do_cancel(self, instruction: signals.CancelCopies) -> None:
         job_ids = self.work.copies_of(instruction.job_ids)
@@ -429,42 +432,42 @@ class RouterMachine:
 
     def _do_leave(self, instruction: signals.Leave) -> None:
         self.left.append(instruction.group)
-        self.questions.group_left(instruction.group)
+        self.pending_requests.group_left(instruction.group)
 
     def _send_units(self, units: Sequence[JobId], group: int) -> None:
-        """Submit jobs and wholes to a group."""
-        parts: dict[int, tuple[Request, list[int]]] = {}
+        """Submit units to a group."""
+        parts: dict[int, tuple[PendingSubmit, list[int]]] = {}
         for unit in units:
             request, position = self.work.unit(unit)
             parts.setdefault(id(request), (request, []))[1].append(position)
         for request, positions in parts.values():
             message = request.message
-            assert message is not None, "what cannot be sent again stays where it is"
+            assert message is not None, "a unit whose message is not kept is never moved"
             request_id = request.request_id
             if type(message) is SubmitRun:
                 request_id = self.draw()
                 message = part_of_run(message, request_id, positions)
-            self._parts[request_id] = Part(request, positions, group)
+            self._parts[request_id] = SubmitPart(request, positions, group)
             self.send(group, message)
-        if self._is_plain:  # nobody answers
+        if self._is_plain:  # a legacy submit has no answer
             for request, _ in parts.values():
                 self._parts.pop(request.request_id, None)
                 self.work.waiting.pop(request.job_ids[0], None)
                 request.unanswered = 0
                 self._note_owner(request, request.job_ids, group)
-                self._maybe_tell(request)
-            self._feed(signals.GroupAccepted(group, units))
+                self._maybe_answer(request)
+            self._place(signals.GroupAccepted(group, units))
 
-    def _forget_parts(self, group: int) -> None:
+    def _drop_parts(self, group: int) -> None:
         for request_id in [one for one, part in self._parts.items() if part.group == group]:
             del self._parts[request_id]
 
     def send(self, group: int, message: Message) -> None:
-        """Send something to a group."""
+        """Queue a message to a group."""
         self.to_groups.setdefault(group, []).append(message)
 
     def draw(self) -> MessageId:
-        """An id of our own."""
+        """A new request id."""
         self._number += 1
         return self._prefix + self._number.to_bytes(NUMBER_BYTES, "big")
 
@@ -484,8 +487,8 @@ ON_GROUP: Final[dict[type, Callable[[RouterMachine, int, Any], None]]] = {
     wire.Error: RouterMachine._on_error,
     wire.Result: RouterMachine._on_result,
     ResultRun: RouterMachine._on_result_run,
-    wire.Answer: lambda machine, group, answer: machine.questions.answered(group, answer),
-    OutputChunk: lambda machine, group, chunk: machine.questions.shown(group, chunk),
+    wire.Answer: lambda machine, group, answer: machine.pending_requests.on_answer(group, answer),
+    OutputChunk: lambda machine, group, chunk: machine.pending_requests.on_output(group, chunk),
     wire.CacheAck: lambda machine, _, ack: machine.to_client.append(ack),
 }
 

@@ -1,9 +1,8 @@
-"""One answer out of those of several groups: what a view of all of them is. Pure.
+"""Merges the answers of several groups to one view query. Pure.
 
-Views are maps, as the groups made them; they are put together by the names of their fields, and not
-read any further. Lists that are paged by a name or an id are merged in its order. Those that are
-paged by a place in one group's log are read group by group: the place that the client is told also
-says which group is next.
+Views are maps, merged by the names of their fields and not interpreted further. Lists that are
+paged by a name or an id are merged in that order. Lists that are paged by a position in one group's
+log are read group by group: the position that the client gets encodes the group to continue with.
 """
 
 from __future__ import annotations
@@ -18,52 +17,52 @@ from rollq.base.errors import ErrorCode
 from rollq.grid.matching import JobFilter
 from rollq.grid.pages import IdFilter
 
-PLACE_BYTES: Final = 8
-PLACE_BITS: Final = 48  # of a place in one group; the number of the group is above them
-NO_SUCH_JOB: Final = "no such job"  # how the view `explain` says it
+POSITION_BYTES: Final = 8
+GROUP_SHIFT_BITS: Final = 48  # of a position in one group; the index of the group is above them
+NO_SUCH_JOB: Final = "no such job"  # the text of the view `explain`
 
-Told: TypeAlias = tuple[str, Any]  # the name of a group, and what it answered
-Merge: TypeAlias = Callable[[Sequence[Told], int], Any]  # of these, and the limit of rows
+GroupValue: TypeAlias = tuple[str, Any]  # the name of a group, and its decoded answer
+Merge: TypeAlias = Callable[[Sequence[GroupValue], int], Any]  # answers, and the limit of rows
 
 encode: Final = msgspec.msgpack.Encoder().encode
 decode: Final = msgspec.msgpack.Decoder().decode
 
 
 class Paged(NamedTuple):
-    """A view that is read group by group.
+    """How a view that is read group by group is paged.
 
     Attributes:
-        filter: The type of its key; None: that is the place itself, big-endian.
-        asked: Which field of the key is the place.
-        told: Which field of the answer is the next one.
-        rows: Of an answer that always has one: the field that is empty at the end.
+        filter: The type of its key; None: the key is the position itself, big-endian.
+        key_field: The field of the key that holds the position.
+        answer_field: The field of the answer that holds the next position.
+        rows: The field of the rows, if `answer_field` is always set; empty on the last page.
     """
 
     filter: Any
-    asked: str
-    told: str
+    key_field: str
+    answer_field: str
     rows: str = ""
 
 
-def first_found(told: Sequence[Told], _: int) -> Any:
-    """What the group says that knows it."""
-    values = [value for _, value in told]
+def first_found(answers: Sequence[GroupValue], _: int) -> Any:
+    """The first answer that is not empty."""
+    values = [value for _, value in answers]
     found = (value for value in values if value is not None and value != NO_SUCH_JOB)
     return next(found, values[0])
 
 
-def summed(told: Sequence[Told], _: int) -> Any:
-    """The numbers of all added up; what is no number is that of the first."""
-    maps = [value for _, value in told if value is not None]
+def summed(answers: Sequence[GroupValue], _: int) -> Any:
+    """Integers are added up and booleans are or-ed; other fields are the first group's."""
+    maps = [value for _, value in answers if value is not None]
     return _sum(maps) if maps else None
 
 
 def sums_by(name: str) -> Merge:
-    """Rows that all groups may have, added up, in the order of this field."""
+    """Rows with the same key, added up, in the order of the key."""
 
-    def merge(told: Sequence[Told], limit: int) -> Any:
+    def merge(answers: Sequence[GroupValue], limit: int) -> Any:
         rows: dict[Any, list[Mapping[str, Any]]] = {}
-        for _, value in told:
+        for _, value in answers:
             for row in value:
                 rows.setdefault(row[name], []).append(row)
         return [_sum(rows[key]) for key in sorted(rows)[:limit]]
@@ -72,24 +71,24 @@ def sums_by(name: str) -> Merge:
 
 
 def rows_by(name: str) -> Merge:
-    """Rows of which each is in one group, or the same in all, in the order of this field."""
+    """Rows by key; those of the same key are equal."""
 
-    def merge(told: Sequence[Told], limit: int) -> Any:
-        rows = {row[name]: row for _, value in told for row in value}
+    def merge(answers: Sequence[GroupValue], limit: int) -> Any:
+        rows = {row[name]: row for _, value in answers for row in value}
         return [rows[key] for key in sorted(rows)[:limit]]
 
     return merge
 
 
-def joined(told: Sequence[Told], limit: int) -> Any:
-    """The rows of one group after those of another."""
-    return [row for _, value in told for row in value][:limit]
+def joined(answers: Sequence[GroupValue], limit: int) -> Any:
+    """All rows, group after group."""
+    return [row for _, value in answers for row in value][:limit]
 
 
-def families(told: Sequence[Told], _: int) -> Any:
-    """What all count, added up by name and labels."""
+def families(answers: Sequence[GroupValue], _: int) -> Any:
+    """Metrics, added up by name and labels."""
     found: dict[str, tuple[Family, dict[tuple[str, ...], Sample]]] = {}
-    for each in told:
+    for each in answers:
         for family in msgspec.convert(each[1], list[Family]):
             samples = found.setdefault(family.name, (family, {}))[1]
             for sample in family.samples:
@@ -101,9 +100,9 @@ def families(told: Sequence[Told], _: int) -> Any:
     ]
 
 
-def clusters(told: Sequence[Told], _: int) -> Any:
-    """The members of all groups, each with the name of its group before its address."""
-    views = [(name, dict(value)) for name, value in told]
+def clusters(answers: Sequence[GroupValue], _: int) -> Any:
+    """The members of all groups, with the name of the group before each address."""
+    views = [(name, dict(value)) for name, value in answers]
     leads = [f"{name}/{view['leader']}" if view["leader"] else "" for name, view in views]
     every = dict(views[0][1])
     every |= {"leader": ", ".join(filter(None, leads)), "leader_id": 0, "log_hash": b""}
@@ -120,7 +119,7 @@ def clusters(told: Sequence[Told], _: int) -> Any:
 
 
 def away_alarm(name: str) -> dict[str, Any]:
-    """What is said of a group that the figures of all lack."""
+    """The alarm for a group whose figures are missing from a merged view."""
     return {
         "code": int(ErrorCode.UNREACHABLE),
         "member_id": 0,
@@ -130,7 +129,7 @@ def away_alarm(name: str) -> dict[str, Any]:
 
 
 def is_unknown(value: bytes) -> bool:
-    """Whether an answer about a job says that there is none."""
+    """Whether an answer about a job means that the group does not have it."""
     return decode(value) in (None, NO_SUCH_JOB)
 
 
@@ -160,10 +159,10 @@ MERGED: Final[Mapping[str, Merge]] = {
     CLUSTER: clusters,
     "metrics": families,
 }
-# The key begins with its id.
+# Views of one job: the key begins with its id.
 ONE_JOB: Final = frozenset({"job", "array", "explain", "explanation", "timeline", "progress"})
-# Of those: where nothing means that there is no such job. `array` is asked of jobs as well.
-SAYS_UNKNOWN: Final = frozenset({"job", "explain", "explanation"})
+# Of these, the views whose empty answer means that there is no such job; `array` also takes jobs.
+EMPTY_IF_UNKNOWN: Final = frozenset({"job", "explain", "explanation"})
 PAGED: Final[Mapping[str, Paged]] = {
     "jobs": Paged(JobFilter, "after", "after"),
     "ids": Paged(IdFilter, "before", "before"),
@@ -171,24 +170,24 @@ PAGED: Final[Mapping[str, Paged]] = {
 }
 
 
-def place_in(paged: Paged, key: bytes) -> tuple[int, int]:
-    """Which group is next, by its place in the order of groups, and where in that group.
+def position_in(paged: Paged, key: bytes) -> tuple[int, int]:
+    """The index of the group to continue with, and the position in it.
 
     Raises:
-        msgspec.MsgspecError: it is no key.
+        msgspec.MsgspecError: the key is malformed.
     """
     if paged.filter is None:
         place = int.from_bytes(key, "big")
     else:
-        place = getattr(_filter(paged, key), paged.asked)
-    return place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1)
+        place = getattr(_filter(paged, key), paged.key_field)
+    return place >> GROUP_SHIFT_BITS, place & ((1 << GROUP_SHIFT_BITS) - 1)
 
 
 def key_at(paged: Paged, key: bytes, inner: int) -> bytes:
-    """The key for a group that is read from this place on."""
+    """The key for one group, from this position on."""
     if paged.filter is None:
-        return inner.to_bytes(PLACE_BYTES, "big")
-    return encode(msgspec.structs.replace(_filter(paged, key), **{paged.asked: inner}))
+        return inner.to_bytes(POSITION_BYTES, "big")
+    return encode(msgspec.structs.replace(_filter(paged, key), **{paged.key_field: inner}))
 
 
 def _filter(paged: Paged, key: bytes) -> Any:
@@ -196,16 +195,19 @@ def _filter(paged: Paged, key: bytes) -> Any:
 
 
 def is_last(paged: Paged, value: Any) -> bool:
-    """Whether a group has no more than this page, or nothing at all on it."""
-    return not value[paged.rows or paged.told]
+    """Whether this is the last page of a group."""
+    return not value[paged.rows or paged.answer_field]
 
 
-def with_place(paged: Paged, value: Any, number: int, count: int) -> Any:
-    """The page of a group, with the place at which the next one begins."""
+def with_position(paged: Paged, value: Any, number: int, count: int) -> Any:
+    """The page of a group, with the encoded position of the next page."""
     if not is_last(paged, value):
-        return {**value, paged.told: (number << PLACE_BITS) + value[paged.told]}
+        return {
+            **value,
+            paged.answer_field: (number << GROUP_SHIFT_BITS) + value[paged.answer_field],
+        }
     number += 1
-    return {**value, paged.told: number << PLACE_BITS if number < count else 0}
+    return {**value, paged.answer_field: number << GROUP_SHIFT_BITS if number < count else 0}
 
 
 def _add(one: Sample, other: Sample) -> Sample:

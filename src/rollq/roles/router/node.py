@@ -1,8 +1,8 @@
-"""The router process: a listener, and for each client its way to the groups.
+"""The router process: a listener, and sessions with the groups for each client.
 
-It keeps nothing on disk and has no rights of its own: a client is in each group what its token says
-there. So it may end at any time, and there may be several: clients go to another one, and ask again
-what was not answered.
+It stores nothing on disk and has no rights of its own: each group authenticates the client's token.
+So it may stop at any time, and several may run: clients fail over to another router, and repeat
+their unanswered requests.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from rollq.wire.messages import Error, HelloClient
 
 log = logging.getLogger("rollq.router")
 
-DISCOVERY_S = 30.0  # how long the groups of a federation are looked for
+DISCOVERY_S = 30.0  # how long the first discovery may take
 
 
 @dataclass(frozen=True, slots=True)
 class RouterSetup:
-    """What a router is started with.
+    """Settings of a router.
 
     Attributes:
         groups: The members of each group, by its name.
-        seeds: Members of a federation, whose groups are found and followed; empty: there is none.
-        table: Routes and policy.
-        weights: How much more than others groups get of jobs without a route, by their names.
-        credentials: What it shows to those who dial, and checks members by.
-        tls: Whether links to it speak TLS; None: as the credentials say.
-        federation: By which it is known to the processes of a federation; None: it does not gossip.
+        seeds: Members of a federation whose groups are discovered and followed; empty: none.
+        table: Routes and placement policy.
+        weights: Relative share of jobs without a route, by group name.
+        credentials: Its own certificate, and what members are verified by.
+        tls: Whether links to it speak TLS; None: derived from the credentials.
+        federation: Gossip settings; None: it does not gossip.
     """
 
     groups: dict[str, str]
@@ -69,7 +69,7 @@ class RouterSetup:
 
 
 class RouterNode:
-    """One running router. `start` returns when it listens."""
+    """A running router. `start` returns when it listens."""
 
     def __init__(
         self, setup: RouterSetup, host: str, port: int, limits: LinkLimits = DEFAULT_LIMITS
@@ -80,7 +80,7 @@ class RouterNode:
         self._host = host
         self._owners = JobOwners()
         self._kept = KeptBytes()
-        # Members are checked by the authority, and are shown nothing of ours.
+        # Upstream links verify members by the CA, and present none of the router's own secrets.
         self._upstream = replace(
             setup.credentials, certificate=None, token=None, account_key=None, cluster_key=None
         )
@@ -89,7 +89,7 @@ class RouterNode:
         self._ending: set[asyncio.Task[None]] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._stopping = False
-        self._spread: dict[str, int] = {}  # as it was told last
+        self._spread: dict[str, int] = {}  # as it was last logged
         self._spread_at_s = 0.0
         self._blobs = BlobLinks(self.groups, self._shown)
         self._readers = ReaderLinks(self.groups, self._shown, self._machine)
@@ -117,14 +117,14 @@ class RouterNode:
         return len(self._clients)
 
     async def start(self) -> None:
-        """Look at the groups, and listen. Raises RollqError."""
+        """Probe the groups, and listen. Raises RollqError."""
         for name, addresses in self.setup.groups.items():
             self._add_group(name, addresses)
         if self.setup.seeds:
             federation = Federation(self.setup.seeds)
             self._discovery = Discovery(federation, self.setup.credentials, DISCOVERY_S)
-            await self._go_along(await self._discovery.first())
-            self._discovery.follow(lambda: (), self._go_along)
+            await self._apply_group_changes(await self._discovery.first())
+            self._discovery.follow(lambda: (), self._apply_group_changes)
         self.port = await self._listener.start(self._host, self.port)
         self._gossip = await self._start_gossip()
         await self.groups.start()
@@ -134,7 +134,7 @@ class RouterNode:
         tell(log, ROUTER_STARTED, listen=f"{self._host}:{self.port}", groups=names)
 
     async def stop(self) -> None:
-        """Hang up. What clients asked for goes on in the groups."""
+        """Close all links. The jobs of clients continue in the groups."""
         if self._stopping:
             return
         self._stopping = True
@@ -156,14 +156,14 @@ class RouterNode:
         self._tell_spread()
         tell(log, STOPPED, took_ms=int((self._loop.time() - began_s) * 1000))
 
-    # --- a service of the door: links of clients
+    # --- the service of client links
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """A client speaks."""
+        """Handle messages of a client link; the first is its hello."""
         client = self._clients.get(link)
         if client is None:
             hello = messages[0]
-            assert isinstance(hello, HelloClient), "the door lets in clients alone"
+            assert isinstance(hello, HelloClient), "the door admits only this hello"
             client = self._clients[link] = self._client(link, hello)
             client.start()
             messages = messages[1:]
@@ -171,7 +171,7 @@ class RouterNode:
             client.hear(messages)
 
     def closed(self, link: Link, reason: str) -> None:
-        """A client is gone."""
+        """Handle the loss of a client link."""
         client = self._clients.pop(link, None)
         if client is not None:
             self._end(client)
@@ -179,7 +179,7 @@ class RouterNode:
     # --- helpers
 
     async def _start_gossip(self) -> GossipNode | None:
-        """Let others know of this router; which groups there are it asks the seeds."""
+        """Announce this router to the federation; it learns the groups from the seeds."""
         if self.setup.federation is None:
             return None
         address = (
@@ -192,8 +192,8 @@ class RouterNode:
         await node.start(self._host, self.port)
         return node
 
-    async def _go_along(self, steps: GroupChanges) -> None:
-        """Groups of the federation have come or gone."""
+    async def _apply_group_changes(self, steps: GroupChanges) -> None:
+        """Apply changes of the federation's groups."""
         for number in [one for one, name in self.groups.table.names.items() if name in steps.gone]:
             self.groups.remove(number)
             for client in self._clients.values():
@@ -208,9 +208,9 @@ class RouterNode:
             client.add_group(number)
 
     def _machine(self, *, is_plain: bool = False) -> RouterMachine:
-        drawn = secrets.token_bytes(16)
+        base_id = secrets.token_bytes(16)
         return RouterMachine(
-            self.setup.table, self._owners, self._kept, drawn=drawn, is_plain=is_plain
+            self.setup.table, self._owners, self._kept, base_id=base_id, is_plain=is_plain
         )
 
     def _client(self, link: Link, hello: HelloClient) -> ClientLink:
@@ -223,7 +223,7 @@ class RouterNode:
         )
 
     def _shown(self, link: Link) -> Credentials:
-        """What a client shows to the groups: its token, and nothing of ours."""
+        """Credentials for upstream links of a client: its token and nothing of the router's."""
         return replace(self._upstream, token=self._tokens.get(link))
 
     def _end(self, client: ClientLink, why: Error | None = None) -> None:
@@ -241,7 +241,7 @@ class RouterNode:
             self._door.messages(link, messages)
 
     def _log_in(self, link: Link, messages: list[Message]) -> list[Message]:
-        """Keep a token for the groups, which look at it; the rest of what came."""
+        """Keep the token for the groups, which verify it; returns the messages after the login."""
         login = messages[0]
         if isinstance(login, Login) and login.method == TOKEN and link not in self._tokens:
             self._tokens[link] = Secret(login.proof)

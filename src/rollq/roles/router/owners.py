@@ -1,5 +1,4 @@
-"""Which group has which job, and which gave which result, as far as a router remembers; and how
-much it keeps. Pure."""
+"""Bounded memory of a router: owning groups of jobs, groups of results, and kept bytes. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from rollq.base.router_limits import ROUTER_GIVEN_MAX, ROUTER_JOBS_MAX, ROUTER_K
 
 
 class JobOwners:
-    """The groups of the jobs that were accepted last, at most ROUTER_JOBS_MAX."""
+    """Owning groups of the ROUTER_JOBS_MAX most recently accepted jobs."""
 
     __slots__ = ("_groups",)
 
@@ -19,24 +18,24 @@ class JobOwners:
         self._groups: dict[bytes, int] = {}
 
     def add(self, job_ids: Iterable[JobId], group: int) -> None:
-        """A group has accepted jobs."""
+        """Record jobs that a group has accepted."""
         groups = self._groups
         groups.update(dict.fromkeys(job_ids, group))
         while len(groups) > ROUTER_JOBS_MAX:
             del groups[next(iter(groups))]
 
     def add_array(self, array_id: JobId, group: int) -> None:
-        """A group has accepted an array: its tasks share all but the end of their ids."""
+        """Record an array: its tasks share all but the end of their ids."""
         self.add((array_id[:-TASK_INDEX_BYTES],), group)
 
     def find(self, job_id: JobId) -> int | None:
-        """The group that has a job, an array or a task of one; None: nobody remembers."""
+        """The group of a job, an array or a task; None if it is not recorded."""
         group = self._groups.get(job_id)
         return self._groups.get(job_id[:-TASK_INDEX_BYTES]) if group is None else group
 
 
 class GivenResults:
-    """The groups of results that one client was given last and has not confirmed."""
+    """The groups of results that were sent to one client and are not confirmed."""
 
     __slots__ = ("_groups",)
 
@@ -44,14 +43,14 @@ class GivenResults:
         self._groups: dict[JobId, int] = {}
 
     def add(self, job_ids: Iterable[JobId], group: int) -> None:
-        """Results of a group are on their way to the client."""
+        """Record results that are sent to the client."""
         groups = self._groups
         groups.update(dict.fromkeys(job_ids, group))
         while len(groups) > ROUTER_GIVEN_MAX:
             del groups[next(iter(groups))]
 
     def confirmed(self, job_ids: Iterable[JobId]) -> tuple[dict[int, list[JobId]], list[JobId]]:
-        """The client has these: by the groups that gave them, and those that nobody remembers."""
+        """Remove confirmed results: those known, by group, and those not recorded."""
         by_group: dict[int, list[JobId]] = {}
         unknown: list[JobId] = []
         for job_id in job_ids:
@@ -62,17 +61,17 @@ class GivenResults:
 
 @dataclass(slots=True)
 class KeptBytes:
-    """How many bytes of accepted jobs are kept, by all clients of a router."""
+    """The memory budget for bodies of accepted jobs, shared by all clients of a router."""
 
     size_bytes: int = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Whether there is room for so many more; then they count."""
+        """Reserve bytes; false if the budget is exceeded."""
         if self.size_bytes + size_bytes > ROUTER_KEPT_BYTES_MAX:
             return False
         self.size_bytes += size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
-        """So many are not kept any more."""
+        """Release reserved bytes."""
         self.size_bytes -= size_bytes

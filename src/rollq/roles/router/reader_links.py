@@ -1,4 +1,4 @@
-"""Links of readers at a router: views of all groups, or of the one that the hello names."""
+"""Reader links of a router: views of all groups, or of the one named in the hello."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rollq.wire.features import VIEWS
 from rollq.wire.messages import Error, Welcome
 from rollq.wire.reader_messages import HelloReader
 
-AGAIN_S: Final = 1.0  # between two looks for groups that a link does not reach
+AGAIN_S: Final = 1.0  # between attempts to reach missing groups
 
 
 class ReaderLinks:
-    """A service of the door.
+    """The router's service for reader links.
 
     Args:
-        groups: What is read.
-        shown: What the other side of a link shows to the groups.
+        groups: The groups that are read.
+        shown: Returns the credentials to present to the groups for a link.
         make: Makes the machine of a link.
     """
 
@@ -47,7 +47,7 @@ class ReaderLinks:
         self._ending: set[asyncio.Task[None]] = set()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """Somebody speaks; the first word is the hello."""
+        """Handle messages of a link; the first message of a link is its hello."""
         reader = self._readers.get(link)
         if reader is not None:
             reader.hear(messages)
@@ -70,7 +70,7 @@ class ReaderLinks:
             self._readers[link] = made
 
     def closed(self, link: Link, reason: str) -> None:
-        """A link is gone."""
+        """Handle the loss of a link."""
         reader = self._readers.pop(link, None)
         if reader is not None:
             task = link.loop.create_task(reader.stop())
@@ -78,7 +78,7 @@ class ReaderLinks:
             task.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
-        """Hang up everywhere."""
+        """Close all links."""
         readers, self._readers = self._readers, {}
         for reader in readers.values():
             await reader.stop()
@@ -86,7 +86,7 @@ class ReaderLinks:
 
 
 class _ReaderLink:
-    """One link, and those to the groups."""
+    """One reader link and its upstream links."""
 
     def __init__(
         self,
@@ -104,16 +104,16 @@ class _ReaderLink:
         self._upstreams: dict[int, Upstream] = {}
         for number, group in groups.table.names.items():
             if not self._reads(group):
-                machine.group_removed(number)  # for this link: it does not lack that one
+                machine.group_removed(number)  # not read here, so not missed
         self._opening = link.loop.create_task(self._keep())
 
     def hear(self, messages: list[Message]) -> None:
-        """The reader asks; not before its welcome."""
-        self._machine.hear_client(messages)
+        """Handle queries of the reader."""
+        self._machine.on_client_messages(messages)
         self._flush()
 
     async def stop(self) -> None:
-        """The reader is gone."""
+        """Close the upstream links after the reader has gone."""
         await end_tasks([self._opening])
         upstreams, self._upstreams = self._upstreams, {}
         for upstream in upstreams.values():
@@ -121,7 +121,7 @@ class _ReaderLink:
         self._machine.close()
 
     async def _keep(self) -> None:
-        """Reach the groups, and those that are lost again and again."""
+        """Connect to the groups, and reconnect to lost ones."""
         answers = await self._reach_all()
         if not self._upstreams:
             lost = Error(NIL_ID, int(ErrorCode.NOT_READY), "no group can be reached", "", True)
@@ -154,7 +154,7 @@ class _ReaderLink:
             as_addresses(self._groups.found[number].addresses),
             HelloReader("", (VIEWS,)),
             self._credentials,
-            partial(self._told, number),
+            partial(self._on_group_messages, number),
             partial(self._lost, number),
         )
         if isinstance(answer, Upstream) and answer.link.is_open:
@@ -163,8 +163,8 @@ class _ReaderLink:
             self._flush()
         return answer
 
-    def _told(self, number: int, messages: list[Message]) -> None:
-        self._machine.hear_group(number, messages)
+    def _on_group_messages(self, number: int, messages: list[Message]) -> None:
+        self._machine.on_group_messages(number, messages)
         self._flush()
 
     def _lost(self, number: int, reason: str) -> None:

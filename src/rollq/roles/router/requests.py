@@ -1,7 +1,7 @@
-"""Submits of a client on their way through a router, and their answers put together. Pure.
+"""Submits of a client, split into parts for groups, and the merged answers. Pure.
 
-The jobs of a run may go to several groups, some of them at another time than the rest: each part is
-a run of its own. What the groups answer to the parts is the answer to the whole.
+The jobs of a run may go to several groups, some of them later than others: each part is a run of
+its own. The answers to all parts are merged into the answer to the whole.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Submit: TypeAlias = SubmitJob | SubmitRun | SubmitBulk | SubmitArray
 
 
 @dataclass(slots=True, eq=False)
-class Request:
-    """A submit of which not all jobs have ended.
+class PendingSubmit:
+    """A submit with unfinished jobs.
 
     Attributes:
-        message: What the client sent; None: it is not kept any more, and cannot be sent again.
-        request_id: What its answer names.
+        message: As sent by the client; None: it is not kept, and cannot be sent again.
+        request_id: Correlates the answer.
         job_ids: Of its jobs; of an array its own id.
-        unit: Under which it is placed as a whole; None: each job by itself.
-        left: How many results are to come.
+        unit: The id under which it is placed as a whole; None: each job by itself.
+        left: How many results are pending.
         size_bytes: Of its bodies.
         unanswered: Jobs (or the one unit) that no group has answered.
-        was_told: Its answer has been given.
+        is_answered: The client has been answered.
     """
 
     message: Submit | None
@@ -44,8 +44,8 @@ class Request:
     left: int
     size_bytes: int
     unanswered: int
-    was_told: bool = False
-    is_kept: bool = False  # its bytes are counted among those that are
+    is_answered: bool = False
+    is_kept: bool = False  # its bytes are reserved in the budget
     count: int = 0
     known: list[int] = field(default_factory=list)
     ended: list[int] = field(default_factory=list)
@@ -53,37 +53,39 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
-    """What of a request was sent to a group under one id, and has no answer yet."""
+class SubmitPart:
+    """A part of a request that was sent to one group and is unanswered."""
 
-    request: Request
+    request: PendingSubmit
     positions: Sequence[int]
     group: int
 
 
-def request_of(message: Submit) -> Request:
-    """A submit as it comes."""
+def request_of(message: Submit) -> PendingSubmit:
+    """The request of a submit message."""
     if type(message) is SubmitJob:
         job_id = message.job_id
-        return Request(message, job_id, (job_id,), None, 1, len(message.body), 1)
+        return PendingSubmit(message, job_id, (job_id,), None, 1, len(message.body), 1)
     if type(message) is SubmitRun:
         job_ids = tuple(ids_of(message.job_ids))
         size = sum(map(len, message.bodies))
         count = len(job_ids)
-        return Request(message, message.request_id, job_ids, None, count, size, count)
+        return PendingSubmit(message, message.request_id, job_ids, None, count, size, count)
     if type(message) is SubmitBulk:
         items = message.items
         size = sum(len(item.body) for item in items)
         ids = tuple(item.job_id for item in items)
-        return Request(message, message.request_id, ids, message.request_id, len(ids), size, 1)
+        return PendingSubmit(
+            message, message.request_id, ids, message.request_id, len(ids), size, 1
+        )
     assert type(message) is SubmitArray
     array_id = message.array_id
     size = len(message.body)
-    return Request(message, array_id, (array_id,), array_id, message.task_count, size, 1)
+    return PendingSubmit(message, array_id, (array_id,), array_id, message.task_count, size, 1)
 
 
 def part_of_run(run: SubmitRun, request_id: MessageId, positions: Sequence[int]) -> SubmitRun:
-    """Some jobs of a run as one, in their order."""
+    """A run of some of the jobs, in order."""
     count = len(run.bodies)
     if len(positions) == count:
         return structs.replace(run, request_id=request_id)
@@ -100,7 +102,7 @@ def part_of_run(run: SubmitRun, request_id: MessageId, positions: Sequence[int])
 
 
 def part_of_results(run: ResultRun, positions: Sequence[int]) -> ResultRun:
-    """Some results of a run as one, in their order."""
+    """A run of some of the results, in order."""
     ids = [run.job_ids[at * GUID_BYTES : (at + 1) * GUID_BYTES] for at in positions]
     keys = run.keys.split(KEY_END) if run.keys else []
     return structs.replace(
@@ -113,17 +115,17 @@ def part_of_results(run: ResultRun, positions: Sequence[int]) -> ResultRun:
     )
 
 
-def note_refused(request: Request, positions: Iterable[int], error: Error) -> None:
-    """These jobs of a run were refused."""
+def record_refused(request: PendingSubmit, positions: Iterable[int], error: Error) -> None:
+    """Record jobs of a run that were refused."""
     for position in positions:
         request.refused.append(
             RefusedJob(position, error.code, error.message, error.hint, error.retryable)
         )
 
 
-def answer_of(request: Request) -> RunAccepted | Accepted | Error:
-    """The answer to a request whose parts are all answered; to one that is no run it was accepted
-    before, as its results say."""
+def answer_of(request: PendingSubmit) -> RunAccepted | Accepted | Error:
+    """The merged answer once all parts are answered. A submit that is not a run gets here only if
+    its results came before its answer."""
     message = request.message
     if message is not None and type(message) is not SubmitRun:
         return Accepted(request.request_id, len(request.job_ids), known=True)
@@ -142,14 +144,15 @@ def answer_of(request: Request) -> RunAccepted | Accepted | Error:
 
 
 def has_files(message: Submit | None) -> bool:
-    """Whether a submit refers to blobs, which its group has; and so one that is not known."""
+    """Whether a submit refers to blobs, which only its group has; true if its message is not
+    kept."""
     if isinstance(message, SubmitBulk):
         return any(item.blobs for item in message.items)
     return message is None or bool(message.blobs)
 
 
-def under_way(job_id: JobId) -> Error:
-    """What is said of a job that is submitted while its id waits for an answer."""
+def already_pending(job_id: JobId) -> Error:
+    """The error for a job that is submitted while an earlier submit of its id is unanswered."""
     return Error(
         job_id, int(ErrorCode.ID_CONFLICT), "this id is being submitted already", retryable=True
     )
@@ -159,6 +162,6 @@ def _pick(column: Sequence[object], positions: Sequence[int]) -> tuple:  # type:
     if not positions:
         return ()
     first, count = positions[0], len(positions)
-    if positions[-1] - first == count - 1:  # they rise, so they are one piece
+    if positions[-1] - first == count - 1:  # ascending, so contiguous
         return tuple(column[first : first + count])
     return tuple(itemgetter(*positions)(column))

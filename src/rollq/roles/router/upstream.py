@@ -1,4 +1,4 @@
-"""Finds the member of a group that serves a link for blobs or of a reader."""
+"""Finds the member of a group that serves blob or reader links."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.wire.messages import Error, NotLeader, Welcome
 
 
 class Upstream:
-    """A link to a member that has welcomed us."""
+    """An open link to a member that has sent its welcome."""
 
     def __init__(self, link: Link, welcome: Welcome) -> None:
         self.link = link
@@ -30,17 +30,17 @@ async def find_server(
     on_messages: Callable[[list[Message]], None],
     on_closed: Callable[[str], None],
 ) -> Upstream | Error | None:
-    """Dial the members of a group, and whoever they name, until one takes the hello.
+    """Dial the members of a group, and those that they redirect to, until one accepts the hello.
 
     Args:
         addresses: Of its members.
-        hello: What is said first.
+        hello: The first message.
         credentials: As for `dial`.
-        on_messages: Called with what the member says from then on.
-        on_closed: Called when it is gone, with why.
+        on_messages: Called with all messages after the welcome.
+        on_closed: Called with the reason when the link is lost.
 
     Returns:
-        The link, the refusal of the last member that refused, or None: nobody answers.
+        The link, the refusal of the last member that refused, or None if none answers.
     """
     todo, seen = deque(addresses), set(addresses)
     refusal: Error | None = None

@@ -1,10 +1,10 @@
-"""What a client asks beside submits: questions, orders, cancellations, batches. Pure.
+"""Requests of a client other than submits: queries, commands, cancellations, batches. Pure.
 
-A question goes to the group that has the job, or to all that can be reached, and is answered when
-each of those has answered; a group that is lost meanwhile counts as one that knows nothing. That
-there is no such job is not said while a group is away, which may have it. Batches belong to the
-group that their key says, whoever asks and through which router. Orders about jobs go to their
-groups; others are refused, because they are meant for one group.
+A query goes to the group that has the job, or to all reachable groups, and is answered when each of
+them has answered; a group that is lost meanwhile counts as having no answer. "No such job" is not
+answered while an unreachable group may have the job. A batch belongs to the group that its key
+hashes to, whatever the client and the router. Commands about jobs go to the owning groups; others
+are refused, because they are meant for one group.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rollq.roles.client.multi_machine import MultiMachine
 from rollq.roles.client.routes import GroupTable
 from rollq.roles.router import merging
 from rollq.roles.router.owners import JobOwners
-from rollq.roles.router.work import Work
+from rollq.roles.router.work import PendingJobs
 from rollq.wire import messages as wire
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
@@ -33,71 +33,71 @@ from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 Reply: TypeAlias = wire.Accepted | wire.Answer | wire.Error
-# Orders about jobs, and where their arguments name these.
+# Commands about jobs, and the argument that holds the job ids.
 JOB_VERBS: Final = {
     "redrive": "items",
     "redrive_changed": "job_id",
     "again": "job_id",
     "purge": "job_ids",
 }
-EVERYWHERE: Final = ("put_cache", "remove_cache")  # a job finds its caches in whichever group
+EVERYWHERE: Final = ("put_cache", "remove_cache")  # a job must find its caches in any group
 BATCH_MESSAGES: Final = (StageJobs, CommitBatch, DropBatch)
 
 
-class Session(Protocol):
-    """The rest of the client."""
+class ClientState(Protocol):
+    """The part of the router machine that requests use."""
 
     multi: MultiMachine
     to_client: list[Message]
-    work: Work
+    work: PendingJobs
 
     def send(self, group: int, message: Message) -> None:
-        """Send something to a group."""
+        """Queue a message to a group."""
 
     def withdraw(self, job_id: JobId) -> bool:
-        """Cancel a job whose group cannot be asked."""
+        """Cancel a job whose group is unreachable."""
 
 
 @dataclass(slots=True)
-class Question:
-    """A question that was asked in some groups."""
+class PendingRequest:
+    """A request that is pending in some groups."""
 
     request_id: MessageId
     merge: Callable[[list[tuple[int, Reply]]], Message | None]
-    is_order: bool  # if its group is lost, nobody knows what came of it
+    is_order: bool  # it changes state: if a group is lost, its outcome there is unknown
     left: dict[int, None]
-    told: list[tuple[int, Reply]] = field(default_factory=list)
+    replies: list[tuple[int, Reply]] = field(default_factory=list)
 
 
-class Questions:
-    """The questions of one client.
+class PendingRequests:
+    """The pending requests of one client.
 
     Args:
-        session: The rest of the client.
+        session: The machine of the client.
         table: The groups.
-        owners: Which group has which job.
+        owners: Owning groups of jobs.
     """
 
-    def __init__(self, session: Session, table: GroupTable, owners: JobOwners) -> None:
+    def __init__(self, session: ClientState, table: GroupTable, owners: JobOwners) -> None:
         self._session = session
         self._table = table
         self._owners = owners
-        self._asked: dict[MessageId, Question] = {}
+        self._pending: dict[MessageId, PendingRequest] = {}
         self._watches: dict[MessageId, tuple[WatchOutput, dict[int, None]]] = {}
-        self._puts: dict[MessageId, None] = {}  # caches of the legacy protocol: refusals go on
+        self._puts: dict[MessageId, None] = {}  # of legacy clients: only errors are forwarded
 
     @property
-    def is_asking(self) -> bool:
-        """Whether answers are to come."""
-        return bool(self._asked or self._watches)
+    def is_pending(self) -> bool:
+        """Whether replies are pending."""
+        return bool(self._pending or self._watches)
 
     def ask(self, message: Message) -> None:
-        """The client asks."""
+        """Handle a request of the client."""
         if isinstance(message, WatchOutput):
             self._watch(message)
         elif isinstance(message, wire.CachePut):
             self._put_cache(message)
-        elif len(self._asked) >= ROUTER_ASKED_MAX:
+        elif len(self._pending) >= ROUTER_ASKED_MAX:
             self._refuse(
                 message, ErrorCode.OVERLOADED, "too many requests are pending", retryable=True
             )
@@ -114,13 +114,13 @@ class Questions:
                 message, ErrorCode.UNKNOWN_MESSAGE, "a router does not support this request"
             )
 
-    def answered(self, group: int, reply: Reply) -> None:
-        """A group has answered something that is no submit."""
-        question = self._asked.get(reply.request_id)
-        if question is not None:
-            if question.left.pop(group, False) is None:
-                question.told.append((group, reply))
-                self._maybe_answer(question)
+    def on_answer(self, group: int, reply: Reply) -> None:
+        """Handle the answer of a group to anything but a submit."""
+        request = self._pending.get(reply.request_id)
+        if request is not None:
+            if request.left.pop(group, False) is None:
+                request.replies.append((group, reply))
+                self._maybe_answer(request)
             return
         watch = self._watches.get(reply.request_id)
         if watch is not None and isinstance(reply, wire.Error):
@@ -131,8 +131,8 @@ class Questions:
         elif reply.request_id in self._puts:
             self._session.to_client.append(reply)
 
-    def shown(self, group: int, chunk: OutputChunk) -> None:
-        """A group shows output."""
+    def on_output(self, group: int, chunk: OutputChunk) -> None:
+        """Forward a chunk of watched output."""
         watch = self._watches.get(chunk.watch_id)
         if watch is None or group not in watch[1]:
             return
@@ -141,46 +141,46 @@ class Questions:
         self._session.to_client.append(chunk)
 
     def group_up(self, group: int) -> None:
-        """Its new leader is asked for what the client watches."""
+        """Subscribe again to watched outputs, at the group's new leader."""
         for watch, groups in self._watches.values():
             if group in groups:
                 self._session.send(group, watch)
 
     def group_down(self, group: int) -> None:
-        """A group is lost: nothing that it was asked is answered any more."""
+        """Fail what is pending in a group."""
         name = self._table.names.get(group, "that was removed")
-        for question in [one for one in self._asked.values() if group in one.left]:
-            del question.left[group]
-            code = ErrorCode.OUTCOME_UNKNOWN if question.is_order else ErrorCode.NOT_READY
+        for request in [one for one in self._pending.values() if group in one.left]:
+            del request.left[group]
+            code = ErrorCode.OUTCOME_UNKNOWN if request.is_order else ErrorCode.NOT_READY
             error = wire.Error(
-                question.request_id,
+                request.request_id,
                 int(code),
                 f"the session with group {name} broke",
-                retryable=not question.is_order,
+                retryable=not request.is_order,
             )
-            question.told.append((group, error))
-            self._maybe_answer(question)
+            request.replies.append((group, error))
+            self._maybe_answer(request)
 
     def group_left(self, group: int) -> None:
-        """The session with a group that was removed ends: so does what the client watches there."""
+        """End the watches of a group that was removed."""
         for request_id, (_, groups) in list(self._watches.items()):
             if groups.pop(group, False) is None and not groups:
                 del self._watches[request_id]
                 self._refuse_unreachable(request_id)
 
-    # --- each kind
+    # --- requests by kind
 
     def _query(self, query: wire.Query) -> None:
         what = query.what
         up = self._up()
         if what in merging.ONE_JOB:
             owners = self._groups_of(query.key[:GUID_BYTES])
-            merge = _of_views(self, query) if owners else _of_whoever_has_it(self, query)
+            merge = _merge_views(self, query) if owners else _merge_for_unknown_owner(self, query)
             self._send(query, owners or up, merge)
         elif what in merging.PAGED and len(self._table.names) > 1:
             self._query_page(query)
         elif what in merging.MERGED or len(self._table.names) == 1:
-            self._send(query, up, _of_views(self, query))
+            self._send(query, up, _merge_views(self, query))
         else:
             self._refuse(query, ErrorCode.BAD_OPTIONS, f"the view {what!r} belongs to one group")
 
@@ -188,36 +188,36 @@ class Questions:
         paged = merging.PAGED[query.what]
         numbers = sorted(self._table.names)
         try:
-            place, inner = merging.place_in(paged, query.key)
+            place, inner = merging.position_in(paged, query.key)
         except msgspec.MsgspecError as error:
             self._refuse(query, ErrorCode.BAD_PAYLOAD, f"the key of {query.what!r}: {error}")
             return
         up = self._up()
         while place < len(numbers) and numbers[place] not in up:
-            place, inner = place + 1, 0  # what cannot be reached is passed over, as everywhere
+            place, inner = place + 1, 0  # an unreachable group is skipped, as in other views
         if place >= len(numbers):
             self._refuse_unreachable(query.request_id)
             return
 
-        def merge(told: list[tuple[int, Reply]]) -> Message | None:
-            reply = told[0][1]
+        def merge(replies: list[tuple[int, Reply]]) -> Message | None:
+            reply = replies[0][1]
             if not isinstance(reply, wire.Answer):
                 return reply
             value = merging.decode(reply.value)
             is_empty = paged.rows and merging.is_last(paged, value)
             if is_empty and any(number in self._up() for number in numbers[place + 1 :]):
-                after = (place + 1) << merging.PLACE_BITS  # an empty page would be the end
+                after = (place + 1) << merging.GROUP_SHIFT_BITS  # an empty page would be the end
                 self._query_page(replace(query, key=merging.key_at(paged, query.key, after)))
                 return None
-            page = merging.with_place(paged, value, place, len(numbers))
+            page = merging.with_position(paged, value, place, len(numbers))
             return replace(reply, value=merging.encode(page))
 
         key = merging.key_at(paged, query.key, inner)
         self._send(replace(query, key=key), [numbers[place]], merge)
 
     def _cancel(self, cancel: wire.Cancel) -> None:
-        """Jobs whose group cannot be asked now are over at once; their copies are cancelled when it
-        is back."""
+        """Jobs of unreachable groups are cancelled here, and their copies when the group
+        reconnects."""
         session = self._session
         by_group: dict[int, list[JobId]] = {}
         ended = 0
@@ -225,7 +225,7 @@ class Questions:
             unit = session.work.unit_of(job_id)
             owner = self._owners.find(job_id) if unit is None else session.multi.owner_of(unit)
             group = None if owner is None else session.multi.groups.get(owner)
-            is_up = group is not None and group.is_up  # it may have been removed since
+            is_up = group is not None and group.is_up  # None: it was removed
             if unit is not None and not is_up and session.withdraw(job_id):
                 ended += 1
                 continue
@@ -237,12 +237,12 @@ class Questions:
         parts: dict[int, Message] = {
             group: wire.Cancel(cancel.request_id, tuple(ids)) for group, ids in by_group.items()
         }
-        self._send_parts(cancel.request_id, parts, partial(_sum_up, more=ended))
+        self._send_parts(cancel.request_id, parts, partial(_sum_counts, more=ended))
 
     def _order(self, order: wire.Admin) -> None:
         verb = order.action
         if verb in EVERYWHERE or len(self._table.names) == 1:
-            self._send(order, self._up(), _sum_up, is_order=True)
+            self._send(order, self._up(), _sum_counts, is_order=True)
             return
         place = JOB_VERBS.get(verb)
         if place is None:
@@ -253,12 +253,12 @@ class Questions:
         except (msgspec.MsgspecError, RecursionError, TypeError, KeyError, IndexError) as error:
             self._refuse(order, ErrorCode.BAD_PAYLOAD, f"the arguments of {verb!r}: {error}")
             return
-        self._send_parts(order.request_id, parts, _sum_up, is_order=True)
+        self._send_parts(order.request_id, parts, _sum_counts, is_order=True)
 
     def _order_parts(
         self, order: wire.Admin, arguments: dict[str, Any], place: str
     ) -> dict[int, Message]:
-        """What each group is told: of lists the jobs that it has, and those that nobody knows."""
+        """The command for each group: of a list the jobs it owns, and those of unknown owner."""
         named = arguments[place]
         if place == "job_id":
             return dict.fromkeys(self._groups_of(named) or self._up(), order)
@@ -275,7 +275,7 @@ class Questions:
     def _batch(self, message: StageJobs | CommitBatch | DropBatch) -> None:
         names = self._table.names
         group = max(names, key=lambda number: _rank(message.batch_key, names[number]))
-        self._send(message, [group], lambda told: told[0][1])
+        self._send(message, [group], lambda replies: replies[0][1])
 
     def _watch(self, watch: WatchOutput) -> None:
         known = self._watches.get(watch.request_id)
@@ -307,7 +307,7 @@ class Questions:
         return [number for number in sorted(groups) if groups[number].is_up]
 
     def _groups_of(self, job_id: JobId) -> list[int]:
-        """The group that has a job; none: nobody knows."""
+        """The group that owns a job; empty if unknown."""
         unit = self._session.work.unit_of(job_id)
         owner = None if unit is None else self._session.multi.owner_of(unit)
         owner = self._owners.find(job_id) if owner is None else owner
@@ -332,21 +332,23 @@ class Questions:
         *,
         is_order: bool = False,
     ) -> None:
-        """Ask groups. None of them may be away: what they have is not known then."""
+        """Send parts to their groups; refused if any of these groups is unreachable."""
         states = self._session.multi.groups
         away = [group for group in parts if group not in states or not states[group].is_up]
         if away or not parts:
             self._refuse_unreachable(request_id, away)
             return
-        self._asked[request_id] = Question(request_id, merge, is_order, dict.fromkeys(parts))
+        self._pending[request_id] = PendingRequest(
+            request_id, merge, is_order, dict.fromkeys(parts)
+        )
         for group, part in parts.items():
             self._session.send(group, part)
 
-    def _maybe_answer(self, question: Question) -> None:
-        if not question.left:
-            del self._asked[question.request_id]
-            answer = question.merge(sorted(question.told, key=_group))
-            if answer is not None:  # else more is asked
+    def _maybe_answer(self, request: PendingRequest) -> None:
+        if not request.left:
+            del self._pending[request.request_id]
+            answer = request.merge(sorted(request.replies, key=_group))
+            if answer is not None:  # None: a further request was sent
                 self._session.to_client.append(answer)
 
     def name_of(self, group: int) -> str:
@@ -354,7 +356,7 @@ class Questions:
         return self._table.names.get(group, "")
 
     def away(self) -> list[int]:
-        """The groups that cannot be reached for this client."""
+        """The groups that this client has no session with."""
         groups = self._session.multi.groups
         return [
             number
@@ -363,7 +365,7 @@ class Questions:
         ]
 
     def unreachable(self, request_id: MessageId, away: Sequence[int] = ()) -> wire.Error:
-        """What is said where these groups would have to be asked; without: where none can be."""
+        """The error that these groups are unreachable; without any: that all are."""
         names = ", ".join(map(self.name_of, away))
         what = f"group {names} cannot be reached" if away else "no group can be reached"
         hint = "try again; see `rollq groups`"
@@ -382,54 +384,55 @@ class Questions:
         self._session.to_client.append(self.unreachable(request_id, away))
 
 
-def _of_whoever_has_it(questions: Questions, query: wire.Query) -> Callable[..., Message]:
-    """About a job of which is not known who has it: perhaps a group that is away."""
-    merge = _of_views(questions, query)
+def _merge_for_unknown_owner(pending: PendingRequests, query: wire.Query) -> Callable[..., Message]:
+    """Merge replies about a job of unknown owner: an unreachable group may have it."""
+    merge = _merge_views(pending, query)
 
-    def answer(told: list[tuple[int, Reply]]) -> Message:
-        merged = merge(told)
-        away = questions.away() if query.what in merging.SAYS_UNKNOWN else []
+    def answer(replies: list[tuple[int, Reply]]) -> Message:
+        merged = merge(replies)
+        away = pending.away() if query.what in merging.EMPTY_IF_UNKNOWN else []
         if away and isinstance(merged, wire.Answer) and merging.is_unknown(merged.value):
-            return questions.unreachable(query.request_id, away)
+            return pending.unreachable(query.request_id, away)
         return merged
 
     return answer
 
 
-def _of_views(questions: Questions, query: wire.Query) -> Callable[..., Message]:
+def _merge_views(pending: PendingRequests, query: wire.Query) -> Callable[..., Message]:
     merge = merging.MERGED.get(query.what, merging.first_found)
 
-    def answer(told: list[tuple[int, Reply]]) -> Message:
-        answers = [(group, one) for group, one in told if isinstance(one, wire.Answer)]
+    def answer(replies: list[tuple[int, Reply]]) -> Message:
+        answers = [(group, one) for group, one in replies if isinstance(one, wire.Answer)]
         if not answers:
-            return told[0][1]
-        away = questions.away() if query.what == merging.CLUSTER else []
+            return replies[0][1]
+        away = pending.away() if query.what == merging.CLUSTER else []
         if len(answers) == 1 and not away:
             return answers[0][1]
         index = max(one.index for _, one in answers)
-        values = [(questions.name_of(group), merging.decode(one.value)) for group, one in answers]
+        values = [(pending.name_of(group), merging.decode(one.value)) for group, one in answers]
         merged = merge(values, query.limit)
         if away:
-            merged["alarms"] += map(merging.away_alarm, map(questions.name_of, away))
+            merged["alarms"] += map(merging.away_alarm, map(pending.name_of, away))
         return wire.Answer(query.request_id, index, merging.encode(merged))
 
     return answer
 
 
-def _sum_up(told: list[tuple[int, Reply]], more: int = 0) -> Message:
-    """How many things all groups did; if none did anything, what the first says."""
-    done = [one for _, one in told if isinstance(one, wire.Accepted)]
+def _sum_counts(replies: list[tuple[int, Reply]], more: int = 0) -> Message:
+    """The total of what the groups changed; if none changed anything, the first answer."""
+    done = [one for _, one in replies if isinstance(one, wire.Accepted)]
     if not done and more:
-        return wire.Accepted(told[0][1].request_id, more)
+        return wire.Accepted(replies[0][1].request_id, more)
     if not done:
-        return told[0][1]
+        return replies[0][1]
     return replace(done[0], count=sum(one.count for one in done) + more)
 
 
-def _group(told: tuple[int, Reply]) -> int:
-    return told[0]
+def _group(replies: tuple[int, Reply]) -> int:
+    return replies[0]
 
 
 def _rank(batch_key: str, name: str) -> bytes:
-    """Whoever ranks highest has the batch: all agree, and few batches move when groups change."""
+    """Rendezvous hashing: the highest rank owns the batch, so few batches move when groups
+    change."""
     return blake2b(f"{batch_key}\0{name}".encode(), digest_size=16).digest()
