@@ -127,7 +127,7 @@ class Probe:
             secrets.token_bytes(16), ("probe",), "probe", 1, 1, (), (COMPACT, LEASE)
         )
         self._worker = Channel(address, hello, 30)
-        self._worker.say(m.Credit(1))
+        self._worker.send(m.Credit(1))
 
     def close(self) -> None:
         """Hang up."""
@@ -148,14 +148,14 @@ class Probe:
 
     def _one(self) -> None:
         job_id = secrets.token_bytes(16)
-        self._client.say(m.SubmitJob(job_id, "probe", "probe", "probe", b"{}"))
-        while not isinstance(assigned := self._worker.hear(object), m.AssignJob):
+        self._client.send(m.SubmitJob(job_id, "probe", "probe", "probe", b"{}"))
+        while not isinstance(assigned := self._worker.receive(object), m.AssignJob):
             pass
-        self._worker.say(m.AckJob(job_id, assigned.attempt, assigned.fence))
-        self._worker.say(m.Credit(1))
-        while not isinstance(self._client.hear(object), m.Result):
+        self._worker.send(m.AckJob(job_id, assigned.attempt, assigned.fence))
+        self._worker.send(m.Credit(1))
+        while not isinstance(self._client.receive(object), m.Result):
             pass
-        self._client.say(m.Confirm((job_id,)))
+        self._client.send(m.Confirm((job_id,)))
 
 
 def read_on(address: str, form: str, control: Connection) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from rollq.cli.main import main
 from rollq.roles.blobs import carrier
-from rollq.roles.blobs.carrier import Packer, Sink, Source
+from rollq.roles.blobs.carrier import ChunkCompressor, Sink, Source
 from rollq.roles.blobs.orders import Read
 from rollq.wire.blob_messages import BlobChunk
 
@@ -37,7 +37,7 @@ counts = Counts()
 lock = threading.Lock()
 
 
-def counted_read(source: Source, order: Read, packer: Packer | None) -> list[BlobChunk]:
+def counted_read(source: Source, order: Read, packer: ChunkCompressor | None) -> list[BlobChunk]:
     """Read as rollq does."""
     with lock:
         counts.read += order.length

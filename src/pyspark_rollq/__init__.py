@@ -1,6 +1,6 @@
-"""What Spark looks for after `pip install`: a module named `pyspark_…` with a `DefaultSource`.
+"""The entry point for Spark: it looks for a module named `pyspark_…` with a `DefaultSource`.
 
-Nothing else lives here. The source itself is `rollq.spark.source`.
+The source itself is `rollq.spark.source`.
 """
 
 from rollq.spark.source import DefaultSource

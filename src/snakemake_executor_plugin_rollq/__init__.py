@@ -1,11 +1,11 @@
-"""The grid under Snakemake: `snakemake --executor rollq`. Snakemake finds plugins by the prefix of
-this package's name; nothing of rollq imports it.
+"""The grid as an executor of Snakemake: `snakemake --executor rollq`. Snakemake finds plugins by
+the prefix of the package name; nothing of rollq imports it.
 
-A job of a workflow (a rule with its wildcards, or a group of them) is a job of the grid: the shell
-of the worker runs the script that Snakemake wrote for it. Script, inputs and outputs are files of
-the workflow's folder, which every worker must see at the same place.
+A job of a workflow (a rule with its wildcards, or a group of them) becomes a job of the grid: a
+shell on a worker runs the script that Snakemake wrote for it. Script, inputs and outputs are in the
+workflow's folder, which must be mounted at the same path on every worker.
 
-Annotations are no strings here: Snakemake makes its options of the types of `ExecutorSettings`.
+No `from __future__ import annotations` here: Snakemake reads the types of `ExecutorSettings`.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from rollq.roles.client.current import given_servers
 from rollq.roles.client.results import Result
 
 LOGS = Path(".snakemake/rollq_logs")
-# Results are sent to this client as they come: to look for them asks nobody.
+# Results are pushed to this client, so polling them sends no request.
 LOOK_S = 0.2
 MINUTE_S = 60
 BYTES_PER_MB = 1_000_000
-LINES_SHOWN = 30  # of stderr, when a job has failed: Snakemake itself writes some twenty there
+LINES_SHOWN = 30  # of the stderr of a failed job; Snakemake itself writes about twenty
 
 common_settings = CommonSettings(
     non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False
@@ -40,7 +40,7 @@ common_settings = CommonSettings(
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
-    """What is asked for as `--rollq-…`."""
+    """Options on the command line, as `--rollq-…`."""
 
     address: str = field(
         default="",
@@ -62,35 +62,35 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
 
 
 class Executor(RemoteExecutor):  # type: ignore[misc]
-    """Jobs of one run of Snakemake as jobs of the grid."""
+    """Runs the jobs of one workflow run on the grid."""
 
     def __post_init__(self) -> None:
-        """Connect. Raises WorkflowError if there is no grid."""
-        told = self.workflow.executor_settings
+        """Connect. Raises WorkflowError if the grid cannot be reached."""
+        settings = self.workflow.executor_settings
         self._running: dict[str, BlockingJob] = {}  # by id
         self.next_seconds_between_status_checks = LOOK_S
         try:
             self._client = BlockingClient(
-                given_servers(told.address),
-                timeout=told.timeout,
-                credentials=told.credentials,
+                given_servers(settings.address),
+                timeout=settings.timeout,
+                credentials=settings.credentials,
             )
             self._client.start()
         except RollqError as error:
             raise WorkflowError(f"rollq: {error}") from None
 
     def get_job_exec_prefix(self, job: JobExecutorInterface) -> str:
-        """A job of the grid starts in a directory of its own."""
+        """Change to the workflow's folder: a job of the grid starts in a directory of its own."""
         return f"cd {shlex.quote(str(self.workflow.workdir_init))}"
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit it; returns when the grid has accepted it, and so will run it."""
-        told = self.workflow.executor_settings
+        """Submit a job; returns when the grid has accepted it."""
+        settings = self.workflow.executor_settings
         script = self.get_jobscript(job)
         self.write_jobscript(job, script)
-        options = options_for(job) | ({"queue": told.queue} if told.queue else {})
+        options = options_for(job) | ({"queue": settings.queue} if settings.queue else {})
         try:
-            accepted = self._client.submit(told.program, [script], **options)
+            accepted = self._client.submit(settings.program, [script], **options)
         except RollqError as error:
             self.report_job_error(SubmittedJobInfo(job), msg=f"rollq: {error}\n")
             return
@@ -100,7 +100,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncIterator[SubmittedJobInfo]:
-        """Tell Snakemake of those that have ended; yields the others."""
+        """Report jobs that have ended to Snakemake; yields the others."""
         for info in active_jobs:
             if not self._running[info.external_jobid].is_done:
                 yield info
@@ -111,12 +111,11 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
                 self.report_job_success(info)
             else:
                 last_lines = result.stderr_tail.splitlines()[-LINES_SHOWN:]
-                said = [f"rollq job {result.id} {result.ending}", *last_lines, ""]
-                self.report_job_error(info, msg="\n".join(said), aux_logs=[str(log)])
+                message = [f"rollq job {result.id} {result.ending}", *last_lines, ""]
+                self.report_job_error(info, msg="\n".join(message), aux_logs=[str(log)])
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Whoever ran Snakemake wants it to end. All that run are meant: the list lacks those that
-        are being looked at."""
+        """Cancel all running jobs: `active_jobs` lacks those that are being checked."""
         for job in list(self._running.values()):
             try:
                 job.cancel()
@@ -124,12 +123,12 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
                 self.logger.warning(f"rollq: job {job.id} may still run: {error}")
 
     def shutdown(self) -> None:
-        """All has ended, or is cancelled."""
+        """Close the client after all jobs have ended or were cancelled."""
         super().shutdown()
         self._client.stop()
 
     def _write_log(self, job: JobExecutorInterface, result: Result) -> Path:
-        """The end of what it wrote, where people of Snakemake look for it."""
+        """Write the end of a job's output where Snakemake users expect logs."""
         folder = LOGS / ("group" if job.is_group() else job.name)
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / f"{result.id}.log"
@@ -138,14 +137,14 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
 
 def options_for(job: JobExecutorInterface) -> dict[str, Any]:
-    """What a rule asks for, by the names that Snakemake gives it."""
-    asked = job.resources
+    """Job options from the resources of a rule."""
+    requested = job.resources
     resources: dict[str, float] = {"cpu": job.threads}
-    if mem_mb := asked.get("mem_mb"):
+    if mem_mb := requested.get("mem_mb"):
         resources["memory"] = mem_mb * BYTES_PER_MB
-    if gpu := asked.get("gpu"):
+    if gpu := requested.get("gpu"):
         resources["gpu"] = gpu
     options: dict[str, Any] = {"resources": resources}
-    if minutes := asked.get("runtime"):
+    if minutes := requested.get("runtime"):
         options["run_limit"] = minutes * MINUTE_S
     return options

@@ -322,7 +322,7 @@ def test_an_upload_moves_on_with_the_lead(tmp_path: Path) -> None:
             def hand_over(done: int, size: int) -> None:
                 if done > size // 2 and leaders[-1] == old.address:
                     leaders.append(new.address)
-                    old.server.send_away(NotLeader(new.address))
+                    old.server.redirect_clients(NotLeader(new.address))
 
             async with (
                 BlobClient([old.address], "g", "member") as member,

@@ -99,7 +99,7 @@ def test_all_groups_are_shown_from_any_address(federation: Federation) -> None:
 def test_metrics_are_those_of_the_catalog(federation: Federation) -> None:
     told = federation.rollq("metrics", "show", "--servers", federation.addresses[1])
     families = {family.name: family for family in text_string_to_metric_families(told)}
-    rows = {name: row for name, row in CATALOG.items() if row.told_by == GOSSIP}
+    rows = {name: row for name, row in CATALOG.items() if row.exporter == GOSSIP}
     assert len(rows) == 6
     for name, row in rows.items():
         family = families[name.removesuffix("_total")]

@@ -19,7 +19,7 @@ from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.limits import BLOB_RELAYS_MAX, BLOB_WINDOW_BYTES, BLOB_WRITE_BYTES
 from rollq.raft.types import Member
 from rollq.roles.blobs import carrier
-from rollq.roles.blobs.carrier import Packer, Source
+from rollq.roles.blobs.carrier import ChunkCompressor, Source
 from rollq.roles.blobs.client import BlobClient
 from rollq.roles.blobs.files import BytesSource
 from rollq.roles.blobs.orders import Read
@@ -63,7 +63,9 @@ class Sent:
         self._read = carrier.read_chunks
         monkeypatch.setattr(carrier, "read_chunks", self._counted)
 
-    def _counted(self, source: Source, order: Read, packer: Packer | None) -> list[BlobChunk]:
+    def _counted(
+        self, source: Source, order: Read, packer: ChunkCompressor | None
+    ) -> list[BlobChunk]:
         self.bytes += order.length
         self.offsets.append(order.offset)
         if self.bytes >= MIDDLE and not self._is_over.is_set():

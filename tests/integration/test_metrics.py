@@ -22,7 +22,7 @@ from rollq.cli.fleet import write_program
 from rollq.cli.worker import metrics_address
 from rollq.net.ports import free_ports
 from rollq.observe import server
-from rollq.observe.catalog import CATALOG, EVERY_MEMBER, EVERYBODY, LEADER, WORKER
+from rollq.observe.catalog import ALL, CATALOG, EVERY_MEMBER, LEADER, WORKER
 from rollq.observe.server import MetricsServer
 from tests.integration.processes import Processes
 from tests.integration.procs import until
@@ -49,7 +49,7 @@ class Told:
 
     def check(self, *told_by: str) -> None:
         """Exactly what the catalog says: names, kinds and labels."""
-        rows = {name: row for name, row in CATALOG.items() if row.told_by in told_by}
+        rows = {name: row for name, row in CATALOG.items() if row.exporter in told_by}
         assert self.families.keys() == rows.keys()
         for name, family in self.families.items():
             assert family.type == rows[name].kind, name
@@ -125,9 +125,9 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
 
 def test_members_and_workers_tell_what_the_catalog_says(grid: Grid) -> None:
     leader, follower = grid.both()
-    leader.check(EVERY_MEMBER, LEADER, EVERYBODY)
-    follower.check(EVERY_MEMBER, EVERYBODY)
-    grid.worker().check(WORKER, EVERYBODY)
+    leader.check(EVERY_MEMBER, LEADER, ALL)
+    follower.check(EVERY_MEMBER, ALL)
+    grid.worker().check(WORKER, ALL)
 
 
 def test_numbers_are_those_of_the_jobs(grid: Grid) -> None:

@@ -295,7 +295,7 @@ def test_one_that_does_not_read_holds_up_nobody_and_goes_with_the_member(tmp_pat
         last = reader.span().applied
         with Channel(member.address, HelloReader(), 20) as deaf:
             for _ in range(200):  # far more than fits between the two
-                deaf.say(PiecesAsk(deaf.new_request(), 1, last))
+                deaf.send(PiecesAsk(deaf.new_request(), 1, last))
             _, talker = find_leader([member.address])
             assert accepted(talker, range(1, 50))
             assert _all(reader.pieces(1, last), 1, last)
@@ -306,21 +306,21 @@ def test_one_that_breaks_the_rules_is_told_and_cut_off(tmp_path: Path) -> None:
     member = MemberProcess(tmp_path / "m").start()
     try:
         with Channel(member.address, HelloReader(), 20) as channel:
-            channel.say(PiecesAsk(channel.new_request(), 5, 4))
+            channel.send(PiecesAsk(channel.new_request(), 5, 4))
             with pytest.raises(StateError) as caught:
-                channel.hear(PieceChunk)
+                channel.receive(PieceChunk)
             assert caught.value.code is ErrorCode.BAD_PAYLOAD
-            channel.say(PiecesAsk(channel.new_request(), 1, 2**62))
+            channel.send(PiecesAsk(channel.new_request(), 1, 2**62))
             with pytest.raises(StateError) as caught:
-                channel.hear(PieceChunk)
+                channel.receive(PieceChunk)
             assert caught.value.code is ErrorCode.NOT_READY
             junk = encode_frame(Frame(NUMBER_OF[PieceChunk], payload=b"junk"))
             channel._socket.sendall(junk)
             with pytest.raises(StateError) as caught:
-                channel.hear(PieceChunk)
+                channel.receive(PieceChunk)
             assert caught.value.code is ErrorCode.BAD_HANDSHAKE
             with pytest.raises(DialError):
-                channel.hear(PieceChunk)
+                channel.receive(PieceChunk)
         with Reader(member.address) as reader:
             assert reader.span().floor == 0
     finally:
@@ -387,12 +387,12 @@ def test_a_mistake_in_an_answer_costs_one_connection_and_no_place(
     def ask_twice(address: str) -> None:
         with Channel(address, HelloReader(), 20) as channel, monkeypatch.context() as patch:
             patch.setitem(HANDLERS, SpanAsk, mistaken)
-            channel.say(SpanAsk(channel.new_request()))
+            channel.send(SpanAsk(channel.new_request()))
             with pytest.raises(StateError) as caught:
-                channel.hear(SpanTold)
+                channel.receive(SpanTold)
             assert caught.value.code is ErrorCode.BUG
             with pytest.raises(RollqError):  # the Error under no id, or the end of the connection
-                channel.hear(SpanTold)
+                channel.receive(SpanTold)
         with Reader(address) as reader:  # is asked again for as long as there is no place
             assert reader.span(fresh=False).floor == 0
 

@@ -178,8 +178,8 @@ def test_what_cannot_be_read_is_said(members: Members, client: BlockingClient) -
             PartAsk(REQUEST_ID, handle.export_id, 0, 1 << 40),
             ResultsAsk(REQUEST_ID, ()),
         ):
-            channel.say(ask)
-            assert channel.hear(Error).code == ErrorCode.BAD_PAYLOAD
+            channel.send(ask)
+            assert channel.receive(Error).code == ErrorCode.BAD_PAYLOAD
 
 
 def test_what_was_written_down_goes_with_the_member(tmp_path: Path) -> None:

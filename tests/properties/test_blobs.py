@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rollq.base.errors import RemoteError
 from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.server_machine import ServerMachine
-from rollq.roles.blobs.turns import Turns
+from rollq.roles.blobs.turns import TransferSlots
 from rollq.wire import blob_messages as b
 from rollq.wire.handshake import Side
 from tests.effort import examples
@@ -158,7 +158,7 @@ def test_no_words_hurt_a_machine(words: list[b.BlobMessage], work: list[int]) ->
             if not isinstance(word, SERVER_WORDS):
                 machine = world.client
             try:
-                machine.heard(word)
+                machine.on_message(word)
             except RemoteError:
                 return  # the link would end
             machine.take_orders()
@@ -175,7 +175,7 @@ def test_no_words_hurt_a_machine(words: list[b.BlobMessage], work: list[int]) ->
 def test_turns_are_given_to_all_and_one_at_a_time(
     count_max: int, steps: list[tuple[bool, int, int]]
 ) -> None:
-    turns: Turns[int, int] = Turns(count_max)
+    turns: TransferSlots[int, int] = TransferSlots(count_max)
     serving: dict[tuple[int, int], None] = {}
     asked: dict[tuple[int, int], None] = {}
 

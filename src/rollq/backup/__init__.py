@@ -1,8 +1,8 @@
-"""A group in one file, and a new group from it (`store.backup_file` has the format).
+"""Backup of a group to one file, and restore as a new group (`store.backup_file` has the format).
 
 Reading order:
 
-1. `contents`: what a file holds, checked; `pieces`: history in it.
-2. `live`: taken from members that run; `stopped`: from the state directory of one that does not.
-3. `restore`: the state directory of the first member of a new group.
+1. `contents`: verification and summary of a file; `pieces`: the history in it.
+2. `live`: backup of a running group; `stopped`: of the state directory of a stopped member.
+3. `restore`: creates the state directory of the first member of a new group.
 """

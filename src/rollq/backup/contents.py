@@ -1,4 +1,4 @@
-"""What a backup holds: the state in it, and whether all of it is as the member had it."""
+"""The contents of a backup: decoding of the state, and verification."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READ_BYTES: Final = 1024 * 1024
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What there is in a backup, in numbers."""
+    """Counts of what a backup holds."""
 
     jobs: dict[str, int]  # by state
     clients: int
@@ -31,25 +31,25 @@ class Summary(msgspec.Struct, frozen=True):
     arrays: int
     caches: int
     accounts: int
-    time_ms: int  # of the group
+    time_ms: int  # clock of the group
     blobs: int
     blob_bytes: int
-    blobs_missing: list[str]  # that the state refers to; digests
+    blobs_missing: list[str]  # digests that the state refers to and that are not in the backup
     history_bytes: int
     snapshot_bytes: int
 
 
 def verify(file: BackupFile, progress: Progress = lambda done, total: None) -> Summary:
-    """Read everything, and make the state of it.
+    """Verify the whole file, decode its state, and summarise it.
 
     Raises:
         DiskError: BACKUP_CORRUPT, or SNAPSHOT_CORRUPT, or DISK_VERSION.
-        LocalError: UNSUPPORTED_VERSION, if a newer rollq made it.
+        LocalError: UNSUPPORTED_VERSION, if a newer version made it.
     """
     file.verify(progress)
     _check_stream(file)
     state = state_of(file)
-    there = {part.name: part.size_bytes for part in file.parts(BLOB)}
+    present = {part.name: part.size_bytes for part in file.parts(BLOB)}
     return Summary(
         _job_counts(state),
         len(state.clients),
@@ -59,16 +59,16 @@ def verify(file: BackupFile, progress: Progress = lambda done, total: None) -> S
         len(state.caches),
         len(state.access.accounts),
         state.time_ms,
-        len(there),
-        sum(there.values()),
-        [digest.hex() for digest in state.blobs if digest.hex() not in there],
+        len(present),
+        sum(present.values()),
+        [digest.hex() for digest in state.blobs if digest.hex() not in present],
         sum(part.size_bytes for part in file.parts(HISTORY)),
         snapshot_part(file).size_bytes,
     )
 
 
 def snapshot_part(file: BackupFile) -> BackupPart:
-    """Where the state is. Raises DiskError BACKUP_CORRUPT if there is none."""
+    """The part with the snapshot. Raises DiskError BACKUP_CORRUPT if there is none."""
     part = next(file.parts(SNAPSHOT), None)
     if part is None:
         raise _corrupt(file, "it has no state")
@@ -76,13 +76,13 @@ def snapshot_part(file: BackupFile) -> BackupPart:
 
 
 def state_of(file: BackupFile) -> GridState:
-    """The state, without the bodies of its jobs."""
+    """The decoded state, without the bodies of jobs."""
     part = snapshot_part(file)
     return state_in(partial(file.read, part), file.manifest.index)
 
 
 def state_in(read: Callable[[int, int], bytes], index: int) -> GridState:
-    """The same, of a snapshot that is read by offset and length, and is of this index."""
+    """The state of a snapshot that is read by offset and length; it must be of this index."""
     size = head_bytes(read(0, PREFACE_BYTES))
     state = decode_snapshot(read(0, size), adopt=_no_bodies)
     if state.applied_index != index:
@@ -98,8 +98,8 @@ def _no_bodies(_offset: int, sizes: list[int]) -> list[Token]:
 
 
 def _check_stream(file: BackupFile) -> None:
-    """Whether the state is what the member had: by the digest that it told, which leaves large
-    bodies out, and by the checksums of those."""
+    """Verify the snapshot: against the member's digest, which leaves large bodies out, and against
+    the checksums of those."""
     part = snapshot_part(file)
     table_bytes = ROW_BYTES * file.manifest.large_count
     table = file.read(part, part.size_bytes - table_bytes, table_bytes)
@@ -110,7 +110,7 @@ def _check_stream(file: BackupFile) -> None:
 
 def _is_sound(file: BackupFile, part: BackupPart, layout: SnapshotLayout) -> bool:
     digest = hashlib.sha256()
-    seal = b""  # of the body before, if it was large
+    seal = b""  # checksum of the large body before this span
     for span in layout.spans():
         if span.body >= 0:
             crc = 0

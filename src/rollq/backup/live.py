@@ -1,9 +1,8 @@
-"""A backup of a group that runs, from a follower if there is one: the leader has enough to do.
+"""Backup of a running group, from a follower if possible, to keep load off the leader.
 
-The member writes a snapshot of its state, at an index that is not before anything that was
-committed when it was asked, and sends it as it would to a peer; then history and files come as any
-reader and client gets them. If the member is lost meanwhile another one is asked, for a snapshot of
-its own.
+The member writes a snapshot at an index that covers everything committed before the request, and
+sends it as it would to a peer; history and blobs follow as for any reader and client. If the member
+is lost meanwhile, another one is asked for a snapshot of its own.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from rollq.wire.reader_messages import BackupAsk, BackupTold
 
 READ_BYTES: Final = 1024 * 1024
 
-# Shows how far a stage has got: by its name, and whether it counts bytes.
+# Shows the progress of a stage: its name, and whether it counts bytes.
 Stage: TypeAlias = Callable[[str, bool], AbstractContextManager[Progress]]
 
 
 class LiveSource(NamedTuple):
-    """Where a backup is taken from.
+    """The source of a live backup.
 
     Attributes:
         servers: Addresses of members.
-        member: The one to ask first; empty: a follower.
-        timeout_s: How long members that cannot serve are asked again.
+        member: The one to try first; empty: a follower.
+        timeout_s: How long members that cannot serve are retried.
         credentials: As for `Client`.
     """
 
@@ -53,8 +52,8 @@ class LiveSource(NamedTuple):
     credentials: Credentials = NONE
 
 
-class _Sent(NamedTuple):
-    told: BackupTold
+class _SentState(NamedTuple):
+    reply: BackupTold
     address: str
     group: str
 
@@ -67,12 +66,12 @@ def take_live(
     with_history: bool = True,
     with_blobs: bool = True,
 ) -> None:
-    """Write a backup, up to its end. Whatever was accepted before this was called is in it.
+    """Write a complete backup. It contains everything that was accepted before this call.
 
     Raises:
         DialError: no member answers.
         DeadlineError: members answer, and none can serve.
-        StateError: ACCESS_DENIED; HISTORY_GONE if history was let go while it was copied.
+        StateError: ACCESS_DENIED; HISTORY_GONE if history was deleted while it was copied.
     """
     begun_ms = time.time_ns() // 1_000_000
     reader = Reader(
@@ -83,8 +82,8 @@ def take_live(
     )
     with reader:
         with stage("state", True) as progress:
-            sent = reader.ask(lambda channel: _copy_state(channel, writer, progress))
-        first, last = sent.told.index + 1, sent.told.index
+            state_sent = reader.ask(lambda channel: _copy_state(channel, writer, progress))
+        first, last = state_sent.reply.index + 1, state_sent.reply.index
         if with_history:
             with stage("history", False) as progress:
                 first = _copy_history(reader, last, writer, progress)
@@ -92,19 +91,19 @@ def take_live(
         blobs = state_in(writer.read_back, last).blobs
         wanted = {digest: count.size for digest, count in blobs.items()}
         with stage("files", True) as progress:
-            asyncio.run(_copy_blobs(source, sent.group, wanted, writer, progress))
-    told = sent.told
+            asyncio.run(_copy_blobs(source, state_sent.group, wanted, writer, progress))
+    reply = state_sent.reply
     writer.finish(
         Manifest(
             version("rollq"),
-            sent.group,
-            told.cluster_id.hex(),
-            sent.address,
+            state_sent.group,
+            reply.cluster_id.hex(),
+            state_sent.address,
             begun_ms,
-            told.index,
-            told.term,
-            told.sha256.hex(),
-            told.large_count,
+            reply.index,
+            reply.term,
+            reply.sha256.hex(),
+            reply.large_count,
             first,
             last,
             with_blobs,
@@ -112,29 +111,29 @@ def take_live(
     )
 
 
-def _copy_state(channel: Channel, writer: BackupWriter, progress: Progress) -> _Sent:
+def _copy_state(channel: Channel, writer: BackupWriter, progress: Progress) -> _SentState:
     if BACKUP not in channel.welcome.features:
         raise StateError(
             ErrorCode.NOT_READY, "a member of this version gives no backups", "upgrade it first"
         )
-    channel.say(BackupAsk(channel.new_request()))
-    told = channel.hear(BackupTold)
-    while not told.index:  # it writes it down
-        told = channel.hear(BackupTold)
+    channel.send(BackupAsk(channel.new_request()))
+    reply = channel.receive(BackupTold)
+    while not reply.index:  # the member is still writing it
+        reply = channel.receive(BackupTold)
     done = 0
     with writer.part(SNAPSHOT, "") as put:
-        while done < told.size_bytes:
-            piece = channel.hear_piece()
+        while done < reply.size_bytes:
+            piece = channel.receive_piece()
             if piece.form != SNAPSHOT_FORM or piece.first != done or not piece.data:
                 raise RemoteError(ErrorCode.BAD_PAYLOAD, "a piece of another answer came")
             put(piece.data)
             done += len(piece.data)
-            progress(done, told.size_bytes)
-    return _Sent(told, channel.address, channel.welcome.group)
+            progress(done, reply.size_bytes)
+    return _SentState(reply, channel.address, channel.welcome.group)
 
 
 def _copy_history(reader: Reader, last: int, writer: BackupWriter, progress: Progress) -> int:
-    """Returns the first index that there is history of."""
+    """Copy the history; returns its first index."""
     first = reader.span(fresh=False).floor + 1
     for piece in reader.pieces(first, last, forms=FORMS):
         put_piece(writer, HistoryPiece(piece.first, piece.last, piece.form, piece.data))
@@ -149,7 +148,7 @@ async def _copy_blobs(
     writer: BackupWriter,
     progress: Progress,
 ) -> None:
-    """Those that nobody has any more are left out: whoever checks the backup finds that."""
+    """Copy the blobs. Missing ones are left out, and `verify` reports them."""
     if not sizes:
         return
     done, total = 0, sum(sizes.values())
@@ -159,15 +158,15 @@ async def _copy_blobs(
     with folder as name:
         async with client:
             for at in range(0, len(digests), BLOB_TRANSFERS_MAX):
-                some = digests[at : at + BLOB_TRANSFERS_MAX]
-                paths = [Path(name) / digest.hex() for digest in some]
+                page = digests[at : at + BLOB_TRANSFERS_MAX]
+                paths = [Path(name) / digest.hex() for digest in page]
                 fetches = [
                     _fetch(client, digest, path, sizes[digest])
-                    for digest, path in zip(some, paths, strict=True)
+                    for digest, path in zip(page, paths, strict=True)
                 ]
                 found = await asyncio.gather(*fetches)
-                for digest, path, is_there in zip(some, paths, found, strict=True):
-                    if is_there:
+                for digest, path, is_found in zip(page, paths, found, strict=True):
+                    if is_found:
                         _put_file(writer, digest, path)
                     done += sizes[digest]
                     progress(done, total)

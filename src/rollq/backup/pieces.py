@@ -1,5 +1,5 @@
-"""The history in a backup: pieces of whole log indexes, without a gap, as members send them to
-readers, each compressed. A part is named by its form and its indexes."""
+"""The history in a backup: pieces of whole log indexes without a gap, in the form that members
+send to readers, compressed. A part is named by its form and its range of indexes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZSTD_LEVEL: Final = 3
 
 
 class HistoryPiece(NamedTuple):
-    """What happened at some log indexes."""
+    """The history of a range of log indexes."""
 
     first: int
     last: int
@@ -33,13 +33,13 @@ class HistoryPiece(NamedTuple):
 
 
 def put_piece(writer: BackupWriter, piece: HistoryPiece) -> None:
-    """Write one into a backup."""
+    """Write a piece into a backup."""
     with writer.part(HISTORY, f"{piece.form}:{piece.first}-{piece.last}") as put:
         put(zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(piece.data))
 
 
 def sealed_pieces(disk: Disk, segments: Segments, first: int, last: int) -> Iterator[HistoryPiece]:
-    """What segments on a disk hold of a range without a gap.
+    """The pieces of a range without gaps, from the segments on a disk.
 
     Raises:
         DiskError: DISK_CORRUPT, if a segment does not verify.
@@ -64,14 +64,14 @@ def sealed_pieces(disk: Disk, segments: Segments, first: int, last: int) -> Iter
                 if data is not None and block.last >= begin and block.first <= end:
                     kept = [one for one in decode_indexes(plain_of(data)) if begin <= one.index]
                     yield recent_piece(max(block.first, begin), min(block.last, end), kept)
-            if not footer.blocks or footer.blocks[-1].last < end:  # the last ones had no events
+            if not footer.blocks or footer.blocks[-1].last < end:  # the last indexes have no events
                 rest = max(begin, footer.blocks[-1].last + 1 if footer.blocks else begin)
                 yield HistoryPiece(rest, end, LINES, b"")
         first = end + 1
 
 
 def recent_piece(first: int, last: int, indexes: list[PackedIndex]) -> HistoryPiece:
-    """What is in memory, or in a block."""
+    """A piece of decoded indexes, from memory or from a block."""
     return HistoryPiece(first, last, RUNS, encode_indexes([i for i in indexes if i.index <= last]))
 
 
@@ -95,7 +95,7 @@ def history_in(file: BackupFile) -> Iterator[HistoryPiece]:
 
 
 def seal_pieces(segments: Segments, file: BackupFile) -> None:
-    """Seal the history of a backup, in segments of the usual size."""
+    """Seal the history of a backup into segments of the usual size."""
     first = reached = size = 0
     waiting: list[PackedIndex] = []
     for piece in history_in(file):

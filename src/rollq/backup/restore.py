@@ -1,12 +1,12 @@
-"""Makes the state directory of the first member of a new group from a backup.
+"""Creates the state directory of the first member of a new group from a backup.
 
-The new group has a cluster id, a member id and a cluster key of its own, so that it can neither
-join the old one nor be mistaken for it. It has one member; others join it empty and are sent
-everything, as any new member is. Copies on several members would have to agree on their first
-configuration before any of them could be asked, and nothing proves that they came from one file.
+The new group has its own cluster id, member id and cluster key, so that it can neither join the old
+group nor be mistaken for it. It has one member; others join empty and catch up. Restoring several
+members at once is not supported: they would have to agree on their first configuration, and nothing
+would prove that they were restored from the same file.
 
-Attempts have fences; those that the old group gave out after the backup are not known here. The
-counter leaps, so that no result of theirs can be taken for one of an attempt of the new group.
+The old group may have issued fences after the backup, which are not known here. The counter is
+advanced by FENCE_LEAP, so that their results are refused by the new group.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rollq.store.snapshots import NO_DIGEST, Snapshots
 from rollq.store.spill import clear_spill
 from rollq.store.wal import Wal
 
-FENCE_LEAP: Final = 1 << 32  # more attempts than any group gives out after one of its backups
+FENCE_LEAP: Final = 1 << 32  # more than any group issues after a backup of it
 MEMBER_ID_BYTES: Final = 7  # fits every language's signed 64-bit integer
 HOT_BYTES_MAX: Final = 64 * 1024 * 1024
 
@@ -68,18 +68,19 @@ def restore(
     group: str = "",
     progress: Progress = lambda done, total: None,
 ) -> Restored:
-    """Make a state directory from a backup that was verified; durable when it returns.
+    """Create a state directory from a verified backup; durable when it returns.
 
     Args:
-        file: the backup.
-        state_dir: not there, or empty.
-        address: where others will reach the member.
-        group: the name of the new group; empty: that of the old one.
-        progress: called with the bytes that are done.
+        file: The backup.
+        state_dir: Must be missing or empty.
+        address: Under which other members will reach this one.
+        group: The name of the new group; empty: that of the old one.
+        progress: Called with the bytes done.
 
     Raises:
-        LocalError: BAD_OPTIONS, if the directory holds anything.
-        DiskError: what writing raises. The directory is marked then, and no member starts on it.
+        LocalError: BAD_OPTIONS, if the directory is not empty.
+        DiskError: a write failed. The directory stays marked as incomplete, and no member starts on
+            it.
     """
     _check_empty(state_dir)
     with _marked(state_dir) as disk:
@@ -123,7 +124,7 @@ def _check_empty(state_dir: Path) -> None:
 
 @contextmanager
 def _marked(state_dir: Path) -> Iterator[RealDisk]:
-    """The directory, which says that it is not complete until this is left without an error."""
+    """The directory, marked as incomplete until the block is left without an error."""
     disk = RealDisk(state_dir)
     try:
         mark = state_dir / MARK
@@ -150,8 +151,8 @@ def _sync_folder(folder: Path) -> None:
 def _put_snapshot(
     disk: RealDisk, file: BackupFile, config: Config, progress: Progress
 ) -> SnapshotMeta:
-    """Store the state as a peer would have sent it, which checks it; then once more, with the
-    counter of fences where the new group begins, and with large bodies in it."""
+    """Store the snapshot as if received from a peer, which verifies it; then rewrite it with the
+    advanced fence counter, and with large bodies inline."""
     snapshots = Snapshots(disk)
     part = snapshot_part(file)
     manifest = file.manifest

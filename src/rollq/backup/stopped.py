@@ -1,7 +1,7 @@
-"""A backup of the state directory of a member that does not run. Nothing there is changed.
+"""Backup of the state directory of a stopped member. The directory is not changed.
 
-It holds all of the log on that disk. In a group of one that is all that was ever accepted. A member
-of several may have stopped before it heard of the last entries: take the one whose log is longest.
+It contains the whole log on that disk. In a group of one that is everything that was accepted. A
+member of a larger group may lack the last entries: back up the one with the longest log.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ NEVER: Final = sys.maxsize
 def take_stopped(
     state_dir: Path, writer: BackupWriter, *, with_history: bool = True, with_blobs: bool = True
 ) -> None:
-    """Write a backup, up to its end.
+    """Write a complete backup.
 
     Raises:
-        DiskError: DISK_BUSY if a member uses the directory; DISK_CORRUPT if what may have been
-            accepted is damaged there.
+        DiskError: DISK_BUSY if a member uses the directory; DISK_CORRUPT if log entries
+            that may have been accepted are damaged.
     """
     begun_ms = time.time_ns() // 1_000_000
     disk = LookDisk(state_dir)
@@ -90,8 +90,8 @@ def take_stopped(
 
 
 def replayed(disk: LookDisk) -> tuple[IdentityHead, Position, Replica]:
-    """Whose disk it is, where its log ends, and what follows from it, as a member would have it
-    after its start."""
+    """The identity on a disk, the end of its log, and the state replayed from it, as at the start
+    of a member."""
     files = BodyFiles(disk)
     snapshots = Snapshots(disk, files)
     newest = snapshots.newest()
@@ -99,7 +99,7 @@ def replayed(disk: LookDisk) -> tuple[IdentityHead, Position, Replica]:
     walk = read_log(disk, base.index)
     if walk.head is None:
         raise identity_lost("no valid copy is left in the log")
-    how = _checked_link(walk, base)
+    relation = _checked_link(walk, base)
     log = BodyLog(files, walk.places.data_of, LARGE_BODY_BYTES_MIN, SEGMENT_BYTES)
     states = States(disk, snapshots, log, NEVER)
     replica = Replica(
@@ -109,7 +109,7 @@ def replayed(disk: LookDisk) -> tuple[IdentityHead, Position, Replica]:
         "least-load",
         NEVER,  # nothing is dispatched here
     )
-    if how is SnapshotRelation.JOINED:
+    if relation is SnapshotRelation.JOINED:
         for entry in walk.log.entries[base.index - walk.log.base.index :]:
             replica.apply(entry)
             base = Position(entry.term, entry.index)
@@ -117,19 +117,19 @@ def replayed(disk: LookDisk) -> tuple[IdentityHead, Position, Replica]:
 
 
 def _checked_link(walk: Walk, base: Position) -> SnapshotRelation:
-    how = link(walk.log, base)
+    relation = link(walk.log, base)
     suspect = walk.head is not None and walk.head.suspect is not None
-    if walk.corrupt or walk.hole or suspect or how is SnapshotRelation.GAP:
+    if walk.corrupt or walk.hole or suspect or relation is SnapshotRelation.GAP:
         raise DiskError(
             ErrorCode.DISK_CORRUPT,
             "the log is damaged where it may hold accepted jobs",
             "back up another member; `rollq doctor --state` says more",
         )
-    return how
+    return relation
 
 
 def _put_history(disk: LookDisk, history: HistoryLog, last: int, writer: BackupWriter) -> int:
-    """Write what there is without a gap up to the last index; returns where it begins."""
+    """Write the last run of history without a gap; returns its first index."""
     segments = history.segments
     recent = history.unsealed(last)
     sealed_to = recent[0].index - 1 if recent else last
@@ -143,7 +143,7 @@ def _put_history(disk: LookDisk, history: HistoryLog, last: int, writer: BackupW
 
 
 def _put_blobs(state_dir: Path, state: GridState, writer: BackupWriter) -> None:
-    """Write those that the state refers to and that are here."""
+    """Write the blobs that the state refers to and that are intact here."""
     if not state.blobs or not (state_dir / BLOBS).is_dir():
         return
     store = LocalBlobs(state_dir / BLOBS, Use.LOOK)

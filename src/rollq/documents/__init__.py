@@ -1,9 +1,9 @@
-"""Views of the grid as documents: ids in text, names in snake case, results opened.
+"""Views of the grid as JSON documents: ids as text, names in snake case, results decoded.
 
-The command line prints them with `--json`, and the HTTP interface answers with them. They are a
-promise: fields may be added, none is removed or changes its meaning.
+Used by `--json` of the command line and by the HTTP interface. The format is stable: fields may be
+added; none is removed or changes its meaning.
 
-To read: `times`; `jobs` (with results, arrays, batches), `timeline`, `grid` (queues, workers, the
-group), `rules` (what operators set), `schedules`, `federation`, `rates`, `access`. What asks a
-member, prints, or knows HTTP does not come in here.
+Modules: `times`; `jobs` (with results, arrays, batches), `timeline`, `grid` (queues, workers, the
+group), `rules` (settings of operators), `schedules`, `federation`, `rates`, `access`. Nothing here
+queries a member, prints, or knows HTTP.
 """

@@ -8,7 +8,7 @@ from rollq.grid.access import AccountView, RoleView
 
 
 def account_document(view: AccountView) -> dict[str, Any]:
-    """An account, without anything that could be used to log in."""
+    """An account, without its secrets."""
     return {
         "name": view.name,
         "disabled": view.is_disabled,

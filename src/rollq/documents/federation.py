@@ -10,8 +10,8 @@ from rollq.gossip.map import FederationView, GroupView
 
 
 def federation_document(view: FederationView) -> dict[str, Any]:
-    """All groups, and the routers. Where `gossip` is false, the process that was asked has no
-    federation key, and knows of no group."""
+    """All groups and routers. `gossip` is false if the queried process has no federation key, and
+    so knows no group."""
     return {
         "gossip": view.is_on,
         "asked": view.address,

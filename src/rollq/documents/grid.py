@@ -20,16 +20,16 @@ NOT_KNOWN: Final = dict.fromkeys(("match", "lag", "active", "clock_skew_ms"))
 HINT_COLUMNS: Final = ("exec", "p50_ms", "p95_ms", "p99_ms", "count")
 
 
-def queue_document(told: views.RawQueueView) -> dict[str, Any]:
-    """One queue, or the sum of all (without a name)."""
-    view = QueueView.of(told)
+def queue_document(raw: views.RawQueueView) -> dict[str, Any]:
+    """A queue, or the sum of all (without a name)."""
+    view = QueueView.of(raw)
     document: dict[str, Any] = {"name": view.name, "paused": view.paused} if view.name else {}
     return document | {word: getattr(view, word) for word in STATES}
 
 
 def worker_document(view: RawWorkerView) -> dict[str, Any]:
-    """One worker. Where `connected` is null, a member was asked that does not lead: it does not
-    know that, nor whether the CPU cap is met, nor the layers, nor the load."""
+    """A worker. `connected` is null if the queried member is not the leader: it knows neither the
+    connection, nor the CPU cap, the layers and the load."""
     return {
         "id": guid_to_text(view.worker_id),
         "name": view.name,
@@ -49,7 +49,7 @@ def worker_document(view: RawWorkerView) -> dict[str, Any]:
 
 
 def load_document(load: WorkerLoad | None) -> dict[str, Any] | None:
-    """How busy the computer of a worker is; null: not told."""
+    """The load of a worker's machine; null if it does not report it."""
     if load is None:
         return None
     document = msgspec.structs.asdict(load)
@@ -57,15 +57,15 @@ def load_document(load: WorkerLoad | None) -> dict[str, Any] | None:
 
 
 def worker_state(view: RawWorkerView) -> str:
-    """Whether a worker gets jobs: ready, draining (no new ones), drained (and has none left), or
-    away: not connected, and not given up yet."""
+    """The state of a worker: ready, draining (gets no new jobs), drained (and holds none), or away
+    (disconnected, within its grace)."""
     if view.is_drained:
         return "draining" if view.held else "drained"
     return "away" if view.connected is False else "ready"
 
 
 def drain_document(view: RawDrainView) -> dict[str, Any]:
-    """A worker that gets no new jobs."""
+    """A drained worker."""
     return {
         "id": guid_to_text(view.worker_id),
         "name": view.name,
@@ -78,8 +78,8 @@ def drain_document(view: RawDrainView) -> dict[str, Any]:
 
 
 def cluster_document(view: ClusterView) -> dict[str, Any]:
-    """The group. Member ids are text: they do not fit a number of JavaScript. What the member that
-    was asked does not know of others is null."""
+    """The group. Member ids are text, as they exceed the integers of JavaScript. What the queried
+    member does not know of others is null."""
     return {
         "leader": view.leader,
         "leader_id": str(view.leader_id),
@@ -136,5 +136,5 @@ def topic_document(view: TopicView) -> dict[str, Any]:
 
 
 def hint_document(hint: ExecHint) -> dict[str, Any]:
-    """How long the runs of a program took."""
+    """The run times of a program."""
     return dict(zip(HINT_COLUMNS, msgspec.structs.astuple(hint), strict=True))

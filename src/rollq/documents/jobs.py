@@ -78,18 +78,18 @@ def job_document(view: RawJobView) -> dict[str, Any]:
     return document
 
 
-def request_line(exec_name: str, asked: dict[str, Any]) -> str:
-    """What a job was asked to run, on one line."""
-    if "payload_bytes" in asked:
-        return f"{exec_name} with a payload of {counted(asked['payload_bytes'], 'byte')}"
-    files = ", ".join(one["name"] for one in asked.get("files", ()))
-    line = shlex.join((exec_name, *asked["args"])) + (" …" if asked.get("cut") else "")
-    env = " ".join(asked.get("env", ()))
+def request_line(exec_name: str, request: dict[str, Any]) -> str:
+    """What a job runs, on one line."""
+    if "payload_bytes" in request:
+        return f"{exec_name} with a payload of {counted(request['payload_bytes'], 'byte')}"
+    files = ", ".join(one["name"] for one in request.get("files", ()))
+    line = shlex.join((exec_name, *request["args"])) + (" …" if request.get("cut") else "")
+    env = " ".join(request.get("env", ()))
     return line + (f", files: {files}" if files else "") + (f", env: {env}" if env else "")
 
 
 def listed_document(view: RawJobView) -> dict[str, Any]:
-    """One job of many: a list does not bring what programs wrote."""
+    """A job in a list: without the output of its program."""
     document = job_document(view)
     for name in SHOWN_APART:
         document.get("end", {}).pop(name, None)
@@ -97,9 +97,9 @@ def listed_document(view: RawJobView) -> dict[str, Any]:
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """How a job ended, as its client got it. A stream that is not here as a whole is shown by its
-    end, and `stdout_size` tells how many bytes there are; after `aload` it is whole. One that is
-    not UTF-8 has its exact bytes in `stdout_base64`."""
+    """A result as its client received it. Of a stream that is not loaded only the end is shown, and
+    `stdout_size` is its full size; `aload` loads it. A stream that is not UTF-8 has its exact bytes
+    in `stdout_base64`."""
     document: dict[str, Any] = {
         "id": result.id,
         "exec": result.exec_name,
@@ -139,7 +139,7 @@ def _stream(result: Result, name: str) -> dict[str, Any]:
 
 
 def _data(result: Result) -> dict[str, Any]:
-    """What a function returned as bytes."""
+    """The bytes that a function returned."""
     data = result.loaded("data")
     if data is not None:
         return {"data_base64": base64.b64encode(data).decode()}
@@ -167,7 +167,7 @@ def array_document(view: ArrayView) -> dict[str, Any]:
 
 
 def batch_document(view: BatchView) -> dict[str, Any]:
-    """One batch. Its id is made of client and key, which may hold any characters."""
+    """A batch. Its id encodes client and key, which may contain any characters."""
     return {
         "id": batch_id(view.client_id, view.batch_key),
         "key": view.batch_key,
@@ -182,16 +182,16 @@ def batch_document(view: BatchView) -> dict[str, Any]:
 
 
 def batch_id(client_id: str, batch_key: str) -> str:
-    """A batch as one text, that can be part of an address."""
+    """The id of a batch, safe for URLs."""
     name = msgspec.msgpack.encode((client_id, batch_key))
     return base64.urlsafe_b64encode(name).decode().rstrip("=")
 
 
 def batch_of_id(text: str) -> tuple[str, str]:
-    """Client and key of a batch, by its id.
+    """The client and the key of a batch, from its id.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not the id of a batch.
     """
     padded = text + "=" * (-len(text) % 4)
     try:
@@ -201,18 +201,18 @@ def batch_of_id(text: str) -> tuple[str, str]:
         raise ValueError(f"{text[:64]!r} is not the id of a batch") from None
 
 
-def explain_document(told: Explanation) -> dict[str, Any]:
-    """Why a job or array does not run, runs, or ended as it did."""
+def explain_document(view: Explanation) -> dict[str, Any]:
+    """Why a job or array waits, runs, or ended as it did."""
     document: dict[str, Any] = {
-        "id": told.job_id,
-        "state": told.state,
-        "code": told.code,
-        "why": told.why,
-        "todo": list(told.todo),
-        "since": when(told.since_ms),
-        "since_ms": told.since_ms,
+        "id": view.job_id,
+        "state": view.state,
+        "code": view.code,
+        "why": view.why,
+        "todo": list(view.todo),
+        "since": when(view.since_ms),
+        "since_ms": view.since_ms,
     }
-    if told.attempts:
+    if view.attempts:
         document["attempts"] = [
             {
                 "attempt": one.attempt,
@@ -221,9 +221,9 @@ def explain_document(told: Explanation) -> dict[str, Any]:
                 "ended": when(one.stamp_ms),
                 "ended_ms": one.stamp_ms,
             }
-            for one in told.attempts
+            for one in view.attempts
         ]
-    if told.groups:
+    if view.groups:
         document["groups"] = [
             {
                 "count": one.count,
@@ -232,26 +232,26 @@ def explain_document(told: Explanation) -> dict[str, Any]:
                 "why": one.why,
                 "example": one.job_id or None,
             }
-            for one in told.groups
+            for one in view.groups
         ]
     return document
 
 
 def _options(options: JobOptions) -> dict[str, Any]:
-    """What was asked for, without what was not. Secrets are shown by their names: nobody but their
-    worker has more."""
-    said = {
+    """The options that differ from the defaults. Secrets are shown by name: only their worker has
+    the values."""
+    document = {
         name: getattr(options, name)
         for name in JobOptions.__struct_fields__
         if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
     if options.secrets:
-        said["secrets"] = asked_for(options.secrets)
+        document["secrets"] = asked_for(options.secrets)
     if options.resources:
-        said["resources"] = resource_texts(options.resources)
+        document["resources"] = resource_texts(options.resources)
     if options.limits:
-        said["limits"] = token_texts(options.limits)
-    return said
+        document["limits"] = token_texts(options.limits)
+    return document
 
 
 def _end(view: RawJobView, end: RawEndView) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _end(view: RawJobView, end: RawEndView) -> dict[str, Any]:
 
 
 def progress_document(progress: JobProgress) -> dict[str, Any]:
-    """How far a job is, as its program says."""
+    """The progress that a program reports."""
     return {
         "done": progress.done,
         "total": progress.total,

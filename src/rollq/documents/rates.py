@@ -1,4 +1,4 @@
-"""How many jobs a second: from the counters of a member at two moments."""
+"""Job rates, from two samples of a member's counters."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ NOT_WELL = ("failed", "dead")
 
 
 class Totals(NamedTuple):
-    """Jobs since the member that tells it was started."""
+    """Counts of jobs since the member was started."""
 
     accepted: float = 0
     started: float = 0
     ended: float = 0
-    failed: float = 0  # of those that ended: failed or dead
+    failed: float = 0  # ended as failed or dead
 
 
 def totals_in(families: Iterable[Family]) -> Totals:
-    """The totals among all counters of a member."""
+    """The totals among the counters of a member."""
     by_name = {family.name: family.samples for family in families}
     ended = {one.labels[0]: one.value for one in by_name.get(ENDED, ())}
     return Totals(
@@ -36,7 +36,7 @@ def totals_in(families: Iterable[Family]) -> Totals:
 
 
 def oldest_in(families: Iterable[Family]) -> dict[str, float]:
-    """By queue: for how many seconds the job waits that has waited longest."""
+    """Age of the oldest waiting job in seconds, by queue."""
     for family in families:
         if family.name == OLDEST:
             return {one.labels[0]: one.value for one in family.samples}
@@ -44,8 +44,8 @@ def oldest_in(families: Iterable[Family]) -> dict[str, float]:
 
 
 def rates_of(before: Totals | None, after: Totals, seconds: float) -> dict[str, float | None]:
-    """Jobs a second between two moments. None where that is not known: there is no moment before,
-    or another member tells it, whose numbers began elsewhere."""
+    """Jobs per second between two samples. None if unknown: there is no earlier sample, or it is
+    from another member or another start."""
     if before is None or seconds <= 0 or any(b > a for b, a in zip(before, after, strict=True)):
         return dict.fromkeys(Totals._fields)
     return {

@@ -1,4 +1,4 @@
-"""What operators set: policies of queues, limits, shares of clients."""
+"""Settings of operators: queue policies, limits, client weights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rollq.grid.rule_views import LimitView, PolicyView, WeightView
 
 
 def policy_document(view: PolicyView) -> dict[str, Any]:
-    """How the queues of a pattern choose workers."""
+    """The placement policy of a pattern of queues."""
     return {"pattern": view.pattern, "placement": view.placement, "weights": dict(view.weights)}
 
 
 def limit_document(view: LimitView) -> dict[str, Any]:
-    """A limit, and what is taken of it. What it does not bound is null."""
+    """A limit and its use. A bound that is not set is null."""
     return {
         "name": view.name,
         "running": view.running,
@@ -26,5 +26,5 @@ def limit_document(view: LimitView) -> dict[str, Any]:
 
 
 def weight_document(view: WeightView) -> dict[str, Any]:
-    """The share of a client."""
+    """The weight of a client."""
     return {"client": view.client_id, "weight": view.weight}

@@ -1,4 +1,4 @@
-"""Schedules, as the command line and HTTP show them."""
+"""Schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rollq.roles.client.schedules import ScheduleView
 
 
 def schedule_document(view: ScheduleView) -> dict[str, Any]:
-    """A schedule. What there is not is null."""
+    """A schedule. What is not set is null."""
     return {
         "name": view.name,
         "cron": view.cron or None,

@@ -1,4 +1,4 @@
-"""What happened to one job, in its order."""
+"""The events of one job, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.history.schema import HistoryRow
 from rollq.roles.client.views import cause_text, cause_word
 
 PARENTS_SHOWN: Final = 3  # in a line
-# In the words for people: a row of the history has the older names.
+# Words for display; rows of the history keep the legacy names.
 WORDS: Final = {
     kinds.JOB_ENQUEUED: "accepted",
     kinds.ARRAY_ENQUEUED: "accepted",
@@ -43,19 +43,19 @@ WORDS: Final = {
 
 
 def timeline_document(value: bytes) -> dict[str, Any]:
-    """An answer to `timeline`. `before` is where to go on, back in time; null: there is no more.
-    `whole` tells that it begins when the job was accepted."""
-    told = decode_timeline(value)
+    """An answer to `timeline`. `before` is the key of the page before; null if there is none.
+    `whole` is true if the events begin with the acceptance of the job."""
+    view = decode_timeline(value)
     return {
-        "events": [event_document(row, told.workers.get) for row in told.rows],
-        "before": told.before or None,
-        "whole": told.is_whole,
-        "floor": told.floor,
+        "events": [event_document(row, view.workers.get) for row in view.rows],
+        "before": view.before or None,
+        "whole": view.is_whole,
+        "floor": view.floor,
     }
 
 
 def event_document(row: HistoryRow, name_of: Callable[[str], str | None]) -> dict[str, Any]:
-    """One event. What does not apply is left out."""
+    """One event. Fields that do not apply are left out."""
     if row.type == kinds.JOB_ACKED:
         word = "failed" if row.status else "ok"
     else:
@@ -79,7 +79,7 @@ def event_document(row: HistoryRow, name_of: Callable[[str], str | None]) -> dic
 
 
 def about(event: dict[str, Any]) -> str:
-    """What else is to be said of an event, in a line for people."""
+    """The details of an event, on one line."""
     parts = (
         f"by {event['by']}" if event.get("by") else "",
         cause_text(event.get("cause", "")),
@@ -95,7 +95,7 @@ def about(event: dict[str, Any]) -> str:
 
 
 def _delay(event: dict[str, Any]) -> str:
-    """How long it has to wait; after an attempt until the next one."""
+    """The delay of a job, or until the next attempt."""
     if "delay_ms" not in event:
         return ""
     wait = f"{event['delay_ms']} ms"
@@ -104,7 +104,7 @@ def _delay(event: dict[str, Any]) -> str:
 
 
 def _parents(event: dict[str, Any]) -> str:
-    """What a new job waits for."""
+    """The parents that a new job waits for."""
     named = list(event.get("parents", {}).items())
     more = f" and {len(named) - PARENTS_SHOWN} more" if len(named) > PARENTS_SHOWN else ""
     listed = ", ".join(f"{one} ({word})" for one, word in named[:PARENTS_SHOWN])

@@ -22,7 +22,7 @@ from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode, tls_of_dialer
-from rollq.security.tls import Contexts, identity_in, judge, tls_files
+from rollq.security.tls import Contexts, check_peer, identity_in, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
@@ -130,7 +130,7 @@ async def _reach_by_tls(
     def on_shaken(layer: TlsLayer) -> None:
         try:
             layer.link.certificate = identity_in(layer.certificate)
-            judge(layer.link.certificate, contexts.identity, (peer,))
+            check_peer(layer.link.certificate, contexts.identity, (peer,))
         except RemoteError as error:
             layer.abort()
             fail(error)

@@ -21,7 +21,7 @@ from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode, tls_of_listener
-from rollq.security.tls import TlsFiles, identity_in, judge, tls_files
+from rollq.security.tls import TlsFiles, check_peer, identity_in, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection, nobody
 from rollq.wire.handshake import Side
@@ -169,7 +169,7 @@ class Listener:
         assert self._files is not None, "from `start` on"
         try:
             layer.link.certificate = identity_in(layer.certificate)
-            judge(layer.link.certificate, self._files.current.identity, self._roles)
+            check_peer(layer.link.certificate, self._files.current.identity, self._roles)
         except RemoteError as error:
             layer.link.certificate = None
             self._refusals[layer.link] = error

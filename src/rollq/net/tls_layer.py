@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 from rollq.base.limits import HANG_UP_MS_MAX
 from rollq.net.handshake_turns import HandshakeTurns
 from rollq.net.link import Link
-from rollq.security.tls import words_for
+from rollq.security.tls import describe_tls_error
 
 READ_BYTES: Final = 16 * 1024  # of one record, at most
 RECORDS: Final = b"\x14\x15\x16\x17"  # what a record begins with
@@ -211,7 +211,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         if raw.can_write_eof() and not raw.is_closing():
             raw.write_eof()
         self._loop.call_later(HANG_UP_MS_MAX / 1000, raw.abort)
-        self._on_failed(words_for(error, is_ours=is_ours), speaks_tls)
+        self._on_failed(describe_tls_error(error, is_ours=is_ours), speaks_tls)
 
     def _alert(self) -> str:
         """Why the peer hung up, if that is among what waits for its turn; else nothing."""
@@ -220,14 +220,14 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
                 self._tls.do_handshake()
             except ssl.SSLError as error:
                 if self._is_alert(error):
-                    return words_for(error, is_ours=False)
+                    return describe_tls_error(error, is_ours=False)
         return ""
 
     def _break(self, error: ssl.SSLError) -> None:
         """Something is wrong on a link that was open. In TLS 1.3 that is also where a dialer hears
         that its certificate is refused."""
         self._flush()
-        self.link.abort(words_for(error, is_ours=not self._is_alert(error)))
+        self.link.abort(describe_tls_error(error, is_ours=not self._is_alert(error)))
 
     def _is_alert(self, error: ssl.SSLError) -> bool:
         return not isinstance(error, ssl.SSLCertVerificationError) and "ALERT" in (

@@ -1,5 +1,5 @@
-"""`/metrics` and `/healthz` of a process without pages: served by the library's own server, on
-threads. What is told is asked for on the loop of the process, which alone may look at it."""
+"""`/metrics` and `/healthz` of a process without web pages, served by WSGI on threads. The
+figures are collected on the event loop of the process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from rollq.base.counters import Family
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.observe.text import registry_of
 
-ANSWER_S: Final = 5.0  # a loop that does not answer for so long is not well
-SOCKET_S: Final = 10.0  # for a request, and for taking its answer
+ANSWER_S: Final = 5.0  # a loop that is blocked for longer is unhealthy
+SOCKET_S: Final = 10.0  # socket timeout of a request
 NOT_FOUND: Final = "404 Not Found", b"there are /metrics and /healthz\n"
-WELL: Final = "200 OK", b"ok\n"
-UNWELL: Final = "503 Service Unavailable", b"the loop of the process does not answer\n"
+HEALTHY: Final = "200 OK", b"ok\n"
+UNHEALTHY: Final = "503 Service Unavailable", b"the loop of the process does not answer\n"
 
 
 class MetricsServer:
-    """Serves from its making until `stop`. Made on the loop of the process.
+    """Serves from construction until `stop`. Constructed on the loop of the process.
 
     Args:
         host: Where to listen.
-        port: The same; 0: any.
-        families: What is told; called on the loop.
+        port: Likewise; 0: any.
+        families: Returns the metrics; called on the loop.
 
     Attributes:
         address: Where it listens.
@@ -44,7 +44,7 @@ class MetricsServer:
         self._loop = asyncio.get_running_loop()
         self._families = families
         try:
-            self._server = make_server(host, port, self._answer, _server_for(host), _Quiet)
+            self._server = make_server(host, port, self._answer, _server_for(host), _Handler)
         except OSError as error:
             raise LocalError(
                 ErrorCode.CANNOT_LISTEN,
@@ -59,39 +59,39 @@ class MetricsServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """One request, on a thread."""
+        """Handle one request, on a thread."""
         path = environ["PATH_INFO"]
         if path not in ("/metrics", "/healthz"):
-            return _said(start, NOT_FOUND)
+            return _respond(start, NOT_FOUND)
         try:
-            told = self._ask()
+            families = self._collect()
         except (TimeoutError, RuntimeError):  # RuntimeError: the loop is closed
-            return _said(start, UNWELL)
+            return _respond(start, UNHEALTHY)
         if path == "/healthz":
-            return _said(start, WELL)
-        answer: Iterable[bytes] = make_wsgi_app(registry_of(told))(environ, start)
+            return _respond(start, HEALTHY)
+        answer: Iterable[bytes] = make_wsgi_app(registry_of(families))(environ, start)
         return answer
 
-    def _ask(self) -> list[Family]:
-        asked: concurrent.futures.Future[list[Family]] = concurrent.futures.Future()
+    def _collect(self) -> list[Family]:
+        collected: concurrent.futures.Future[list[Family]] = concurrent.futures.Future()
 
-        def look() -> None:
+        def collect() -> None:
             try:
-                asked.set_result(self._families())
-            except Exception as error:  # the asker is told, and the process goes on
-                asked.set_exception(error)
+                collected.set_result(self._families())
+            except Exception as error:  # raised in the waiting thread, not on the loop
+                collected.set_exception(error)
 
-        self._loop.call_soon_threadsafe(look)
-        return asked.result(ANSWER_S)
+        self._loop.call_soon_threadsafe(collect)
+        return collected.result(ANSWER_S)
 
 
-class _Quiet(WSGIRequestHandler):
-    """Logs no request; waits for nobody for ever."""
+class _Handler(WSGIRequestHandler):
+    """Does not log requests; limits the time of each."""
 
     timeout = SOCKET_S
 
@@ -104,7 +104,7 @@ def _server_for(host: str) -> type[ThreadingWSGIServer]:
     return type("_Server", (ThreadingWSGIServer,), {"address_family": family})
 
 
-def _said(start: Callable[..., Any], what: tuple[str, bytes]) -> Iterable[bytes]:
+def _respond(start: Callable[..., Any], what: tuple[str, bytes]) -> Iterable[bytes]:
     status, text = what
     start(status, [("Content-Type", "text/plain; charset=utf-8")])
     return (text,)

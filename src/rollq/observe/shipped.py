@@ -1,4 +1,4 @@
-"""Files for the systems that read metrics: a dashboard for Grafana, alert rules for Prometheus."""
+"""Files for monitoring systems: a dashboard for Grafana, alert rules for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib.resources import files
 
 
 def shipped_text(name: str) -> str:
-    """The text of one: `grafana.json` or `alerts.yml`."""
+    """The text of a file: `grafana.json` or `alerts.yml`."""
     return files("rollq.observe").joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Families of numbers as the text that Prometheus reads."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ PLAIN: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """The text of these families: PLAIN."""
+    """The text of these families, of type PLAIN."""
     return bytes(generate_latest(registry_of(families)))
 
 
 def negotiated(families: Iterable[Family], accept: str) -> tuple[bytes, str]:
-    """The text in the form that the header Accept of a request asks for, and its content type."""
+    """The text in the format that an Accept header asks for, and its content type."""
     encode, content_type = choose_encoder(accept)
     return bytes(encode(registry_of(families))), str(content_type)
 
 
 def registry_of(families: Iterable[Family]) -> CollectorRegistry:
-    """What the library makes text of."""
+    """A registry of prometheus_client for these families."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Told(families))
+    registry.register(_GivenFamilies(families))
     return registry
 
 
-class _Told(Collector):
-    """Families that somebody told us."""
+class _GivenFamilies(Collector):
+    """A collector of given families."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """As the library has them."""
+        """The families as metrics of prometheus_client."""
         return map(_metric_of, self._families)
 
 
 def _metric_of(family: Family) -> Metric:
     row = CATALOG.get(family.name)
-    meaning = row.meaning if row is not None else ""  # of a newer member
+    meaning = row.meaning if row is not None else ""  # a metric of a newer version
     if family.kind == COUNTER:
         counter = CounterMetricFamily(family.name, meaning, labels=family.labels)
         for sample in family.samples:
@@ -70,7 +70,7 @@ def _metric_of(family: Family) -> Metric:
 
 
 def _buckets(family: Family, sample: Sample) -> list[tuple[str, float]]:
-    """How many values are at most each bound."""
+    """Cumulative buckets."""
     total = 0
     buckets = []
     for bound, count in zip((*map(str, family.bounds), "+Inf"), sample.counts, strict=True):

@@ -1,5 +1,4 @@
-"""Spans on their way out of a process, by the SDK of OpenTelemetry: imported only where spans are
-wanted."""
+"""Export of spans by the OpenTelemetry SDK; imported only if tracing is enabled."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 
 def make_tracer(service: str) -> trace.Tracer:
-    """A tracer whose spans go out by OTLP over HTTP, as the variables OTEL_* say. What is left at
-    the end of the process is sent then."""
+    """A tracer that exports by OTLP over HTTP, configured by the OTEL_* variables. Pending spans
+    are flushed at exit."""
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: service}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -17,7 +17,7 @@ from rollq.base.access_rules import Account, TokenHash
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.security.cluster_key import LoginSide, LoginTerms, is_proof, key_id_of, prove
 from rollq.security.identity import CertificateIdentity, CertificateRole
-from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
+from rollq.security.legacy_accounts import NO_LEGACY_ACCOUNTS, LegacyAccounts
 from rollq.security.mode import Mode
 from rollq.security.signing import LoginSigned, signing_key
 from rollq.security.tokens import find_token, parse_token
@@ -104,7 +104,7 @@ class LoginSetup:
     draw_nonce: Callable[[], bytes]
     tls: Mode = Mode.OFF
     is_current: Callable[[], bool] = lambda: True
-    legacy: LegacyAccounts = NOBODY_LEGACY
+    legacy: LegacyAccounts = NO_LEGACY_ACCOUNTS
     address: str = ""
     cluster_keys: Callable[[], tuple[bytes, ...]] = tuple
 

@@ -1,4 +1,4 @@
-"""Which account the credentials of a process stand for."""
+"""The account that the credentials of a process stand for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rollq.security.tokens import account_of_token
 
 
 def account_of(credentials: Credentials) -> str:
-    """The account: of the certificate, else of the key, else of the token; empty if there is none
-    of them.
+    """The account of the certificate, else of the key, else of the token; empty without any of
+    them.
 
     Raises:
-        LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE, if a file is not what it should be.
+        LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE, if a file is malformed.
     """
     if credentials.certificate is not None:
         return _certificate_name(Path(credentials.certificate[0]))
@@ -27,7 +27,7 @@ def account_of(credentials: Credentials) -> str:
 
 
 def own_client_id(account: str, name: str) -> str:
-    """A client id that belongs to an account, if there is one."""
+    """A client id in the namespace of the account, if there is one."""
     return f"{account}/{name}" if account else name
 
 

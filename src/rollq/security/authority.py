@@ -1,10 +1,9 @@
-"""Directories of an authority and of the credentials that it gives out.
+"""Directories of a certificate authority (CA) and of the credentials that it issues.
 
 The directory of an authority has `ca.pem` and `ca.key`; one of credentials has `ca.pem`, `cert.pem`
-and `key.pem`, as `files` reads them. While one authority takes over from another, `ca.pem` holds
-both; the one that signs is the one that `ca.key` belongs to. Files are replaced atomically, each by
-itself: whoever reads a pair of certificate and key just then may find that they do not match, and
-reads again.
+and `key.pem`, as read by `files`. During a change of the authority `ca.pem` holds both; the one
+that signs is the one that matches `ca.key`. Each file is replaced atomically, but not pairs of
+them: a process that reads a certificate and a key that do not match reads again.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ PEM_BYTES_MAX: Final = 64 * 1024
 
 
 class Authority:
-    """An authority on disk.
+    """A certificate authority on disk.
 
     Raises:
-        LocalError: BAD_CREDENTIALS: it is not there, or its key is open to others;
-            BAD_CERTIFICATE: it is damaged.
+        LocalError: BAD_CREDENTIALS: it is missing, or its key is readable by others;
+            BAD_CERTIFICATE: it is malformed.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -58,10 +57,10 @@ class Authority:
     def make(
         cls, directory: Path, cluster: str, now: datetime, days: int = AUTHORITY_DAYS
     ) -> Authority:
-        """A new authority in a directory that has none.
+        """Create an authority in a directory that has none.
 
         Raises:
-            LocalError: BAD_SETUP: there is one; BAD_CERTIFICATE: not a name or lifetime.
+            LocalError: BAD_SETUP: there is one; BAD_CERTIFICATE: not a valid name or lifetime.
         """
         _must_not_exist(directory, (CA, AUTHORITY_KEY))
         made = make_authority(cluster, now, days)
@@ -72,7 +71,7 @@ class Authority:
 
     @property
     def facts(self) -> CertificateFacts:
-        """Of the one that signs."""
+        """Of the signing certificate."""
         return facts_of(self._signer.certificate)
 
     def issue(
@@ -86,29 +85,28 @@ class Authority:
         hosts: Sequence[str] = (),
         overwrite: bool = False,
     ) -> CertificateFacts:
-        """Write the credentials of a holder into a directory.
+        """Issue credentials and write them into a directory.
 
         Raises:
-            LocalError: BAD_SETUP: there are some; BAD_CERTIFICATE: not a name or lifetime.
+            LocalError: BAD_SETUP: there are some; BAD_CERTIFICATE: not a valid name or lifetime.
         """
         if not overwrite:
             _must_not_exist(target, (CERTIFICATE, PRIVATE_KEY))
         made = issue(self._signer, role, name, now, days, hosts=hosts)
         _make_directory(target)
         put_file(target / CA, b"".join(self._trusted), overwrite=True)
-        # The authority comes first and the certificate last: until then, what was there is used.
+        # In this order the old certificate remains usable until the new one replaces it, last.
         put_file(target / PRIVATE_KEY, made.key, is_secret=True, overwrite=overwrite)
         put_file(target / CERTIFICATE, made.certificate, overwrite=overwrite)
         return facts_of(made.certificate)
 
     def renew(self, target: Path, now: datetime, days: int = CERTIFICATE_DAYS) -> CertificateFacts:
-        """A new key and certificate for the holder of a directory of credentials, in place.
+        """Renew key and certificate of a directory of credentials, in place.
 
         Raises:
-            LocalError: BAD_CERTIFICATE: it is not of this cluster; BAD_CREDENTIALS: it is not
-                there.
+            LocalError: BAD_CERTIFICATE: it is of another cluster; BAD_CREDENTIALS: it is missing.
         """
-        self._must_know(target / CERTIFICATE)
+        self._check_cluster(target / CERTIFICATE)
         facts = facts_of(read_pem(target / CERTIFICATE))
         identity = facts.identity
         if identity is None:
@@ -128,21 +126,20 @@ class Authority:
         )
 
     def share(self, target: Path) -> None:
-        """Bring the authorities that a directory of credentials trusts up to date.
+        """Update the trusted authorities of a directory of credentials.
 
         Raises:
-            LocalError: BAD_CERTIFICATE: it is not of this cluster; BAD_CREDENTIALS: it is not
-                there.
+            LocalError: BAD_CERTIFICATE: it is of another cluster; BAD_CREDENTIALS: it is missing.
         """
-        self._must_know(target / CA)
+        self._check_cluster(target / CA)
         put_file(target / CA, b"".join(self._trusted), overwrite=True)
 
     def replace(self, now: datetime, days: int = AUTHORITY_DAYS) -> Authority:
-        """A new authority, which signs from now on; the one before is trusted until
+        """Create a new authority, which signs from now on; the old one stays trusted until
         `drop_old`.
 
         Raises:
-            LocalError: BAD_SETUP: the last replacement is not over.
+            LocalError: BAD_SETUP: the last replacement is not finished.
         """
         if len(self._trusted) > 1:
             raise LocalError(
@@ -157,17 +154,17 @@ class Authority:
         return Authority(self.directory)
 
     def drop_old(self) -> Authority:
-        """Trust the authority that signs alone."""
+        """Trust only the authority that signs."""
         put_file(self.directory / CA, self._signer.certificate, overwrite=True)
         return Authority(self.directory)
 
     @property
     def trusted(self) -> list[CertificateFacts]:
-        """Of all that the holders of certificates trust."""
+        """Of all trusted authorities."""
         return [facts_of(pem) for pem in self._trusted]
 
-    def _must_know(self, path: Path) -> None:
-        """Only certificates of our cluster are replaced."""
+    def _check_cluster(self, path: Path) -> None:
+        """Only certificates of the same cluster may be replaced."""
         facts = facts_of(read_pem(path))
         if facts.cluster != self.facts.cluster:
             raise LocalError(
@@ -179,17 +176,17 @@ class Authority:
 
 
 def make_cluster_key() -> bytes:
-    """What the members of a cluster prove to each other, as a file holds it."""
+    """A new cluster key, in the format of its file."""
     return secrets.token_hex(CLUSTER_KEY_BYTES).encode() + b"\n"
 
 
 def put_cluster_key(target: Path, key: bytes) -> None:
-    """Write the key of the cluster beside the credentials of a member."""
+    """Write the cluster key beside the credentials of a member."""
     put_file(target / CLUSTER_KEY, key, is_secret=True)
 
 
 def read_pem(path: Path) -> bytes:
-    """A file of certificates.
+    """The content of a file of certificates.
 
     Raises:
         LocalError: BAD_CREDENTIALS.
@@ -204,22 +201,22 @@ def read_pem(path: Path) -> bytes:
 
 
 def put_file(path: Path, data: bytes, *, is_secret: bool = False, overwrite: bool = False) -> None:
-    """Put a file in place as a whole; a secret one is for its owner alone.
+    """Write a file atomically; a secret one is readable only by its owner.
 
     Raises:
-        LocalError: BAD_SETUP: it is there, and is not to be replaced; DISK_FAILED.
+        LocalError: BAD_SETUP: it exists, and is not to be replaced; DISK_FAILED.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         if not overwrite:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # it is ours
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # reserve it
         try:
             _write(draft, data, 0o600 if is_secret else 0o644)
             os.replace(draft, path)
         except OSError:
-            for left in (draft, *(() if overwrite else (path,))):
+            for partial in (draft, *(() if overwrite else (path,))):
                 with suppress(OSError):
-                    left.unlink()
+                    partial.unlink()
             raise
         _sync_directory(path.parent)
     except FileExistsError:
@@ -241,7 +238,7 @@ def _write(path: Path, data: bytes, mode: int) -> None:
 
 
 def _make_directory(path: Path) -> None:
-    """Make a directory for us alone; one that is there keeps its mode."""
+    """Create a private directory; an existing one keeps its mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)

@@ -1,7 +1,6 @@
-"""A private authority and the certificates that it signs. Bytes in, bytes out: `authority` has the
-files.
+"""A private certificate authority and its certificates. Bytes in, bytes out: `authority` has files.
 
-Keys are ECDSA on P-256: every TLS 1.3 library has to know that curve.
+Keys are ECDSA on P-256, the curve that every TLS 1.3 implementation must support.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from rollq.security.expiry import AUTHORITY_DAYS, CERTIFICATE_DAYS
 from rollq.security.identity import PART, SCHEME, CertificateIdentity, CertificateRole, parse_uri
 
 DAYS_MAX: Final = 36_500
-# Valid from a little before it is made, for machines whose clocks are behind ours.
+# The validity starts in the past, for machines with slow clocks.
 BACKDATED: Final = timedelta(hours=1)
-LISTENS: Final = (CertificateRole.MEMBER, CertificateRole.WORKER)
+SERVER_ROLES: Final = (CertificateRole.MEMBER, CertificateRole.WORKER)
 HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
@@ -37,30 +36,29 @@ class Issued(NamedTuple):
 
 
 class CertificateFacts(NamedTuple):
-    """What a certificate says."""
+    """The fields of a certificate."""
 
     cluster: str
-    identity: CertificateIdentity | None  # None: of an authority
+    identity: CertificateIdentity | None  # None for an authority
     issuer: str
     serial: str
     not_before_ms: int
     not_after_ms: int
     fingerprint: str  # SHA-256, in hexadecimal digits
-    hosts: tuple[str, ...] = ()  # what browsers look for; links of ours take no such certificate
+    hosts: tuple[str, ...] = ()  # for browsers; links of the grid refuse such a certificate
 
 
 def make_authority(cluster: str, now: datetime, days: int = AUTHORITY_DAYS) -> Issued:
-    """A new authority for a cluster, which signs for itself.
+    """Create a self-signed authority for a cluster.
 
     Raises:
-        LocalError: BAD_CERTIFICATE: not a name, or not a lifetime.
+        LocalError: BAD_CERTIFICATE: not a valid name or lifetime.
     """
     if not PART.fullmatch(cluster):
         raise _bad_name("cluster", cluster)
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
-    # Two authorities of one cluster are trusted side by side while one takes over from the other,
-    # and are told apart by their names.
+    # During a change two authorities of one cluster are trusted; their names must differ.
     name = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, cluster),
@@ -74,7 +72,7 @@ def make_authority(cluster: str, now: datetime, days: int = AUTHORITY_DAYS) -> I
         .not_valid_after(now + _lifetime(days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(_names_key(signer), critical=False)
+        .add_extension(_authority_key_id(signer), critical=False)
     )
     return Issued(_certificate_pem(built.sign(key, hashes.SHA256())), _key_pem(key))
 
@@ -88,12 +86,11 @@ def issue(
     *,
     hosts: Sequence[str] = (),
 ) -> Issued:
-    """A certificate of a member, worker, client or admin, with a new key. It does not outlive its
-    authority, whose key belongs to its certificate (`with_key`).
+    """Issue a certificate with a new key. It does not outlive the authority, whose key and
+    certificate must belong together (`with_key`).
 
     Raises:
-        LocalError: BAD_CERTIFICATE: not a name, host or lifetime, or not an authority that can
-            sign.
+        LocalError: BAD_CERTIFICATE: not a valid name, host or lifetime, or not a signing authority.
     """
     if not PART.fullmatch(name):
         raise _bad_name("holder", name)
@@ -117,7 +114,7 @@ def issue(
         ]
     )
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if role in LISTENS:
+    if role in SERVER_ROLES:
         usages.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
     uri = x509.UniformResourceIdentifier(identity.uri)
     signed_by = x509.SubjectKeyIdentifier.from_public_key(signing_key.public_key())
@@ -129,16 +126,16 @@ def issue(
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.SubjectAlternativeName([uri, *map(_host_name, hosts)]), critical=False)
-        .add_extension(_names_key(signed_by), critical=False)
+        .add_extension(_authority_key_id(signed_by), critical=False)
     )
     return Issued(_certificate_pem(built.sign(signing_key, hashes.SHA256())), _key_pem(key))
 
 
 def facts_of(pem: bytes) -> CertificateFacts:
-    """What the first certificate of a file says. It is not checked by whom it is signed.
+    """The fields of the first certificate in a file. Its signature is not verified.
 
     Raises:
-        LocalError: BAD_CERTIFICATE: not a certificate, or not one of ours.
+        LocalError: BAD_CERTIFICATE: not a certificate, or not one of rollq.
     """
     certificate = _load(pem)
     identity = None
@@ -165,10 +162,10 @@ def facts_of(pem: bytes) -> CertificateFacts:
 
 
 def split_pem(pem: bytes) -> list[bytes]:
-    """The certificates of a file, each as PEM of its own.
+    """The certificates of a file, each as separate PEM.
 
     Raises:
-        LocalError: BAD_CERTIFICATE: there is none, or one is damaged.
+        LocalError: BAD_CERTIFICATE: there is none, or one is malformed.
     """
     try:
         return [_certificate_pem(one) for one in x509.load_pem_x509_certificates(pem)]
@@ -177,10 +174,10 @@ def split_pem(pem: bytes) -> list[bytes]:
 
 
 def with_key(pems: list[bytes], key_pem: bytes) -> Issued:
-    """The one of some certificates that a private key belongs to.
+    """The certificate that a private key belongs to.
 
     Raises:
-        LocalError: BAD_CERTIFICATE: there is none, or it is not a key.
+        LocalError: BAD_CERTIFICATE: there is none, or the key is malformed.
     """
     try:
         public = serialization.load_pem_private_key(key_pem, password=None).public_key()
@@ -193,7 +190,7 @@ def with_key(pems: list[bytes], key_pem: bytes) -> Issued:
 
 
 def is_signed_by(pem: bytes, authority_pem: bytes) -> bool:
-    """Whether a certificate was signed by this authority, whatever the time is."""
+    """Whether a certificate was signed by this authority, expired or not."""
     certificate, signer = _load(pem), _load(authority_pem)
     try:
         certificate.verify_directly_issued_by(signer)
@@ -215,7 +212,7 @@ def _builder(
     )
 
 
-def _names_key(signer: x509.SubjectKeyIdentifier) -> x509.AuthorityKeyIdentifier:
+def _authority_key_id(signer: x509.SubjectKeyIdentifier) -> x509.AuthorityKeyIdentifier:
     return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer)
 
 

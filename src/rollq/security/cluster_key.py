@@ -1,11 +1,10 @@
-"""The key that the members of a cluster share, and how both ends of a link prove that they have it.
-Pure.
+"""The key that the members of a cluster share, and mutual proofs of having it. Pure.
 
-A proof is an HMAC-SHA256 over the nonces of both sides, the name of the group, the address that was
-dialled, and the side that proves. A nonce of one's own in it makes an old proof worthless; the side
-makes worthless a proof that is sent back to whoever made it; the address makes worthless elsewhere
-what a member says to somebody whom it dialled and who is no member. Every digest here begins with
-what it is for, so that none can stand in for another.
+A proof is an HMAC-SHA256 over both nonces, the name of the group, the dialled address, and the side
+that proves. The own nonce prevents replay; the side prevents reflection; the address prevents
+relay: what a member sends to an impostor that it has dialled is worthless elsewhere. Every digest
+    here
+begins with a context string, so that none can be used in place of another.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ SECRET_OF: Final = b"rollq cluster key file 1"
 
 
 class LoginSide(enum.Enum):
-    """Which end of a link proves."""
+    """The end of a link that proves."""
 
     DIALER = b"D"
     ACCEPTER = b"A"
 
 
 class LoginTerms(NamedTuple):
-    """What a proof is of, besides the key and the side.
+    """The input of a proof besides key and side.
 
     Attributes:
         group: The name of the group.
-        address: That was dialled: the one that the accepter is known by.
-        dialer_nonce: NONCE_BYTES, drawn for this link.
-        accepter_nonce: The same of the other side.
+        address: The dialled address, as advertised by the accepter.
+        dialer_nonce: NONCE_BYTES, random for each link.
+        accepter_nonce: Likewise.
     """
 
     group: str
@@ -51,10 +50,10 @@ class LoginTerms(NamedTuple):
 
 
 def prove(key: bytes, side: LoginSide, terms: LoginTerms) -> bytes:
-    """What one side of a login by `cluster` sends.
+    """The proof of one side of a login by `cluster`.
 
     Raises:
-        ValueError: A nonce has not NONCE_BYTES: the parts of the digest would run together.
+        ValueError: a nonce does not have NONCE_BYTES; a fixed length keeps the input unambiguous.
     """
     nonces = (terms.dialer_nonce, terms.accepter_nonce)
     if any(len(nonce) != NONCE_BYTES for nonce in nonces):
@@ -65,21 +64,21 @@ def prove(key: bytes, side: LoginSide, terms: LoginTerms) -> bytes:
 
 
 def is_proof(proof: bytes, key: bytes, side: LoginSide, terms: LoginTerms) -> bool:
-    """Whether a side has proved that it has the key; takes the same time whatever is wrong.
+    """Whether a proof is valid, in constant time.
 
     Raises:
-        ValueError: As `prove`.
+        ValueError: as `prove`.
     """
     return hmac.compare_digest(proof, prove(key, side, terms))
 
 
 def key_id_of(key: bytes) -> bytes:
-    """A name for a key, which may be told to anybody."""
+    """The public id of a key."""
     return hmac.digest(key, ID_OF, "sha256")[:KEY_ID_BYTES]
 
 
 def key_of_birth(cluster_id: bytes, shares: Mapping[int, bytes]) -> bytes:
-    """The key of a cluster from what each initial member has drawn, by member id."""
+    """The key of a new cluster, derived from a random share of each initial member."""
     digest = hashlib.sha256(BIRTH_OF)
     digest.update(len(cluster_id).to_bytes(2, "big") + cluster_id)
     for member_id in sorted(shares):
@@ -88,13 +87,13 @@ def key_of_birth(cluster_id: bytes, shares: Mapping[int, bytes]) -> bytes:
 
 
 def keys_of_file(text: bytes) -> tuple[bytes, ...]:
-    """The keys of a `cluster.key`: one a line, of any length. The first is proved, and all are
-    taken from others: so one can follow another without a stop."""
+    """The keys of a `cluster.key`, one per line. The first is used to prove, and all are accepted,
+    so that keys can be rotated without downtime."""
     lines = [line.strip() for line in text.splitlines()]
     return tuple(hmac.digest(line, SECRET_OF, "sha256") for line in lines if line)
 
 
 def call_nonce(secret: bytes, address: str) -> bytes:
-    """What one life of a member says in its calls to one address, and hears again in the answer:
-    whoever does not get what is sent to that address cannot know it."""
+    """The nonce of a member process for its calls to one address, echoed in the answer: only the
+    process that receives at that address can know it."""
     return hmac.digest(secret, b"rollq call 1\0" + address.encode(), "sha256")[:16]

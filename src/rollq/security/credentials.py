@@ -1,4 +1,4 @@
-"""What one process proves itself with, and checks others by. Pure: `files` reads it."""
+"""The credentials of one process. Pure: `files` reads them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Credentials:
 
     Attributes:
         directory: Where they were read from; empty: there are none.
-        ca: The file of the authority; empty: TLS cannot be spoken.
-        certificate: The files of our certificate and its private key; None: we have none.
+        ca: The file of the authority; empty: TLS is not available.
+        certificate: The files of the certificate and its private key; None: none.
         token: `rollq_ACCOUNT_SECRET`.
         account_key: An Ed25519 private key, PEM.
-        cluster_key: What members prove to each other.
+        cluster_key: The content of the cluster key file.
     """
 
     directory: str = ""
@@ -31,7 +31,7 @@ class Credentials:
 
     @property
     def cluster_keys(self) -> tuple[bytes, ...]:
-        """The keys of `cluster_key`: the first is proved, all are taken from others."""
+        """The keys of `cluster_key`: the first is used to prove, all are accepted."""
         return keys_of_file(self.cluster_key.reveal()) if self.cluster_key is not None else ()
 
 

@@ -1,7 +1,7 @@
-"""The list of programs that a worker may run: names and digests, with or without a signature.
+"""The list of programs that a worker may run: names and digests, optionally signed.
 
-One line a digest, `NAME sha256:HEX` or `NAME blake2b:HEX`; a name may have several. What follows a
-# is a remark.
+One digest per line, `NAME sha256:HEX` or `NAME blake2b:HEX`; a name may have several. Text after #
+is a comment.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ DIGEST: Final = re.compile(r"(?:sha256:[0-9a-f]{64}|blake2b:[0-9a-f]{128})")
 LIST_BYTES_MAX: Final = 16 * 1024**2
 SIGNATURE_SUFFIX: Final = ".sig"
 PUBLIC_SUFFIX: Final = ".pub"
-# No other protocol signs bytes that begin so: a signature means a list here, and nothing else.
+# Domain separation: a signature with this context is valid for a list only.
 CONTEXT: Final = b"rollq exec digests 1\0"
 
 Digests = Mapping[str, frozenset[str]]
 
 
 class ExecDigests:
-    """A list in a file, which is read again when it changes. One that cannot be read then is not
-    taken: the one before stays.
+    """A list in a file, which is reloaded when it changes. If a new version cannot be read, the
+    previous one stays in force.
 
     Args:
         path: The list.
-        key: The file of the public key that it is signed with; None: it needs no signature.
+        key: The file of the public key that signs it; None: no signature is required.
 
     Raises:
-        LocalError: BAD_SETUP; it cannot be read, or is not signed with the key.
+        LocalError: BAD_SETUP; it cannot be read, or the signature is wrong.
     """
 
     def __init__(self, path: Path, key: Path | None = None) -> None:
@@ -66,13 +66,12 @@ class ExecDigests:
         self._listed = self._read()
 
     def of(self, *names: str) -> frozenset[str]:
-        """What is listed for any of these names."""
+        """The digests listed for any of these names."""
         self._refresh()
         return frozenset().union(*(self._listed.get(name, frozenset()) for name in names))
 
     def can_run(self, name: str) -> bool:
-        """Whether something is listed that a job may call so: by its name, or that without a
-        suffix."""
+        """Whether a program is listed under this name, or under it with a suffix."""
         return name in self._listed or any(
             listed.rpartition(".")[0] == name for listed in self._listed
         )
@@ -97,7 +96,7 @@ class ExecDigests:
         return parse_list(data, str(self._path))
 
 
-def parse_list(data: bytes, called: str) -> Digests:
+def parse_list(data: bytes, source: str) -> Digests:
     """Digests by name.
 
     Raises:
@@ -110,7 +109,7 @@ def parse_list(data: bytes, called: str) -> Digests:
             continue
         if len(words) != 2 or not is_exec_name(words[0]) or not DIGEST.fullmatch(words[1].lower()):
             raise _bad(
-                f"line {number} of {called} is not NAME sha256:HEX",
+                f"line {number} of {source} is not NAME sha256:HEX",
                 "make it with `rollq exec digest FILE…`",
             )
         listed.setdefault(words[0], set()).add(words[1].lower())
@@ -118,23 +117,23 @@ def parse_list(data: bytes, called: str) -> Digests:
 
 
 def digest_line(path: Path, name: str) -> str:
-    """The line of a program that jobs call so. Raises OSError."""
+    """The line of the list for a program. Raises OSError."""
     with open(path, "rb") as file:
         return f"{name} sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def make_key(path: Path) -> tuple[Path, Path]:
-    """Make a key to sign lists with; returns the files of the private and of the public one.
+    """Create a key pair for signing lists; returns the private and the public file.
 
     Raises:
-        LocalError: BAD_SETUP; a file is there already, or cannot be made.
+        LocalError: BAD_SETUP; a file exists already, or cannot be written.
     """
     private = Ed25519PrivateKey.generate()
     public = path.with_name(path.name + PUBLIC_SUFFIX)
     text = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    shown = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    output = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     try:
-        for one, mode, content in ((path, 0o600, text), (public, 0o644, shown)):
+        for one, mode, content in ((path, 0o600, text), (public, 0o644, output)):
             with open(os.open(one, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
     except OSError as error:
@@ -177,7 +176,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def check_signature(key: Ed25519PublicKey, data: bytes, signature: bytes, path: Path) -> None:
-    """Raises LocalError BAD_SETUP, if the signature is not one of the key over the list."""
+    """Raises LocalError BAD_SETUP, if the signature of the list is not valid."""
     try:
         key.verify(base64.b64decode(signature.strip(), validate=True), CONTEXT + data)
     except (InvalidSignature, binascii.Error):
@@ -199,7 +198,7 @@ def _content(path: Path) -> bytes:
 
 
 def _stamp_of(path: Path) -> tuple[int, ...]:
-    """Of the list and of its signature: changes when one of them does."""
+    """Identifies the current version of the list and its signature."""
     stamp: list[int] = []
     for one in (path, path.with_name(path.name + SIGNATURE_SUFFIX)):
         try:

@@ -1,4 +1,4 @@
-"""How long certificates are valid, and when one has to be renewed, in words. Pure."""
+"""Lifetimes of certificates, and warnings before they end. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def days_left(not_after_ms: int, now_ms: int) -> int:
 
 
 def is_expiring(not_after_ms: int, now_ms: int) -> bool:
-    """Whether it is time to renew a certificate."""
+    """Whether a certificate is due for renewal."""
     return days_left(not_after_ms, now_ms) < WARN_DAYS
 
 
 def expiry_warning(whose: str, not_after_ms: int, now_ms: int) -> str:
-    """What to tell an operator about a certificate; empty: nothing yet.
+    """The warning about a certificate; empty if none is due.
 
     Args:
         whose: Such as `member 10.0.0.1:5000`.
-        not_after_ms: When it ends; 0: that is not known.
-        now_ms: The time now.
+        not_after_ms: The end of its validity; 0: unknown.
+        now_ms: The current time.
     """
     if not not_after_ms or not is_expiring(not_after_ms, now_ms):
         return ""

@@ -1,7 +1,7 @@
 """The keys that the nodes of a federation share, and sign their datagrams with. Pure.
 
-A key file has one key a line. The first signs; both are taken from others, so that one can follow
-another without a stop.
+A key file has one key per line. The first signs; all are accepted, so that keys can be rotated
+without downtime.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ID_OF: Final = b"rollq federation key id 1"
 
 
 class FederationKey(NamedTuple):
-    """A key, and its name, which may be told to anybody."""
+    """A key and its public id."""
 
     key_id: bytes
     key: bytes

@@ -1,5 +1,5 @@
-"""Reading credentials: one directory, in which every file is optional. Which there are decides what
-the process can do."""
+"""Reads credentials from a directory. Every file is optional; those present determine which
+logins and TLS modes the process can use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollq.security.credentials import NONE, Credentials
 from rollq.security.federation_key import FederationKey, federation_keys
 from rollq.security.secret import Secret
 
-CA: Final = "ca.pem"  # the certificate of the authority that all of a cluster trust
+CA: Final = "ca.pem"  # the certificate of the authority of the cluster
 CERTIFICATE: Final = "cert.pem"
 PRIVATE_KEY: Final = "key.pem"
 TOKEN: Final = "token"
@@ -24,8 +24,8 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def as_credentials(given: Credentials | str | Path) -> Credentials:
-    """Credentials as a caller gives them: as they are, or the directory that has them; an empty
-    name means none.
+    """Credentials from an argument: as they are, or read from a directory; an empty name means
+    none.
 
     Raises:
         LocalError: BAD_CREDENTIALS, as `load_credentials`.
@@ -39,7 +39,7 @@ def load_credentials(directory: Path) -> Credentials:
     """Read the credentials of a directory.
 
     Raises:
-        LocalError: BAD_CREDENTIALS: it is no directory, or a file is damaged or open to others.
+        LocalError: BAD_CREDENTIALS: not a directory, or a file is malformed or readable by others.
     """
     if not directory.is_dir():
         raise LocalError(
@@ -55,7 +55,7 @@ def load_credentials(directory: Path) -> Credentials:
             "copy all three from where `rollq tls issue` wrote them",
         )
     if key.exists():
-        read_secret(key)  # ssl reads the file itself, and looks at no mode
+        read_secret(key)  # ssl reads it without checking the mode
     return Credentials(
         str(directory),
         ca=str(ca) if ca.exists() else "",
@@ -76,7 +76,7 @@ def read_secret(path: Path) -> Secret:
     Raises:
         LocalError: BAD_CREDENTIALS.
     """
-    return Secret(read_closed(path).rstrip(b"\r\n"))
+    return Secret(read_private(path).rstrip(b"\r\n"))
 
 
 def read_federation_keys(path: Path) -> tuple[FederationKey, ...]:
@@ -85,10 +85,10 @@ def read_federation_keys(path: Path) -> tuple[FederationKey, ...]:
     Raises:
         LocalError: BAD_CREDENTIALS.
     """
-    return federation_keys(read_closed(path), str(path))
+    return federation_keys(read_private(path), str(path))
 
 
-def read_closed(path: Path, closed_to: int = OTHERS) -> bytes:
+def read_private(path: Path, forbidden_mode: int = OTHERS) -> bytes:
     """The content of a file that has none of these mode bits, and is not empty.
 
     Raises:
@@ -102,7 +102,7 @@ def read_closed(path: Path, closed_to: int = OTHERS) -> bytes:
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS, f"{path}: {error.strerror or error}", "check the file"
         ) from None
-    if mode & closed_to:
+    if mode & forbidden_mode:
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS,
             f"{path} may be read by others (mode {stat.S_IMODE(mode):04o})",

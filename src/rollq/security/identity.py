@@ -1,4 +1,4 @@
-"""Who a certificate says that its holder is: one URI, `rollq://CLUSTER/ROLE/NAME`."""
+"""The subject of a certificate: one URI, `rollq://CLUSTER/ROLE/NAME`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class CertificateRole(enum.StrEnum):
-    """What the holder of a certificate is."""
+    """The role of a certificate's holder."""
 
     MEMBER = "member"
     WORKER = "worker"
@@ -22,7 +22,7 @@ class CertificateRole(enum.StrEnum):
 
 
 class CertificateIdentity(NamedTuple):
-    """The holder of a certificate."""
+    """The subject of a certificate."""
 
     cluster: str
     role: CertificateRole
@@ -30,12 +30,12 @@ class CertificateIdentity(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """As the certificate has it."""
+        """The URI in the certificate."""
         return f"{SCHEME}{self.cluster}/{self.role}/{self.name}"
 
 
 def parse_uri(uri: str) -> CertificateIdentity:
-    """The identity that a URI names, character for character.
+    """Parse a URI, strictly.
 
     Raises:
         LocalError: BAD_CERTIFICATE, if it is not exactly of this form.
@@ -51,10 +51,10 @@ def parse_uri(uri: str) -> CertificateIdentity:
 
 
 def check_account_name(name: str) -> None:
-    """An account is named as the holder of a certificate is.
+    """Check the name of an account; it follows the rule for the holder of a certificate.
 
     Raises:
-        LocalError: BAD_ACCESS, if no account can have this name.
+        LocalError: BAD_ACCESS, if the name is not valid.
     """
     if not PART.fullmatch(name):
         raise LocalError(

@@ -1,4 +1,4 @@
-"""Accounts of peers that cannot log in, those of the legacy protocol: by where they come from."""
+"""Accounts of peers that cannot log in, those of the legacy protocol: by source address."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class LegacyAccounts:
-    """Which account an address has.
+    """Maps source addresses to accounts.
 
     Args:
-        texts: `ADDRESS=ACCOUNT` each; the address is one, or a network (`10.1.0.0/16`). Where
-            several hold an address, the smallest counts.
+        texts: `ADDRESS=ACCOUNT` each, of an address or a network (`10.1.0.0/16`). The most specific
+            network applies.
 
     Raises:
         LocalError: BAD_SETUP, if a text is not of this form.
@@ -32,7 +32,7 @@ class LegacyAccounts:
         self._by_size = sorted(self._accounts, key=lambda one: one.num_addresses)
 
     def account_of(self, address: str) -> str:
-        """The account of a peer that is connected from `host:port`; empty: it has none."""
+        """The account of a peer that is connected from `host:port`; empty if it has none."""
         if not self._by_size:
             return ""
         host = address.rpartition(":")[0].strip("[]").partition("%")[0]
@@ -64,4 +64,4 @@ def _bad(text: str, why: str) -> LocalError:
     )
 
 
-NOBODY_LEGACY = LegacyAccounts()
+NO_LEGACY_ACCOUNTS = LegacyAccounts()

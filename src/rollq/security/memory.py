@@ -1,4 +1,4 @@
-"""Keeping the memory of a process that holds secrets to itself."""
+"""Protects the memory of a process that holds secrets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ PR_SET_DUMPABLE: Final = 4
 
 
 def close_memory() -> None:
-    """Leave no core file, ours or of what we start, and let no other process of our user look into
-    our memory or at the environment that we were started with. What we start may be looked into."""
+    """Disable core dumps, of this process and its children, and deny other processes of the same
+    user access to our memory and initial environment. Children are not protected from that
+    access."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))
     if sys.platform == "linux":
-        # Also for systems that hand core files to a program, which does not ask for the limit.
+        # Core handlers in user space ignore the limit, but not this flag.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

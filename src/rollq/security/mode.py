@@ -1,4 +1,4 @@
-"""How much of a protection is asked of links. Pure."""
+"""Whether links require a protection. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from rollq.security.credentials import Credentials
 
 
 class Mode(enum.StrEnum):
-    """How much of a protection is asked of links."""
+    """Whether links require a protection such as TLS."""
 
     OFF = "off"
-    ALLOW = "allow"  # links with and without it are served: for a cluster on its way
+    ALLOW = "allow"  # links with and without it are served, for migrations
     REQUIRE = "require"
 
 
 def tls_of_dialer(credentials: Credentials) -> Mode:
-    """What a client or worker with these asks of members: whoever can check them does so always,
-    or nobody who answers in their place would be found out."""
+    """The TLS mode of a client or worker: required if it can verify members, as an impostor could
+    otherwise downgrade the link."""
     return Mode.REQUIRE if credentials.ca else Mode.OFF
 
 
 def tls_of_listener(credentials: Credentials) -> Mode:
-    """What is asked of those who dial a process with these, unless it is told otherwise."""
+    """The default TLS mode of a process that accepts links."""
     return Mode.REQUIRE if credentials.certificate is not None else Mode.OFF

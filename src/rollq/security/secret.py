@@ -1,11 +1,11 @@
-"""A value that never shows itself. Pure."""
+"""A value that is never printed. Pure."""
 
 from __future__ import annotations
 
 
 class Secret:
-    """Bytes that are not shown: not in `repr`, not in a log, not in an error. Compared by
-    identity, so that nobody compares one with `==` in variable time."""
+    """Bytes that do not appear in `repr`, logs or errors. Compared by identity: a comparison of the
+    values by `==` would not be in constant time."""
 
     __slots__ = ("_value",)
 
@@ -13,7 +13,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> bytes:
-        """The bytes themselves, for the one call that needs them."""
+        """The bytes themselves, for the call that needs them."""
         return self._value
 
     def __repr__(self) -> str:

@@ -1,11 +1,11 @@
-"""Keys of accounts: Ed25519. An account is proved by a signature over the nonces of both sides.
+"""Ed25519 keys of accounts. A login is a signature over the nonces of both sides.
 
-The file of a key begins with a line that names its account, and the rest is PEM:
+The first line of a key file names the account, the rest is PEM:
 
     # account: alice
     -----BEGIN PRIVATE KEY-----
 
-The library is loaded where a key is used: most processes never use one.
+The library is imported on use: most processes need no key.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 PUBLIC_KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 ACCOUNT_LINE: Final = "# account: "
-# No other protocol signs bytes that begin so: a signature means a login here, and nothing else.
+# Domain separation: a signature with this context is valid for a login only.
 CONTEXT: Final = b"rollq login key 1"
 LENGTH: Final = struct.Struct("<I")
-# Compared with where there is no key: a login costs the same whether its account exists or not.
-# Nobody has the private half: it is the digest of a text, taken for a point of the curve.
+# Verified against if an account has no key, so that timing does not reveal which accounts exist.
+# Its private key is unknown: it is the digest of a text, used as a point of the curve.
 NO_KEY: Final = hashlib.sha256(b"rollq no key 1").digest()
 
 
 class LoginSigned(NamedTuple):
-    """What the signature of a login is over."""
+    """The signed content of a login."""
 
     account: str
     group: str
@@ -42,7 +42,7 @@ class LoginSigned(NamedTuple):
     accepter_nonce: bytes
 
     def to_bytes(self) -> bytes:
-        """Each part with its length before it, so that no two logins have the same bytes."""
+        """The encoding. Parts have a length prefix, so that it is unambiguous."""
         parts = (
             self.dialer_nonce,
             self.accepter_nonce,
@@ -53,26 +53,26 @@ class LoginSigned(NamedTuple):
 
 
 class AccountKey(NamedTuple):
-    """The private key of an account, read."""
+    """The private key of an account."""
 
     account: str
     private: Ed25519PrivateKey
 
     @property
     def public(self) -> bytes:
-        """What the group stores of it."""
+        """The public key, as stored by the group."""
         return self.private.public_key().public_bytes_raw()
 
     def sign(self, login: LoginSigned) -> bytes:
-        """The proof of a login."""
+        """Sign a login."""
         return self.private.sign(login.to_bytes())
 
 
 def make_key(account: str) -> Secret:
-    """The text of a new key file.
+    """Create a key; returns the content of its file.
 
     Raises:
-        LocalError: BAD_ACCESS, if no account can have this name.
+        LocalError: BAD_ACCESS, if the name of the account is not valid.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -85,7 +85,7 @@ def make_key(account: str) -> Secret:
 
 
 def read_key(text: Secret) -> AccountKey:
-    """The key in the text of a key file.
+    """Parse the content of a key file.
 
     Raises:
         LocalError: BAD_CREDENTIALS.
@@ -104,7 +104,12 @@ def read_key(text: Secret) -> AccountKey:
         )
     try:
         private = load_pem_private_key(pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):  # no word of the key
+    except (
+        ValueError,
+        TypeError,
+        UnsupportedAlgorithm,
+        InternalError,
+    ):  # may quote the key
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise LocalError(
@@ -116,8 +121,8 @@ def read_key(text: Secret) -> AccountKey:
 
 
 def signing_key(login: LoginSigned, signature: bytes, public_keys: Sequence[bytes]) -> bytes | None:
-    """Which of an account's keys made the signature. Checks all of them, and at least one also if
-    there is none."""
+    """The key of an account that made the signature; None if none did. At least one key is verified
+    even if the account has none."""
     data = login.to_bytes()
     found = [key for key in public_keys or (NO_KEY,) if _is_signed_by(key, signature, data)]
     return found[0] if found else None

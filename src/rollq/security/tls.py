@@ -1,11 +1,11 @@
-"""TLS 1.3 of one process: contexts made of its credentials, and what is asked of a certificate.
+"""TLS 1.3 of one process: contexts from its credentials, and checks of peer certificates.
 
-Whoever a certificate was given to is told by its one SAN URI, compared exactly. Names of hosts say
-nothing here: a member that moves to another address stays who it is.
+The subject of a certificate is its only SAN URI, compared exactly. Host names are not used: a
+member keeps its identity when its address changes.
 
-Contexts are made anew when the files change, which is looked at when links are made, at most once
-a second, and at SIGHUP. Links that are open keep theirs. Files that cannot be used change nothing,
-and the log says why.
+Contexts are rebuilt when the files change: this is checked when a link is opened, at most once per
+CREDENTIALS_LOOK_MS, and at SIGHUP. Open links keep their context. Files that are not valid are
+logged and ignored.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Stamps = tuple[tuple[int, int, int], ...]  # of files: inode, size and time of c
 
 
 class Contexts(NamedTuple):
-    """What links are made with."""
+    """The TLS contexts of a process."""
 
     dials: ssl.SSLContext
-    listens: ssl.SSLContext | None  # None: there is no certificate to show
-    identity: CertificateIdentity | None  # ours
-    ends_ms: int = 0  # until when our certificate is valid; 0: we have none
+    listens: ssl.SSLContext | None  # None without a certificate
+    identity: CertificateIdentity | None  # our own
+    ends_ms: int = 0  # the end of validity of our certificate; 0 without one
 
 
 class TlsFiles:
-    """The contexts of a directory of credentials. Any thread may ask for them.
+    """The contexts of a directory of credentials. Thread-safe.
 
     Args:
-        credentials: With an authority, and perhaps a certificate.
+        credentials: With an authority, and optionally a certificate.
 
     Raises:
-        LocalError: BAD_CREDENTIALS: they cannot be used.
+        LocalError: BAD_CREDENTIALS: they are not valid.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -58,13 +58,13 @@ class TlsFiles:
 
     @property
     def current(self) -> Contexts:
-        """As of the files now, or of a moment ago."""
+        """The contexts, reloaded if the files have changed."""
         if time.monotonic() >= self._look_at:
             self.reload()
         return self._contexts
 
     def reload(self) -> None:
-        """Look at the files now."""
+        """Reload the files if they have changed."""
         with self._lock:
             self._look_at = time.monotonic() + CREDENTIALS_LOOK_MS / 1000
             stamps = self._stamp()
@@ -85,10 +85,10 @@ class TlsFiles:
 
 
 def tls_files(credentials: Credentials) -> TlsFiles:
-    """The contexts of these credentials, made once in a process.
+    """The contexts of these credentials, cached per process.
 
     Raises:
-        LocalError: BAD_CREDENTIALS: there is no authority, or they cannot be used.
+        LocalError: BAD_CREDENTIALS: there is no authority, or they are not valid.
     """
     if not credentials.ca:
         raise LocalError(
@@ -98,31 +98,31 @@ def tls_files(credentials: Credentials) -> TlsFiles:
         )
     key = credentials.ca, credentials.certificate
     with _LOCK:
-        found = _KNOWN.get(key)
+        found = _CACHE.get(key)
         if found is None:
-            found = _KNOWN[key] = TlsFiles(credentials)
+            found = _CACHE[key] = TlsFiles(credentials)
         return found
 
 
 def reload_all() -> None:
-    """Look at all files of this process now."""
+    """Reload all changed files of this process."""
     with _LOCK:
-        known = list(_KNOWN.values())
+        known = list(_CACHE.values())
     for one in known:
         one.reload()
 
 
 def make_contexts(credentials: Credentials) -> Contexts:
-    """Read the files.
+    """Build contexts from the files.
 
     Raises:
-        LocalError: BAD_CREDENTIALS: one is missing or damaged, they do not belong together, or the
-            key is open to others.
+        LocalError: BAD_CREDENTIALS: one is missing or malformed, they do not belong together, or
+            the key is readable by others.
     """
-    from rollq.security.certificates import facts_of  # a large library, for those who need it
+    from rollq.security.certificates import facts_of  # imports a large library
 
     dials = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    dials.check_hostname = False  # identity is the SAN URI, which `judge` looks at
+    dials.check_hostname = False  # identity is the SAN URI, which `check_peer` looks at
     listens: ssl.SSLContext | None = None
     identity = None
     ends_ms = 0
@@ -130,18 +130,18 @@ def make_contexts(credentials: Credentials) -> Contexts:
         if credentials.certificate is not None:
             listens = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             listens.verify_mode = ssl.CERT_OPTIONAL  # a client may log in instead
-            listens.num_tickets = 0  # nobody resumes: links last
+            listens.num_tickets = 0  # links are long-lived and never resumed
             certificate, key = credentials.certificate
             facts = facts_of(Path(certificate).read_bytes())
             identity, ends_ms = facts.identity, facts.not_after_ms
-            read_secret(Path(key))  # ssl looks at no mode
+            read_secret(Path(key))  # ssl does not check the mode
         for context in (dials, listens):
             if context is not None:
                 context.minimum_version = ssl.TLSVersion.TLSv1_3
                 context.load_verify_locations(credentials.ca)
                 if credentials.certificate is not None:
                     context.load_cert_chain(*credentials.certificate)
-    except (OSError, LocalError) as error:  # of which errors of ssl are some
+    except (OSError, LocalError) as error:  # ssl.SSLError is an OSError
         text = error.message if isinstance(error, LocalError) else error.strerror or str(error)
         raise LocalError(
             ErrorCode.BAD_CREDENTIALS,
@@ -152,10 +152,10 @@ def make_contexts(credentials: Credentials) -> Contexts:
 
 
 def identity_in(certificate: Mapping[str, Any] | None) -> CertificateIdentity | None:
-    """Whose certificate it is, as `SSLObject.getpeercert` gives it; None: there is none.
+    """The subject of a certificate, as returned by `SSLObject.getpeercert`; None without one.
 
     Raises:
-        RemoteError: BAD_CERTIFICATE: it does not name one holder, by one URI and nothing else.
+        RemoteError: BAD_CERTIFICATE: its names are not exactly one valid URI.
     """
     if not certificate:
         return None
@@ -169,15 +169,15 @@ def identity_in(certificate: Mapping[str, Any] | None) -> CertificateIdentity | 
         raise _bad(error.message) from None
 
 
-def judge(
+def check_peer(
     found: CertificateIdentity | None, ours: CertificateIdentity | None, roles: Collection[str]
 ) -> None:
-    """Whether a peer is one that we speak with.
+    """Check that a peer may use this link.
 
     Args:
-        found: Whom the peer has shown to be.
-        ours: Who we are. Without a certificate we take the word of the authority for the cluster.
-        roles: What the peer may be; empty: anybody, also without a certificate.
+        found: The subject of the peer's certificate.
+        ours: Our own identity. Without one the cluster is not compared: trust in the CA must do.
+        roles: The allowed roles; empty: any, even without a certificate.
 
     Raises:
         RemoteError: BAD_CERTIFICATE; LOGIN_REQUIRED, if there is none.
@@ -197,15 +197,15 @@ def judge(
         raise _bad(f"{found.uri} is not a {' or '.join(roles)}")
 
 
-def words_for(error: ssl.SSLError, *, is_ours: bool) -> str:
-    """What an error of a handshake means, for people.
+def describe_tls_error(error: ssl.SSLError, *, is_ours: bool) -> str:
+    """Describe a handshake error for users.
 
     Args:
-        error: As the library raised it.
-        is_ours: We found it; else the peer did, and told us.
+        error: As raised by the library.
+        is_ours: This side refused; else the peer did, and sent an alert.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
-        what = STRANGERS if error.verify_code in STRANGE_CODES else error.verify_message
+        what = UNKNOWN_CA if error.verify_code in UNKNOWN_CA_CODES else error.verify_message
         return f"its certificate is refused: {what}"
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if " alert " in f" {reason} " and not is_ours:
@@ -221,8 +221,8 @@ ALERTS: Final = {
     "certificate required": "it asks for a certificate, and we have none",
     "protocol version": "it does not speak TLS 1.3",
 }
-STRANGERS: Final = "it is signed by an authority that is not in our ca.pem"
-STRANGE_CODES: Final = (18, 19, 20, 21)  # of OpenSSL: self-signed, or the issuer is not known
+UNKNOWN_CA: Final = "it is signed by an authority that is not in our ca.pem"
+UNKNOWN_CA_CODES: Final = (18, 19, 20, 21)  # of OpenSSL: self-signed, or the issuer is not known
 MEMBERS: Final = (CertificateRole.MEMBER,)
 
 
@@ -240,5 +240,5 @@ def _stamp_of(path: str) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-_KNOWN: dict[tuple[str, tuple[str, str] | None], TlsFiles] = {}
+_CACHE: dict[tuple[str, tuple[str, str] | None], TlsFiles] = {}
 _LOCK: Final = threading.Lock()

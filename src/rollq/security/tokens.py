@@ -1,7 +1,7 @@
-"""Bearer tokens: `rollq_ACCOUNT_SECRET`. Whoever has the text is the account.
+"""Bearer tokens: `rollq_ACCOUNT_SECRET`.
 
-A secret is random and long, so one round of SHA-256 over it cannot be undone, and only that is
-stored. An account may have an underscore in its name, a secret never has.
+The secret is random and long enough that one round of SHA-256 is safe to store. The name of an
+account may contain underscores, the secret does not.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from rollq.security.secret import Secret
 
 PREFIX: Final = "rollq_"
 SECRET_BYTES: Final = 24  # random; the text has two characters for each
-SECRET_CHARS_MIN: Final = 40  # 160 bits: what is shorter was not made here
+SECRET_CHARS_MIN: Final = 40  # 160 bits
 ID_BYTES: Final = 4
 
 
 class ParsedToken(NamedTuple):
-    """What the text of a token says."""
+    """The parts of a token."""
 
     account: str
     sha256: bytes  # of its secret
 
 
 def make_token(account: str, expires_ms: int = 0) -> tuple[Secret, TokenHash]:
-    """A new token: its text, which is not kept anywhere, and what is stored of it.
+    """Create a token: its text, which is not stored, and the hash, which is.
 
     Raises:
-        LocalError: BAD_ACCESS, if no account can have this name.
+        LocalError: BAD_ACCESS, if the name of the account is not valid.
     """
     check_account_name(account)
     text = f"{PREFIX}{account}_{secrets.token_hex(SECRET_BYTES)}".encode()
     parsed = parse_token(text)
-    assert parsed is not None, "it was made by the same rules"
+    assert parsed is not None, "make_token and parse_token agree"
     return Secret(text), TokenHash(secrets.token_hex(ID_BYTES), parsed.sha256, expires_ms)
 
 
 def parse_token(text: bytes) -> ParsedToken | None:
-    """What a token says; None if the text is no token."""
+    """Parse a token; None if it is malformed."""
     if len(text) > LOGIN_PROOF_BYTES_MAX or not text.isascii():
         return None
     account, _, secret = text.decode("ascii").removeprefix(PREFIX).rpartition("_")
@@ -56,10 +56,10 @@ def parse_token(text: bytes) -> ParsedToken | None:
 
 
 def account_of_token(token: Secret) -> str:
-    """Whose token it is.
+    """The account of a token.
 
     Raises:
-        LocalError: BAD_CREDENTIALS, if it is no token.
+        LocalError: BAD_CREDENTIALS, if it is malformed.
     """
     parsed = parse_token(token.reveal())
     if parsed is None:
@@ -72,8 +72,8 @@ def account_of_token(token: Secret) -> str:
 
 
 def find_token(tokens: Iterable[TokenHash], sha256: bytes) -> TokenHash | None:
-    """The stored token with this digest. Every one is compared, each in constant time: how long
-    it takes tells nothing of what is stored."""
+    """The stored token with this hash. All are compared, each in constant time, so that timing
+    reveals nothing of the stored hashes."""
     found: TokenHash | None = None
     for token in tokens:
         if hmac.compare_digest(token.sha256, sha256):

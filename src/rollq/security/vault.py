@@ -1,4 +1,4 @@
-"""The vault of a worker: secrets by name, out of a directory or of its environment."""
+"""The vault of a worker: job secrets by name, from a directory or its environment."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Final
 from rollq.base.environ import NAME
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.base.job_secrets import is_secret_name
-from rollq.security.files import OTHERS, read_closed
+from rollq.security.files import OTHERS, read_private
 from rollq.security.secret import Secret
 
 log = logging.getLogger("rollq.vault")
 
-SYSTEMD: Final = "CREDENTIALS_DIRECTORY"  # the variable in which systemd says where it put them
+SYSTEMD: Final = "CREDENTIALS_DIRECTORY"  # set by systemd for LoadCredential=
 GROUP_READS: Final = 0o040
 
 
 class NoSecretError(StateError):
-    """This worker has no such secret, or cannot use it; another may."""
+    """This worker does not have the secret, or cannot read it; another may."""
 
 
 class Vault:
-    """Secrets by name; a file is read each time that it is asked for.
+    """Secrets by name. Files are read on each access.
 
     Args:
-        directory: One file a secret; None: there is none.
-        kept: Those that are not files.
+        directory: Has one file per secret; None: there is none.
+        kept: Secrets held in memory.
         closed_to: Mode bits that no file may have.
     """
 
@@ -37,18 +37,18 @@ class Vault:
         self,
         directory: Path | None = None,
         kept: Mapping[str, Secret] | None = None,
-        closed_to: int = OTHERS,
+        forbidden_mode: int = OTHERS,
     ) -> None:
         self._directory = directory
         self._kept = kept or {}
-        self._closed_to = closed_to
+        self._forbidden_mode = forbidden_mode
 
     def get(self, name: str) -> Secret:
-        """The value of a name, as it is in the file or variable.
+        """The value of a secret.
 
         Raises:
-            NoSecretError: NO_SECRET. What is wrong with a file is in our log: whoever runs jobs
-                need not know where it is.
+            NoSecretError: NO_SECRET. Details of a file error are only logged here: clients need not
+                know its path.
         """
         kept = self._kept.get(name)
         if kept is not None:
@@ -57,7 +57,7 @@ class Vault:
             raise _missing(name)
         path = self._directory / name
         try:
-            return Secret(read_closed(path, self._closed_to))
+            return Secret(read_private(path, self._forbidden_mode))
         except LocalError as error:
             if not path.exists():
                 raise _missing(name) from None
@@ -72,12 +72,12 @@ class Vault:
 def open_vault(
     directory: Path | None, prefix: str, environ: MutableMapping[str, str]
 ) -> Vault | None:
-    """The vault that a worker is told of; None: it was told of none.
+    """The configured vault; None if none is configured.
 
     Args:
-        directory: Of files; None: none.
-        prefix: Variables that begin with it are secrets, by the rest of their names; empty: none.
-        environ: Our environment: these variables are taken out of it, so that nobody inherits them.
+        directory: Has one file per secret; None: none.
+        prefix: Of variables that hold secrets, named by the rest; empty: none.
+        environ: Our environment: these variables are removed, so that no child inherits them.
 
     Raises:
         LocalError: BAD_SETUP.
@@ -98,7 +98,7 @@ def open_vault(
         )
     names = [name for name in environ if prefix and name.startswith(prefix) and name != prefix]
     kept = {name.removeprefix(prefix): Secret(os.fsencode(environ.pop(name))) for name in names}
-    # systemd lets its own user in by an access list, which shows as the right of a group.
+    # systemd grants access to its user by an ACL, which shows as group permission.
     is_systemd = directory is not None and str(directory) == environ.get(SYSTEMD)
     return Vault(directory, kept, OTHERS & ~GROUP_READS if is_systemd else OTHERS)
 

@@ -146,12 +146,12 @@ class World:
         data, wire[:size] = bytes(wire[:size]), b""
         if side is Side.DIALER:
             for message in self.accepter.receive_data(data):
-                self.server.heard(message)
+                self.server.on_message(message)
             assert self.accepter.error is None
         else:
             for message in self.dialer.receive_data(data):
                 self.heard.append(message)  # type: ignore[arg-type]
-                self.client.heard(message)
+                self.client.on_message(message)
             assert self.dialer.error is None
         self.pump()
 
@@ -232,7 +232,7 @@ class World:
         elif isinstance(order, ConfirmCopies):
             if self.vouch_error is not None:
                 raise self.vouch_error
-            machine.vouched(order.number)
+            machine.copies_confirmed(order.number)
         elif isinstance(order, Open):
             if order.digest not in self.stored:
                 raise StateError(ErrorCode.BLOB_MISSING, order.digest.hex())
@@ -240,7 +240,7 @@ class World:
             machine.opened(order.number, order.digest, len(self.sources[key]))
         elif isinstance(order, GetSizes):
             sizes = [len(self.stored.get(digest, b"")) or -1 for digest in order.digests]
-            machine.looked(order.request_id, tuple(sizes))
+            machine.sizes_found(order.request_id, tuple(sizes))
         elif isinstance(order, CheckCopy):
             self.doubted.append(order.digest)
         else:
@@ -255,7 +255,7 @@ class World:
 def server_with_put(size: int = 100, offset: int = 0) -> ServerMachine:
     """A server that waits for chunks of OTHER."""
     server = ServerMachine()
-    server.heard(BlobPut(OTHER, size))
+    server.on_message(BlobPut(OTHER, size))
     assert server.take_orders() == [Begin(1, OTHER, size)]
     server.begun(1, offset)
     assert server.take_orders() == [SendMessage(BlobGo(OTHER, offset))]

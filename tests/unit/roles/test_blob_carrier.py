@@ -10,7 +10,7 @@ from rollq.base.digests import Digest
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError
 from rollq.base.limits import BLOB_CHUNK_BYTES
 from rollq.roles.blobs.carrier import (
-    Packer,
+    ChunkCompressor,
     as_rollq_error,
     read_chunks,
     write_chunks,
@@ -37,8 +37,8 @@ class Sink:
     def close(self) -> None: ...
 
 
-@pytest.mark.parametrize("packer", [None, Packer()])
-def test_what_is_read_is_what_is_written(packer: Packer | None) -> None:
+@pytest.mark.parametrize("packer", [None, ChunkCompressor()])
+def test_what_is_read_is_what_is_written(packer: ChunkCompressor | None) -> None:
     data = os.urandom(BLOB_CHUNK_BYTES) + bytes(2 * BLOB_CHUNK_BYTES) + b"the end"
     sink = Sink()
     order = Read(1, NAME, 0, len(data))
@@ -47,7 +47,7 @@ def test_what_is_read_is_what_is_written(packer: Packer | None) -> None:
 
 
 def test_only_what_gets_smaller_is_packed_and_trying_pauses() -> None:
-    packer = Packer()
+    packer = ChunkCompressor()
     noise, zeros = os.urandom(BLOB_CHUNK_BYTES), bytes(BLOB_CHUNK_BYTES)
     packed = packer.pack(NAME, 0, zeros)
     assert packed.packed == BLOB_CHUNK_BYTES
@@ -65,7 +65,7 @@ def test_a_file_that_became_shorter_is_found() -> None:
 
 @pytest.mark.parametrize("size", [7, BLOB_CHUNK_BYTES - 1])
 def test_a_packed_chunk_must_be_what_it_says(size: int) -> None:
-    honest = Packer().pack(NAME, 0, bytes(BLOB_CHUNK_BYTES))
+    honest = ChunkCompressor().pack(NAME, 0, bytes(BLOB_CHUNK_BYTES))
     with pytest.raises(RemoteError) as caught:
         write_chunks(Sink(), (BlobChunk(NAME, 0, honest.data, size),))
     assert caught.value.code is ErrorCode.BAD_COMPRESSION

@@ -108,19 +108,19 @@ def test_a_dropped_get_leaves_nothing_and_may_begin_again() -> None:
 
 def test_a_drop_of_what_waits_or_is_unknown() -> None:
     server = ServerMachine()
-    server.heard(BlobGet(OTHER))
-    server.heard(BlobPut(NAME, 5))
+    server.on_message(BlobGet(OTHER))
+    server.on_message(BlobPut(NAME, 5))
     server.take_orders()
-    server.heard(BlobDrop(OTHER))
-    server.heard(BlobDrop(NAME))
-    server.heard(BlobDrop(NAME))
+    server.on_message(BlobDrop(OTHER))
+    server.on_message(BlobDrop(NAME))
+    server.on_message(BlobDrop(NAME))
     assert server.take_orders() == [Close(1), Close(2)]
     server.begun(2, 0)
     server.opened(1, OTHER, 100)
     server.failed(2, NAME, DiskError(ErrorCode.DISK_FAILED, "late"))
     server.written(2)
     server.committed(2)
-    server.vouched(2)
+    server.copies_confirmed(2)
     server.has_read(1, [])
     assert server.take_orders() == []
 
@@ -132,7 +132,7 @@ def test_who_has_what() -> None:
     world.pump()
     world.settle()
     assert world.found == [(-1, len(BLOB))]
-    world.client.heard(BlobHave(bytes(16), (1, 1)))  # nobody asked
+    world.client.on_message(BlobHave(bytes(16), (1, 1)))  # nobody asked
     world.pump()
     assert len(world.found) == 1
 
@@ -140,19 +140,19 @@ def test_who_has_what() -> None:
 def test_asks_are_bounded() -> None:
     server = ServerMachine()
     with pytest.raises(RemoteError):
-        server.heard(BlobAsk(bytes(16), (OTHER,) * (BLOB_ASK_MAX + 1)))
+        server.on_message(BlobAsk(bytes(16), (OTHER,) * (BLOB_ASK_MAX + 1)))
     for number in range(BLOB_ASKS_MAX):
         assert not server.is_busy
-        server.heard(BlobAsk(number.to_bytes(16, "big"), (OTHER,)))
+        server.on_message(BlobAsk(number.to_bytes(16, "big"), (OTHER,)))
     assert server.is_busy
-    server.looked(bytes(16), (-1,))
+    server.sizes_found(bytes(16), (-1,))
     assert not server.is_busy
 
 
 def test_a_link_that_is_gone_closes_everything() -> None:
     server = server_with_put()
-    server.heard(BlobGet(OTHER))
-    server.heard(BlobGet(NAME))
+    server.on_message(BlobGet(OTHER))
+    server.on_message(BlobGet(NAME))
     server.take_orders()
     server.opened(3, NAME, 100)
     server.take_orders()
@@ -167,8 +167,8 @@ def test_a_link_that_is_gone_closes_everything() -> None:
 
 def test_a_server_that_owes_something_says_that_it_is_at_it() -> None:
     server = server_with_put(10)
-    server.heard(BlobGet(NAME))
-    server.heard(BlobChunk(OTHER, 0, bytes(10)))
+    server.on_message(BlobGet(NAME))
+    server.on_message(BlobChunk(OTHER, 0, bytes(10)))
     server.take_orders()
     server.written(1)
     assert Commit(1) in server.take_orders()
@@ -184,7 +184,7 @@ def test_senders_and_receivers_that_stall_are_found() -> None:
     server = server_with_put(10)
     assert [server.tick() for _ in range(BLOB_STALL_TICKS_MAX + 1)][-2:] == [False, True]
     server = ServerMachine()
-    server.heard(BlobGet(OTHER))
+    server.on_message(BlobGet(OTHER))
     server.opened(1, OTHER, 100)
     server.take_orders()
     server.has_read(1, [BlobChunk(OTHER, 0, bytes(READ))])
@@ -196,7 +196,7 @@ def test_a_member_that_says_nothing_is_found() -> None:
     assert not any(client.tick() for _ in range(2 * BLOB_STALL_TICKS_MAX))  # nothing is owed
     client.put(OTHER, 10)
     assert [client.tick() for _ in range(BLOB_SILENT_TICKS_MAX + 1)][-2:] == [False, True]
-    client.heard(BlobMore(OTHER, 0))
+    client.on_message(BlobMore(OTHER, 0))
     assert not client.tick()
 
 
@@ -204,12 +204,12 @@ def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
     server, client = ServerMachine(), BlobClientMachine()
     request_id = b"r" * 16
     client.ask(request_id, (OTHER,))
-    server.heard(BlobAsk(request_id, (OTHER,)))
+    server.on_message(BlobAsk(request_id, (OTHER,)))
     for _ in range(3 * BLOB_SILENT_TICKS_MAX):
         server.take_orders()
         server.tick()
         for order in server.take_orders():
-            client.heard(order.message)  # type: ignore[union-attr]
+            client.on_message(order.message)  # type: ignore[union-attr]
         assert not client.tick()
 
 
@@ -220,14 +220,14 @@ def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
     client = BlobClientMachine()
     client.put(OTHER, 10)
     with pytest.raises(RemoteError):
-        client.heard(BlobGo(OTHER, 11))
-    client.heard(BlobGo(OTHER, 0))
+        client.on_message(BlobGo(OTHER, 11))
+    client.on_message(BlobGo(OTHER, 0))
     with pytest.raises(RemoteError):
-        client.heard(BlobMore(OTHER, 10))
+        client.on_message(BlobMore(OTHER, 10))
     with pytest.raises(RemoteError):
-        client.heard(BlobStored(OTHER))
+        client.on_message(BlobStored(OTHER))
     for stray in (BlobGo(NAME, 0), BlobStored(NAME), BlobInfo(NAME, 5), BlobMore(NAME, 5)):
-        client.heard(stray)
+        client.on_message(stray)
 
 
 def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
@@ -244,7 +244,7 @@ def test_errors_of_newer_members_are_told_as_they_are() -> None:
     client = BlobClientMachine()
     client.put(OTHER, 10)
     client.take_orders()
-    client.heard(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
+    client.on_message(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
     [over] = client.take_orders()
     assert isinstance(over, TransferEnded)
     assert over.error is not None
@@ -254,7 +254,7 @@ def test_errors_of_newer_members_are_told_as_they_are() -> None:
 def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
     client = BlobClientMachine()
     number = client.put(OTHER, 10)
-    client.heard(BlobGo(OTHER, 0))
+    client.on_message(BlobGo(OTHER, 0))
     client.take_orders()
     error = DiskError(ErrorCode.DISK_FAILED, "bad sector")
     client.failed(number, OTHER, error)

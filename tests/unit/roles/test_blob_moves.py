@@ -128,16 +128,16 @@ def test_nothing_is_told_to_be_stored_that_is_not_where_it_must_be() -> None:
 
 def test_a_disk_that_fails_is_told_and_late_chunks_are_skipped() -> None:
     server = server_with_put()
-    server.heard(BlobChunk(OTHER, 0, b"abc"))
+    server.on_message(BlobChunk(OTHER, 0, b"abc"))
     assert [type(order) for order in server.take_orders()] == [Write]
     server.failed(1, OTHER, DiskError(ErrorCode.DISK_FULL, "no room"))
     assert server.take_orders() == [
         SendMessage(BlobStored(OTHER, ErrorCode.DISK_FULL, "no room")),
         Close(1),
     ]
-    server.heard(BlobChunk(OTHER, 3, b"def"))
+    server.on_message(BlobChunk(OTHER, 3, b"def"))
     assert server.take_orders() == []
-    server.heard(BlobPut(OTHER, 100))
+    server.on_message(BlobPut(OTHER, 100))
     assert server.take_orders() == [Begin(2, OTHER, 100)]
     server.failed(2, OTHER, DiskError(ErrorCode.DISK_FULL, "no room", "make some"))
     refusal = BlobGo(OTHER, 0, ErrorCode.DISK_FULL, "no room; make some")
@@ -169,16 +169,16 @@ def test_the_sender_is_told_of_what_is_written_and_stays_within_the_window() -> 
 def test_chunks_that_may_not_be_end_the_link(chunk: BlobChunk) -> None:
     server = server_with_put(100)
     with pytest.raises(RemoteError) as caught:
-        server.heard(chunk)
+        server.on_message(chunk)
     assert caught.value.code is ErrorCode.BAD_PAYLOAD
 
 
 def test_a_window_that_is_full_is_full() -> None:
     server = server_with_put(1_000)
     for offset in range(0, WINDOW, CHUNK):
-        server.heard(BlobChunk(OTHER, offset, bytes(CHUNK)))
+        server.on_message(BlobChunk(OTHER, offset, bytes(CHUNK)))
     with pytest.raises(RemoteError) as caught:
-        server.heard(BlobChunk(OTHER, WINDOW, b"x"))
+        server.on_message(BlobChunk(OTHER, WINDOW, b"x"))
     assert "the window is full" in caught.value.message
 
 
@@ -186,35 +186,35 @@ def test_crumbs_that_are_not_written_are_counted(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(receiving, "BLOB_CHUNKS_HELD_MAX", 3)
     server = server_with_put(10)
     for offset in range(4):  # the first is being written, three wait
-        server.heard(BlobChunk(OTHER, offset, b"x"))
+        server.on_message(BlobChunk(OTHER, offset, b"x"))
     with pytest.raises(RemoteError) as caught:
-        server.heard(BlobChunk(OTHER, 4, b"x"))
+        server.on_message(BlobChunk(OTHER, 4, b"x"))
     assert "send larger ones" in caught.value.message
 
 
 def test_a_chunk_before_the_go_and_a_second_put_end_the_link() -> None:
     server = ServerMachine()
-    server.heard(BlobPut(OTHER, 10))
+    server.on_message(BlobPut(OTHER, 10))
     with pytest.raises(RemoteError):
-        server.heard(BlobChunk(OTHER, 0, b"early"))
+        server.on_message(BlobChunk(OTHER, 0, b"early"))
     with pytest.raises(RemoteError):
-        server.heard(BlobPut(OTHER, 10))
+        server.on_message(BlobPut(OTHER, 10))
 
 
 def test_too_many_and_too_large_are_refused() -> None:
     server = ServerMachine()
-    server.heard(BlobPut(OTHER, BLOB_BYTES_MAX + 1))
-    server.heard(BlobPut(OTHER, -1))
+    server.on_message(BlobPut(OTHER, BLOB_BYTES_MAX + 1))
+    server.on_message(BlobPut(OTHER, -1))
     for order in server.take_orders():
         assert isinstance(order, SendMessage)
         assert isinstance(order.message, BlobGo)
         assert order.message.error == ErrorCode.BAD_PAYLOAD
     for number in range(BLOB_TRANSFERS_MAX):
-        server.heard(BlobPut(bytes([number]) * 32, 10))
-        server.heard(BlobGet(bytes([number]) * 32))
+        server.on_message(BlobPut(bytes([number]) * 32, 10))
+        server.on_message(BlobGet(bytes([number]) * 32))
     server.take_orders()
-    server.heard(BlobPut(b"\xff" * 32, 10))
-    server.heard(BlobGet(b"\xff" * 32))
+    server.on_message(BlobPut(b"\xff" * 32, 10))
+    server.on_message(BlobGet(b"\xff" * 32))
     codes = [order.message.error for order in server.take_orders()]  # type: ignore[union-attr]
     assert codes == [ErrorCode.OVERLOADED] * 2
 
@@ -268,21 +268,21 @@ def test_what_rotted_on_the_way_is_found_by_the_receiver() -> None:
 
 def test_only_what_was_handed_out_is_doubted() -> None:
     server = ServerMachine()
-    server.heard(BlobPut(OTHER, 5))
-    server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
-    server.heard(BlobDrop(OTHER, ErrorCode.DISK_FULL))
-    server.heard(BlobDrop(OTHER))
+    server.on_message(BlobPut(OTHER, 5))
+    server.on_message(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
+    server.on_message(BlobDrop(OTHER, ErrorCode.DISK_FULL))
+    server.on_message(BlobDrop(OTHER))
     assert not [order for order in server.take_orders() if isinstance(order, CheckCopy)]
-    server.heard(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
+    server.on_message(BlobDrop(OTHER, ErrorCode.BLOB_CORRUPT))
     assert server.take_orders() == [CheckCopy(OTHER)]
 
 
 def test_a_get_beyond_the_end_or_twice_is_refused() -> None:
     server = ServerMachine()
-    server.heard(BlobGet(OTHER, 11))
+    server.on_message(BlobGet(OTHER, 11))
     assert server.take_orders() == [Open(1, OTHER)]
     with pytest.raises(RemoteError):
-        server.heard(BlobGet(OTHER, 0))
+        server.on_message(BlobGet(OTHER, 0))
     server.opened(1, OTHER, 10)
     said, closed = server.take_orders()
     assert isinstance(said, SendMessage)
@@ -290,24 +290,24 @@ def test_a_get_beyond_the_end_or_twice_is_refused() -> None:
     assert said.message.error == ErrorCode.WRONG_STATE
     assert closed == Close(1)
     with pytest.raises(RemoteError):
-        server.heard(BlobGet(OTHER, -1))
+        server.on_message(BlobGet(OTHER, -1))
 
 
 @pytest.mark.parametrize("offset", [-1, 17, 4])
 def test_more_that_cannot_be_ends_the_link(offset: int) -> None:
     server = ServerMachine()
-    server.heard(BlobGet(OTHER, 5))
+    server.on_message(BlobGet(OTHER, 5))
     server.take_orders()
     server.opened(1, OTHER, 100)
     assert server.take_orders()[1:] == [Read(1, OTHER, 5, READ)]
     server.has_read(1, [BlobChunk(OTHER, 5, bytes(CHUNK))])
     with pytest.raises(RemoteError):
-        server.heard(BlobMore(OTHER, offset))
+        server.on_message(BlobMore(OTHER, offset))
 
 
 def test_a_source_that_cannot_be_read_ends_the_get() -> None:
     server = ServerMachine()
-    server.heard(BlobGet(OTHER))
+    server.on_message(BlobGet(OTHER))
     server.take_orders()
     server.opened(1, OTHER, 100)
     server.take_orders()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.roles.blobs.pace import REST, REST_S_MAX, REST_S_MIN, Pace
+from rollq.roles.blobs.pace import REST, REST_S_MAX, REST_S_MIN, Throttle
 
 
 class Clock:
@@ -23,7 +23,7 @@ class Clock:
 
 def test_a_step_is_followed_by_a_rest() -> None:
     clock = Clock()
-    pace = Pace(lambda: True, clock)
+    pace = Throttle(lambda: True, clock)
     assert pace.rest_s() == 0
     assert pace.step(lambda: clock.work(0.001)) == "done"
     assert pace.rest_s() == pytest.approx(REST * 0.001)
@@ -33,7 +33,7 @@ def test_a_step_is_followed_by_a_rest() -> None:
 
 def test_a_long_step_does_not_stop_everything() -> None:
     clock = Clock()
-    pace = Pace(lambda: True, clock)
+    pace = Throttle(lambda: True, clock)
     for _ in range(3):
         pace.step(lambda: clock.work(10))
     assert pace.rest_s() == pytest.approx(REST_S_MAX)
@@ -41,7 +41,7 @@ def test_a_long_step_does_not_stop_everything() -> None:
 
 def test_rests_of_several_add_up() -> None:
     clock = Clock()
-    pace = Pace(lambda: True, clock)
+    pace = Throttle(lambda: True, clock)
     pace.step(lambda: clock.work(0.001))
     pace.step(lambda: clock.work(0))
     began_s = clock.now_s
@@ -51,7 +51,7 @@ def test_rests_of_several_add_up() -> None:
 
 def test_a_step_that_fails_is_followed_by_a_rest_as_well() -> None:
     clock = Clock()
-    pace = Pace(lambda: True, clock)
+    pace = Throttle(lambda: True, clock)
 
     def fail() -> None:
         clock.work(0.001)
@@ -64,7 +64,7 @@ def test_a_step_that_fails_is_followed_by_a_rest_as_well() -> None:
 
 def test_nobody_rests_where_there_are_no_jobs() -> None:
     clock, busy = Clock(), [False]
-    pace = Pace(lambda: busy[0], clock)
+    pace = Throttle(lambda: busy[0], clock)
     pace.step(lambda: clock.work(0.001))
     assert pace.rest_s() == 0
     busy[0] = True
@@ -77,6 +77,6 @@ def test_nobody_rests_where_there_are_no_jobs() -> None:
 
 def test_a_rest_is_no_shorter_than_a_timer_can_be() -> None:
     clock = Clock()
-    pace = Pace(lambda: True, clock)
+    pace = Throttle(lambda: True, clock)
     pace.step(lambda: clock.work(0.00001))
     assert pace.rest_s() == REST_S_MIN

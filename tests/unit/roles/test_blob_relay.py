@@ -15,9 +15,9 @@ from rollq.base.limits import (
 )
 from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.orders import Close, Read, SendMessage
-from rollq.roles.blobs.receiving import Arrival
+from rollq.roles.blobs.receiving import IncomingTransfer
 from rollq.roles.blobs.relay import Growth, Relay
-from rollq.roles.blobs.turns import Turns
+from rollq.roles.blobs.turns import TransferSlots
 from rollq.wire.blob_messages import BlobChunk, BlobGo, BlobPut, BlobStored
 from tests.unit.roles.blob_world import (
     CHUNK,
@@ -130,7 +130,7 @@ def test_an_upload_that_ends_takes_the_relay_with_it() -> None:
 def test_growth_is_told_as_long_as_somebody_listens() -> None:
     growth, told = Growth(1), list[int]()
     growth.grow(2)
-    with growth.told(told.append):
+    with growth.listening(told.append):
         growth.grow(3)
     growth.grow(4)
     assert (told, growth.ready) == ([3], 4)
@@ -165,14 +165,14 @@ def test_growth_before_it_is_asked_for_counts() -> None:
     client.grown(number, OTHER, CHUNK)
     client.grown(number + 1, OTHER, 100)  # of another transfer
     assert client.take_orders() == [SendMessage(BlobPut(OTHER, 100))]
-    client.heard(BlobGo(OTHER, 0))
+    client.on_message(BlobGo(OTHER, 0))
     assert Read(number, OTHER, 0, CHUNK) in client.take_orders()
 
 
 def test_one_that_has_more_than_we_have_is_sent_nothing_until_we_have_it() -> None:
     client = BlobClientMachine()
     number = client.put(OTHER, 200, ready=10)
-    client.heard(BlobGo(OTHER, 100))
+    client.on_message(BlobGo(OTHER, 100))
     assert not any(isinstance(order, Read) for order in client.take_orders())
     client.grown(number, OTHER, 100)
     assert client.take_orders() == []
@@ -184,7 +184,7 @@ def test_one_that_has_more_than_we_have_is_sent_nothing_until_we_have_it() -> No
 
 
 def test_an_upload_that_brings_next_to_nothing_is_slow() -> None:
-    arrival = Arrival(1, OTHER, 100 * BLOB_SLOW_BYTES)
+    arrival = IncomingTransfer(1, OTHER, 100 * BLOB_SLOW_BYTES)
     for _ in range(BLOB_SLOW_TICKS_MAX):
         assert not arrival.is_slow
         arrival.tick()
@@ -198,10 +198,10 @@ def test_an_upload_that_brings_next_to_nothing_is_slow() -> None:
 
 def test_a_slow_upload_may_give_way_and_says_so() -> None:
     server = server_with_put()
-    assert server.is_given
+    assert server.is_receiving
     for tick in range(BLOB_SLOW_TICKS_MAX):
         assert server.slow_puts() == []
-        server.heard(BlobChunk(OTHER, tick, b"x"))
+        server.on_message(BlobChunk(OTHER, tick, b"x"))
         server.written(1)
         server.tick()
     server.take_orders()
@@ -211,11 +211,11 @@ def test_a_slow_upload_may_give_way_and_says_so() -> None:
         SendMessage(BlobStored(OTHER, ErrorCode.OVERLOADED, "others wait")),
         Close(1),
     ]
-    assert not server.is_given
+    assert not server.is_receiving
 
 
 def test_turns_tell_who_waits() -> None:
-    turns: Turns[str, int] = Turns(1)
+    turns: TransferSlots[str, int] = TransferSlots(1)
     turns.enter("a", 1, lambda: None)
     assert (turns.waiting, turns.is_wanted("a")) == (0, False)
     turns.enter("a", 2, lambda: None)

@@ -16,12 +16,12 @@ from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.security.tls import (
     MEMBERS,
     TlsFiles,
+    check_peer,
+    describe_tls_error,
     identity_in,
-    judge,
     make_contexts,
     reload_all,
     tls_files,
-    words_for,
 )
 from tests.unit.security.kit import Cluster, shake
 
@@ -51,7 +51,7 @@ def why(dialer: Credentials, accepter: Credentials) -> str:
     """Why they do not come together."""
     with pytest.raises(ssl.SSLError) as caught:
         met(dialer, accepter)
-    return words_for(caught.value, is_ours=True)
+    return describe_tls_error(caught.value, is_ours=True)
 
 
 def test_both_sides_know_each_other_and_it_is_tls_1_3(home: Cluster, member: Credentials) -> None:
@@ -140,21 +140,21 @@ def test_who_is_not_named_by_one_uri_is_nobody(
 
 def refused(found: CertificateIdentity | None, roles: tuple[CertificateRole, ...]) -> ErrorCode:
     with pytest.raises(RemoteError) as caught:
-        judge(found, HOME, roles)
+        check_peer(found, HOME, roles)
     return caught.value.code
 
 
 def test_a_peer_must_be_of_our_cluster_and_of_the_right_role() -> None:
-    judge(HOME._replace(name="m2"), HOME, MEMBERS)
-    judge(HOME._replace(role=CertificateRole.CLIENT), HOME, ())
-    judge(None, HOME, ())
+    check_peer(HOME._replace(name="m2"), HOME, MEMBERS)
+    check_peer(HOME._replace(role=CertificateRole.CLIENT), HOME, ())
+    check_peer(None, HOME, ())
     assert refused(None, MEMBERS) is ErrorCode.LOGIN_REQUIRED
     for role in CertificateRole:
         if role is not CertificateRole.MEMBER:
             assert refused(HOME._replace(role=role), MEMBERS) is ErrorCode.BAD_CERTIFICATE
     assert refused(HOME._replace(cluster="away"), ()) is ErrorCode.BAD_CERTIFICATE
     # Whoever has no certificate takes the word of the authority.
-    judge(HOME._replace(cluster="away"), None, MEMBERS)
+    check_peer(HOME._replace(cluster="away"), None, MEMBERS)
 
 
 def put_newer(path: Path, data: bytes) -> None:

@@ -1,8 +1,8 @@
-"""Carries out the orders of a machine: words on the link, and disk work on a pool of threads.
+"""Executes the orders of a machine: messages on the link, and disk work on a thread pool.
 
-The loop does nothing but hand over: reading, writing, digests and compression are the pool's. Of
-one transfer one thing is done at a time, and what is being written is not closed under the
-writer's hands.
+The event loop only dispatches: reading, writing, hashing and compression run in the pool. A
+transfer has at most one task in the pool at a time, and its file is not closed while a task uses
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rollq.base.limits import BLOB_CHUNK_BYTES, BLOB_THREADS, BLOB_WINDOW_BYTES
 from rollq.net.link import Link
 from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.orders import AnyOrder, Commit, Read, SendMessage, Write
-from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import BlobChunk
 from rollq.wire.compression import ZSTD, inflate, shrink
@@ -31,56 +31,56 @@ log = logging.getLogger("rollq.blobs")
 T = TypeVar("T")
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-PACK_GAIN_MIN = 16  # a chunk is sent packed if that saves this part of it at least
-PACK_PAUSE_MAX = 64  # so many chunks are not tried after some that were not worth it
+PACK_GAIN_MIN = 16  # a chunk is sent compressed if that saves at least 1/16 of it
+PACK_PAUSE_MAX = 64  # the most chunks that are skipped after incompressible ones
 
 
 def make_pool() -> ThreadPoolExecutor:
-    """The threads of a server or client."""
-    # The allocator of glibc learns from what is given back: after this it keeps room for chunks
-    # instead of asking the kernel for new pages, each of which costs a fault, for every one.
+    """The thread pool of a server or client."""
+    # Freeing a large block raises glibc's mmap threshold: later chunks reuse heap memory instead of
+    # fresh pages, each of which costs a page fault.
     bytes(BLOB_WINDOW_BYTES)
     return ThreadPoolExecutor(BLOB_THREADS, "blobs")
 
 
 class Source(Protocol):
-    """A blob that is read. Called from threads, one at a time."""
+    """A blob that is read. Called from threads, never concurrently."""
 
     @property
     def size(self) -> int:
         """In bytes."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from there on; fewer only at the end."""
+        """Read at an offset; fewer bytes only at the end."""
 
     def close(self) -> None:
-        """Read no more."""
+        """Release the source."""
 
 
 class Sink(Protocol):
-    """A blob that is written. Called from threads, one at a time."""
+    """A blob that is written. Called from threads, never concurrently."""
 
     @property
     def offset(self) -> int:
-        """How much of it is there."""
+        """How many bytes are written."""
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
 
     def commit(self) -> None:
-        """Verify and keep it. Raises RemoteError BLOB_CORRUPT."""
+        """Verify the digest and publish the blob. Raises RemoteError BLOB_CORRUPT."""
 
     def close(self) -> None:
-        """Write no more; what is there is kept for another time."""
+        """Release the sink; an incomplete blob is kept, to be resumed."""
 
 
 class Carrier:
-    """The shell of one link.
+    """Does the IO of one link.
 
     Attributes:
-        link: Where words go.
-        machine: Whose orders are carried out.
-        things: The sources and sinks of transfers, by number.
+        link: Where messages are sent.
+        machine: Whose orders are executed.
+        things: Open sources and sinks, by transfer number.
     """
 
     def __init__(
@@ -90,66 +90,66 @@ class Carrier:
         pool: Executor,
         *,
         packs: bool,
-        pace: Pace | None = None,
+        pace: Throttle | None = None,
     ) -> None:
         self.link = link
         self.machine = machine
-        self.things: dict[int, Source | Sink] = {}
+        self.streams: dict[int, Source | Sink] = {}
         self._pool = pool
         self._packs = packs
         self._pace = pace
-        self._moves = 0  # under way, on the pool
-        self._packers: dict[int, Packer] = {}
+        self._io_count = 0  # reads and writes in the pool
+        self._packers: dict[int, ChunkCompressor] = {}
         self._loop = asyncio.get_running_loop()
         self._working: dict[int, asyncio.Future[Any]] = {}
-        self._doomed: dict[int, None] = {}  # to be closed as soon as their work is done
+        self._closing: dict[int, None] = {}  # to be closed when their running task ends
         self._pending: dict[asyncio.Future[Any], None] = {}
 
     def pump(self) -> None:
-        """Carry out what the machine wants by now."""
-        words = []
+        """Execute all orders of the machine."""
+        messages = []
         for order in self.machine.take_orders():
             if isinstance(order, SendMessage):
-                words.append(order.message)
+                messages.append(order.message)
             elif isinstance(order, Write):
-                sink: Any = self.things[order.number]
+                sink: Any = self.streams[order.number]
                 digest = order.chunks[0].digest
                 written = partial(self._written, order.number)
                 write = partial(write_chunks, sink, order.chunks)
-                self._move(order.number, digest, write, written)
+                self._run_throttled(order.number, digest, write, written)
             elif isinstance(order, Read):
                 self._read(order)
             else:
-                self.obey(order)
-        if words:
-            self.link.send_all(words)
+                self.execute(order)
+        if messages:
+            self.link.send_all(messages)
 
-    def obey(self, order: AnyOrder) -> None:
-        """Carry out what only one of the ends knows."""
+    def execute(self, order: AnyOrder) -> None:
+        """Execute an order that is specific to this end of the link."""
         raise NotImplementedError
 
     def work(
         self, number: int, digest: Digest, task: Callable[[], T], then: Callable[[T], None]
     ) -> None:
-        """Do something on the pool, and tell the machine how it went."""
+        """Run a task of a transfer in the pool; an error is reported to the machine."""
         self._working[number] = self.on_pool(task, partial(self._done, number, digest, then))
 
     def close(self, number: int) -> None:
-        """Close source or sink of a transfer, now or when the work on it is done."""
+        """Close the source or sink of a transfer, at once or when its running task ends."""
         self._packers.pop(number, None)
         if number in self._working:
-            self._doomed[number] = None
+            self._closing[number] = None
             return
-        thing = self.things.pop(number, None)
-        if thing is None:
+        stream = self.streams.pop(number, None)
+        if stream is None:
             self.has_closed(number)
             return
-        self.on_pool(thing.close, partial(self._closed, number))
+        self.on_pool(stream.close, partial(self._closed, number))
 
     def on_pool(
         self, task: Callable[[], T], then: Callable[[asyncio.Future[T]], None]
     ) -> asyncio.Future[T]:
-        """Do something on the pool; `then` is called on the loop."""
+        """Run a task in the pool; `then` is called on the loop."""
         future = self._loop.run_in_executor(self._pool, task)
         self._pending[future] = None
 
@@ -161,32 +161,32 @@ class Carrier:
         return future
 
     async def leave(self, number: int) -> None:
-        """Return when no thread works on an ended transfer; its source or sink is not closed."""
+        """Wait for the running task of an ended transfer; its source or sink is left open."""
         while (future := self._working.get(number)) is not None:
             await asyncio.wait((future,))
-        self.things.pop(number, None)
+        self.streams.pop(number, None)
         self._packers.pop(number, None)
 
     async def settle(self) -> None:
-        """Until nothing of this link is on the pool."""
+        """Wait until no task of this link is in the pool."""
         while self._pending:
             await asyncio.wait(list(self._pending))
 
-    def has_rest(self) -> None:
-        """Some of what was to be done on the pool is done."""
+    def io_finished(self) -> None:
+        """Called when a read or a write has finished."""
 
     def has_closed(self, number: int) -> None:
-        """No thread touches the blob for this transfer any more."""
+        """Called when the source or sink of a transfer is closed."""
 
     def commit(self, order: Commit, digest: Digest, then: Callable[[None], None]) -> None:
-        """Verify and keep what was written."""
-        sink: Any = self.things[order.number]
+        """Verify and publish what was written."""
+        sink: Any = self.streams[order.number]
         self.work(order.number, digest, sink.commit, then)
 
-    def _move(
+    def _run_throttled(
         self, number: int, digest: Digest, task: Callable[[], T], then: Callable[[T], None]
     ) -> None:
-        """Work that has to be done many times over: in its time, if jobs have work to do."""
+        """Run a read or a write, delayed by the throttle."""
         pace = self._pace
         if pace is None:
             self.work(number, digest, task, then)
@@ -194,33 +194,33 @@ class Carrier:
         step = partial(pace.step, task)
         rest_s = pace.rest_s()
         if rest_s:
-            self._loop.call_later(rest_s, self._move_now, number, digest, step, then)
+            self._loop.call_later(rest_s, self._run_io, number, digest, step, then)
         else:
-            self._move_now(number, digest, step, then)
+            self._run_io(number, digest, step, then)
 
-    def _move_now(
+    def _run_io(
         self, number: int, digest: Digest, step: Callable[[], T], then: Callable[[T], None]
     ) -> None:
-        if number in self.things:  # else it was given up meanwhile
-            self._moves += 1
+        if number in self.streams:  # else the transfer was dropped during the delay
+            self._io_count += 1
             self.work(number, digest, step, then)
-            self._working[number].add_done_callback(self._has_moved)
+            self._working[number].add_done_callback(self._on_moved)
 
-    def _has_moved(self, _: asyncio.Future[Any]) -> None:
-        self._moves -= 1
-        self.has_rest()
+    def _on_moved(self, _: asyncio.Future[Any]) -> None:
+        self._io_count -= 1
+        self.io_finished()
 
     def _written(self, number: int, _: None) -> None:
         self.machine.written(number)
 
     def _read(self, order: Read) -> None:
         number = order.number
-        source: Any = self.things[number]
+        source: Any = self.streams[number]
         packer = self._packers.get(number)
         if packer is None and self._packs:
-            packer = self._packers[number] = Packer()
+            packer = self._packers[number] = ChunkCompressor()
         task = partial(read_chunks, source, order, packer)
-        self._move(number, order.digest, task, partial(self.machine.has_read, number))
+        self._run_throttled(number, order.digest, task, partial(self.machine.has_read, number))
 
     def _done(
         self,
@@ -230,9 +230,9 @@ class Carrier:
         future: asyncio.Future[Any],
     ) -> None:
         self._working.pop(number, None)
-        doomed = number in self._doomed
+        doomed = number in self._closing
         if doomed:
-            del self._doomed[number]
+            del self._closing[number]
             self.close(number)
         if future.cancelled():
             return
@@ -251,8 +251,8 @@ class Carrier:
         self.has_closed(number)
 
 
-class Packer:
-    """Compresses chunks of one blob, and pauses where that is not worth it."""
+class ChunkCompressor:
+    """Compresses the chunks of one blob, with a backoff while they are incompressible."""
 
     __slots__ = ("_pause", "_skip")
 
@@ -261,7 +261,7 @@ class Packer:
         self._pause = 1
 
     def pack(self, digest: Digest, offset: int, data: bytes) -> BlobChunk:
-        """The chunk, packed if that makes it smaller."""
+        """The chunk, compressed if that makes it smaller."""
         if self._skip:
             self._skip -= 1
             return BlobChunk(digest, offset, data)
@@ -274,8 +274,8 @@ class Packer:
         return BlobChunk(digest, offset, data)
 
 
-def read_chunks(source: Source, order: Read, packer: Packer | None) -> list[BlobChunk]:
-    """What an order wants to be read, in chunks. On a thread."""
+def read_chunks(source: Source, order: Read, packer: ChunkCompressor | None) -> list[BlobChunk]:
+    """Read the range of an order, in chunks. Called from a thread."""
     chunks = []
     end = order.offset + order.length
     for offset in range(order.offset, end, BLOB_CHUNK_BYTES):
@@ -292,7 +292,7 @@ def read_chunks(source: Source, order: Read, packer: Packer | None) -> list[Blob
 
 
 def write_chunks(sink: Sink, chunks: tuple[BlobChunk, ...]) -> None:
-    """Write what came. On a thread."""
+    """Write received chunks. Called from a thread."""
     for chunk in chunks:
         data = chunk.data
         if chunk.packed:
@@ -304,7 +304,7 @@ def write_chunks(sink: Sink, chunks: tuple[BlobChunk, ...]) -> None:
 
 
 def as_rollq_error(error: BaseException, digest: Digest) -> RollqError:
-    """An error of the pool as one of the catalogue."""
+    """An exception of the pool as an error of the catalogue."""
     if isinstance(error, RollqError):
         return error
     text = f"blob {digest_to_text(digest)}: {error}"

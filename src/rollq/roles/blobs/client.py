@@ -1,8 +1,8 @@
-"""The asyncio client of the blobs of a group.
+"""The asyncio client for the blobs of a group.
 
-One link to the leader carries everything, several transfers at once. It is opened when it is
-needed, follows the leader, and is opened again after a cut: transfers go on from where the other
-side is. Nothing here holds more of a blob than the window.
+One link to the leader carries all transfers, several at once. It is opened on demand, follows the
+leader, and is reopened after a disconnect: transfers resume at the offset of the receiver. At most
+one window of a blob is in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.client_session import BlobClientSession, Progress, connect
 from rollq.roles.blobs.failures import FETCH_TRIES, may_fetch_again
 from rollq.roles.blobs.files import BytesSource, FileSink, FileSource
-from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.relay import Growth
 from rollq.roles.blobs.server import Store
 from rollq.roles.redial import Redial
@@ -41,10 +41,10 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 PATIENCE_S = 60.0
-AGAIN_MS = 50
+RETRY_MS = 50
 NEVER = float("-inf")
-# Trying again may help: the member is gone, does not lead any more, or has too much to do.
-AGAIN = frozenset(
+# Errors after which a retry may succeed: the member is gone, not the leader, or overloaded.
+RETRYABLE = frozenset(
     (
         ErrorCode.NOT_LEADER,
         ErrorCode.NOT_READY,
@@ -56,15 +56,15 @@ AGAIN = frozenset(
 
 
 class BlobClient:
-    """Gives and takes blobs. May be used by many tasks at once; `async with`, or `stop`.
+    """Uploads and downloads blobs. Safe for concurrent tasks; `async with`, or `stop`.
 
     Args:
         addresses: Members of the group; one is enough to find the rest.
-        group: Its name; empty is whichever they belong to.
-        who: As what we come: a client, a worker or a member.
-        patience_s: How long nothing may move before a transfer is given up.
-        pool: Threads to share with others; else it has its own.
-        pace: How much of the machine it may take; as for the server.
+        group: Its name; empty: any.
+        who: The peer's role in the hello: client, worker or member.
+        patience_s: A transfer fails after so long without progress.
+        pool: Threads shared with others; None: its own.
+        pace: Throttle; as for the server.
         credentials: As for `dial`, and so `tls` and `peer`.
     """
 
@@ -76,7 +76,7 @@ class BlobClient:
         patience_s: float = PATIENCE_S,
         *,
         pool: ThreadPoolExecutor | None = None,
-        pace: Pace | None = None,
+        pace: Throttle | None = None,
         credentials: Credentials = NONE,
         tls: Mode | None = None,
         peer: CertificateRole = CertificateRole.MEMBER,
@@ -86,7 +86,7 @@ class BlobClient:
         self._who = who
         self._patience_s = patience_s
         self._session: BlobClientSession | None = None
-        self._lost_at = NEVER  # when a session broke under something that was under way
+        self._lost_at = NEVER  # when a session with pending requests broke
         self._dialling = asyncio.Lock()
         self._shared_pool = pool
         self._pace = pace
@@ -104,10 +104,10 @@ class BlobClient:
         await self.stop()
 
     async def start(self) -> None:
-        """Find the leader, so that trouble shows now; else the first use does. Twice is no error.
+        """Find the leader now, to fail early; otherwise the first use does. Idempotent.
 
         Raises:
-            DialError: UNREACHABLE, or what the leader answers.
+            DialError: UNREACHABLE, or the error that the leader answers.
         """
         try:
             await self._leader(asyncio.get_running_loop().time() + self._patience_s)
@@ -116,7 +116,7 @@ class BlobClient:
             raise
 
     async def stop(self) -> None:
-        """Hang up. What is under way ends with an error."""
+        """Close the link. Transfers in progress fail."""
         session, self._session = self._session, None
         if session is not None:
             session.link.close("the client stops")
@@ -124,17 +124,17 @@ class BlobClient:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)
-            # When the interpreter ends there is nobody to wait, and the threads have ended.
+            # At interpreter exit the default executor is gone, and the threads have ended.
             with contextlib.suppress(RuntimeError):
                 await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def connected_at(self) -> float:
-        """When there was a session last, by the loop's clock: now, if there is one."""
+        """When a session was last open, on the loop's clock; now, if one is."""
         is_open = self._session is not None and self._session.link.is_open
         return asyncio.get_running_loop().time() if is_open else self._lost_at
 
     async def have(self, digests: Iterable[Digest]) -> dict[Digest, int]:
-        """Those of the blobs that the group has, with their sizes."""
+        """The blobs that the group has, with their sizes."""
         wanted = list(dict.fromkeys(digests))
         found: dict[Digest, int] = {}
         for at in range(0, len(wanted), BLOB_ASK_MAX):
@@ -148,8 +148,8 @@ class BlobClient:
     async def put(
         self, source: Path | bytes, progress: Progress | None = None, digest: Digest | None = None
     ) -> BlobRef:
-        """Give a file or bytes to the group; returns when a majority has it. With
-        `digest` the source is read once less.
+        """Upload a file or bytes; returns when a majority has stored it. With `digest` the source
+        is read only once.
 
         Raises:
             RollqError: BLOB_CORRUPT if the file changes meanwhile, DISK_FULL, and so on.
@@ -158,7 +158,7 @@ class BlobClient:
         try:
             if digest is None:
                 digest = await self._on_pool(opened.digest)
-            async with self._alone("put", digest), self._puts:
+            async with self._exclusive("put", digest), self._puts:
                 act = partial(_put, digest, opened, progress)
                 is_same = partial(_has_digest, opened, digest)
                 await self._upload(opened.name, act, is_same)
@@ -173,13 +173,13 @@ class BlobClient:
         growth: Growth | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Give what has this digest; it is opened when its turn has come. Returns its size. What
-        is still coming in here is given as it grows, and is not known to be what it should be.
+        """Upload the blob of this digest; returns its size. It is opened when a slot is free. A
+        blob that is itself still being received is sent as it grows, before its digest is verified.
 
         Raises:
-            RollqError: as `put`, and whatever opening it raises.
+            RollqError: as `put`, and errors of `open_source`.
         """
-        async with self._alone("put", digest), self._puts:
+        async with self._exclusive("put", digest), self._puts:
             source = await self._on_pool(open_source)
             try:
                 name = f"blob {digest_to_text(digest)}"
@@ -196,7 +196,7 @@ class BlobClient:
         size: int | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Bring a blob into a store or a file, verified; returns its size. The size is asked for
+        """Download a blob into a store or a file, and verify it; returns its size, which is queried
         if it is not given.
 
         Raises:
@@ -207,9 +207,9 @@ class BlobClient:
         if size is None:
             raise StateError(ErrorCode.BLOB_MISSING, f"no blob {digest_to_text(digest)}")
         name = str(into) if isinstance(into, Path) else f"blob {digest_to_text(digest)}"
-        # A member goes to another one; all others give this one time to heal what it has.
+        # A member tries another member next; other peers give this one time to repair its copy.
         tries_left = 1 if self._who == MEMBER else FETCH_TRIES
-        async with self._alone("get", digest), self._gets:
+        async with self._exclusive("get", digest), self._gets:
             while tries_left:
                 tries_left -= 1
                 try:
@@ -244,8 +244,8 @@ class BlobClient:
         act: Callable[[BlobClientSession], Awaitable[None]],
         is_same: Callable[[], bool],
     ) -> None:
-        """Once more if it came wrong and is right here: what was left there of an earlier upload
-        was damaged, and is gone now."""
+        """Upload, and once more if it arrived corrupt while the source is intact: the remains of an
+        earlier upload that it was appended to were damaged, and are deleted now."""
         try:
             await self._try(name, act)
         except RollqError as error:
@@ -255,7 +255,7 @@ class BlobClient:
             await self._try(name, act)
 
     async def _try(self, name: str, act: Callable[[BlobClientSession], Awaitable[T]]) -> T:
-        """Do something with the leader, again and again as long as that may help."""
+        """Run a request on the leader's session, with retries."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
         while True:
@@ -265,17 +265,17 @@ class BlobClient:
                 return await act(session)
             except RollqError as error:
                 self._lost_at = loop.time()
-                if error.code not in AGAIN:
+                if error.code not in RETRYABLE:
                     raise type(error)(error.code, f"{name}: {error.message}", error.hint) from None
                 if session.moved_bytes > moved_bytes:
                     deadline = loop.time() + self._patience_s
                 if loop.time() > deadline:
                     raise
                 log.info("%s: trying again: %s", name, error)
-                await self._give_up(session, error)
+                await self._prepare_retry(session, error)
 
     async def _leader(self, deadline: float) -> BlobClientSession:
-        """A session with the leader."""
+        """An open session with the leader."""
         async with self._dialling:
             loop = asyncio.get_running_loop()
             while self._session is None or not self._session.link.is_open:
@@ -309,8 +309,8 @@ class BlobClient:
                 await asyncio.sleep(wait_ms / 1000)
             return self._session
 
-    async def _give_up(self, session: BlobClientSession, error: RollqError) -> None:
-        """Prepare another try."""
+    async def _prepare_retry(self, session: BlobClientSession, error: RollqError) -> None:
+        """Prepare a retry."""
         if error.code is ErrorCode.NOT_LEADER and self._session is session:
             self._session = None
             session.link.close("it does not lead any more")
@@ -318,12 +318,12 @@ class BlobClient:
         elif session.is_silent and self._session is session:
             self._session = None
             self._redial.silent()
-        await asyncio.sleep(AGAIN_MS / 1000)
+        await asyncio.sleep(RETRY_MS / 1000)
 
     @contextlib.asynccontextmanager
-    async def _alone(self, what: str, digest: Digest) -> AsyncIterator[None]:
-        """Two that move the same blob the same way do so one after the other: then the second has
-        nothing left to do."""
+    async def _exclusive(self, what: str, digest: Digest) -> AsyncIterator[None]:
+        """Serialise transfers of one blob in one direction: the second then has nothing left to
+        do."""
         key = (what, digest)
         lock, users = self._busy.get(key, (asyncio.Lock(), 0))
         self._busy[key] = (lock, users + 1)
@@ -375,7 +375,7 @@ def _open_source(source: Path | bytes) -> FileSource | BytesSource:
 
 
 def _sink_of(into: Store | Path, digest: Digest, size: int) -> Sink | None:
-    """Where to write it; None if it is there."""
+    """The sink for a download; None if the blob is present."""
     if isinstance(into, Path):
         return FileSink(into, digest, size)
     return into.begin(digest, size) if into.size(digest) is None else None

@@ -1,4 +1,4 @@
-"""The end of a link for blobs that dialled: it gives and takes. Pure; see `machine`."""
+"""The dialling end of a blob link: it uploads and downloads. Pure; see `machine`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rollq.roles.blobs.orders import (
     SizesFound,
     TransferEnded,
 )
-from rollq.roles.blobs.receiving import Arrival
-from rollq.roles.blobs.sending import Departure
+from rollq.roles.blobs.receiving import IncomingTransfer
+from rollq.roles.blobs.sending import OutgoingTransfer
 from rollq.wire.blob_messages import (
     COMPLETE,
     BlobAsk,
@@ -36,7 +36,7 @@ from rollq.wire.fields import MessageId
 
 
 class Offer(NamedTuple):
-    """A blob that the member has not asked for yet."""
+    """An upload that is not answered yet."""
 
     number: int
     size: int
@@ -44,24 +44,24 @@ class Offer(NamedTuple):
 
 
 class BlobClientMachine(Machine):
-    """The end that dialled: it gives and takes."""
+    """The dialling end of a blob link."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._offers: dict[Digest, Offer] = {}  # until BlobGo
-        self._gets: dict[Digest, Arrival] = {}
-        self._informed: dict[int, None] = {}  # of these the size is confirmed: chunks count
+        self._offers: dict[Digest, Offer] = {}  # uploads without a BlobGo
+        self._gets: dict[Digest, IncomingTransfer] = {}
+        self._informed: dict[int, None] = {}  # gets with a BlobInfo: their chunks are accepted
         self._asks: dict[MessageId, None] = {}
         self._silent_ticks = 0
 
     def ask(self, request_id: MessageId, digests: tuple[Digest, ...]) -> None:
-        """Ask for the sizes of blobs. Ends in `SizesFound`."""
+        """Query the sizes of blobs. Ends in `SizesFound`."""
         self._asks[request_id] = None
         self._orders.append(SendMessage(BlobAsk(request_id, digests)))
 
     def put(self, digest: Digest, size: int, ready: int | None = None) -> int:
-        """Upload a blob; returns the number of the transfer, which ends in `TransferEnded`. If only
-        so much of it is `ready` to be read, `grown` tells of more."""
+        """Upload a blob; returns the number of the transfer, which ends in `TransferEnded`. With
+        `ready` only so many bytes can be read yet; `grown` reports more."""
         if digest in self._offers or self._sending.get(digest) is not None:
             raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is put twice at once")
         number = self._next_number()
@@ -70,7 +70,7 @@ class BlobClientMachine(Machine):
         return number
 
     def grown(self, number: int, digest: Digest, ready: int) -> None:
-        """So much of what is put is ready to be read by now."""
+        """More bytes of an upload can be read."""
         departure = self._departures.get(number)
         offer = self._offers.get(digest)
         if departure is not None:
@@ -79,10 +79,10 @@ class BlobClientMachine(Machine):
             self._offers[digest] = offer._replace(ready=ready)
 
     def get(self, digest: Digest, size: int, offset: int) -> int:
-        """Take a blob from this offset on; returns the number, as `put`."""
+        """Download a blob from an offset on; returns the number of the transfer."""
         if digest in self._gets:
             raise LocalError(ErrorCode.BUG, f"{digest_to_text(digest)} is fetched twice at once")
-        arrival = Arrival(self._next_number(), digest, size)
+        arrival = IncomingTransfer(self._next_number(), digest, size)
         arrival.begin(offset)
         self._gets[digest] = self._arrivals[arrival.number] = arrival
         if arrival.is_whole:
@@ -93,14 +93,14 @@ class BlobClientMachine(Machine):
         return arrival.number
 
     def drop(self, number: int, digest: Digest) -> None:
-        """Give a transfer up; it does not end in `TransferEnded`."""
+        """Cancel a transfer, without a `TransferEnded`."""
         if self._forget(number, digest):
             self._orders.append(SendMessage(BlobDrop(digest)))
 
-    def heard(self, message: Any) -> None:
-        """The member said something."""
+    def on_message(self, message: Any) -> None:
+        """Handle a message of the member."""
         self._silent_ticks = 0
-        CLIENT_HEARS[type(message)](self, message)
+        CLIENT_HANDLERS[type(message)](self, message)
 
     def committed(self, number: int) -> None:
         """The order `Commit` is done."""
@@ -109,20 +109,20 @@ class BlobClientMachine(Machine):
             self._end(number, arrival.digest, None)
 
     def failed(self, number: int, digest: Digest, error: RollqError) -> None:
-        """An order of this transfer could not be done."""
+        """An order of this transfer has failed."""
         if self._forget(number, digest):
-            told = error.code if error.code is ErrorCode.BLOB_CORRUPT else 0
-            self._orders += (SendMessage(BlobDrop(digest, told)), TransferEnded(number, error))
+            listening = error.code if error.code is ErrorCode.BLOB_CORRUPT else 0
+            self._orders += (SendMessage(BlobDrop(digest, listening)), TransferEnded(number, error))
 
     def tick(self) -> bool:
-        """A second has passed; returns whether the member has owed us a word for too long."""
+        """Called each second; whether the member has owed an answer for too long."""
         owed = bool(self._asks or self._offers or self._sending) or any(
             not arrival.held_bytes for arrival in self._gets.values()
         )
         self._silent_ticks = self._silent_ticks + 1 if owed else 0
         return self._silent_ticks > BLOB_SILENT_TICKS_MAX
 
-    # --- words of the member
+    # --- messages of the member
 
     def _have(self, message: BlobHave) -> None:
         if message.request_id in self._asks:
@@ -146,7 +146,7 @@ class BlobClientMachine(Machine):
             )
         else:
             del self._offers[digest]
-            departure = Departure(number, digest, size, message.offset, ready)
+            departure = OutgoingTransfer(number, digest, size, message.offset, ready)
             self._departures[number] = departure
             self._sending.add(departure)
             self._orders.append(Moved(number, message.offset))
@@ -185,13 +185,13 @@ class BlobClientMachine(Machine):
 
     def _chunk(self, message: BlobChunk) -> None:
         arrival = self._gets.get(message.digest)
-        if arrival is not None and arrival.number in self._informed:  # else of an earlier get
+        if arrival is not None and arrival.number in self._informed:  # else of a cancelled get
             arrival.take(message)
             write = arrival.next_write()
             if write is not None:
                 self._orders.append(write)
 
-    def _has_moved(self, arrival: Arrival) -> None:
+    def _on_moved(self, arrival: IncomingTransfer) -> None:
         self._orders.append(Moved(arrival.number, arrival.written))
 
     def _end(self, number: int, digest: Digest, error: RollqError | None) -> None:
@@ -213,7 +213,7 @@ class BlobClientMachine(Machine):
         return False
 
 
-CLIENT_HEARS: Final[dict[type, Callable[[BlobClientMachine, Any], None]]] = {
+CLIENT_HANDLERS: Final[dict[type, Callable[[BlobClientMachine, Any], None]]] = {
     BlobHave: BlobClientMachine._have,
     BlobGo: BlobClientMachine._go,
     BlobChunk: BlobClientMachine._chunk,

@@ -1,4 +1,4 @@
-"""One link of a client of blobs, from its welcome to its end."""
+"""One link of a blob client, from its welcome to its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rollq.roles.blobs.carrier import Carrier, Sink, Source
 from rollq.roles.blobs.client_machine import BlobClientMachine
 from rollq.roles.blobs.failures import from_answer
 from rollq.roles.blobs.orders import AnyOrder, Commit, Moved, SizesFound, TransferEnded
-from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.relay import Growth
 from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
@@ -27,7 +27,7 @@ from rollq.wire.compression import ZSTD
 from rollq.wire.fields import MessageId
 from rollq.wire.messages import Error, NotLeader, Welcome
 
-Progress: TypeAlias = Callable[[int, int], None]  # so many bytes of so many
+Progress: TypeAlias = Callable[[int, int], None]  # bytes moved, bytes in total
 
 
 async def connect(
@@ -35,16 +35,16 @@ async def connect(
     group: str,
     who: str,
     pool: Executor,
-    pace: Pace | None = None,
+    pace: Throttle | None = None,
     *,
     dial: Dial,
 ) -> BlobClientSession | NotLeader:
-    """Dial a member and say hello; returns the session, or who leads instead. `dial` is
-    `net.dialer.dial` with credentials.
+    """Dial a member and send the hello; returns the session, or the redirect to the leader. `dial`
+    is `net.dialer.dial` with credentials.
 
     Raises:
-        DialError: if it cannot be reached, TIMED_OUT if it says nothing; RollqError as it answers
-            else.
+        DialError: if it cannot be reached, or TIMED_OUT without an answer; else the RollqError that
+            it answers.
     """
     greeted: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
     sessions: list[BlobClientSession] = []
@@ -57,11 +57,11 @@ async def connect(
 
     def closed(link: Link, reason: str) -> None:
         if not greeted.done():
-            greeted.set_exception(_cut(address, reason))
+            greeted.set_exception(_disconnected(address, reason))
         elif sessions:
-            sessions[0].lost(_cut(address, reason))
+            sessions[0].lost(_disconnected(address, reason))
 
-    # Where no network is saved anything, packing only costs.
+    # On the loopback interface compression only costs time.
     features = () if is_loopback(split_address(address)[0]) else (ZSTD,)
     link = await dial(address, group, hear, closed)
     link.send(HelloBlobs(who, group, features))
@@ -83,15 +83,15 @@ async def connect(
         return answer
     if isinstance(answer, Error):
         raise from_answer(answer.code, f"{address}: {answer.message}", b"")
-    raise _cut(address, "closed at once")
+    raise _disconnected(address, "closed at once")
 
 
 class BlobClientSession(Carrier):
-    """Transfers on one link. All of them end with DISCONNECTED when it does.
+    """Transfers on one link. They fail with DISCONNECTED when it is lost.
 
     Attributes:
-        moved_bytes: How much has moved on this link, in both directions.
-        is_silent: The member owed us a word for too long, and was left.
+        moved_bytes: Bytes transferred on this link, in both directions.
+        is_silent: The link was closed because the member did not answer in time.
     """
 
     machine: BlobClientMachine
@@ -103,7 +103,7 @@ class BlobClientSession(Carrier):
         address: str,
         *,
         packs: bool,
-        pace: Pace | None = None,
+        pace: Throttle | None = None,
     ) -> None:
         super().__init__(link, BlobClientMachine(), pool, packs=packs, pace=pace)
         self.moved_bytes = 0
@@ -114,7 +114,7 @@ class BlobClientSession(Carrier):
         self._tick_later()
 
     async def ask(self, digests: tuple[Digest, ...]) -> tuple[int, ...]:
-        """The sizes of blobs, -1 for what is missing."""
+        """The sizes of blobs, -1 for missing ones."""
         self._must_be_open()
         request_id = secrets.token_bytes(16)
         future: asyncio.Future[tuple[int, ...]] = self._loop.create_future()
@@ -133,36 +133,36 @@ class BlobClientSession(Carrier):
         progress: Progress | None,
         growth: Growth | None = None,
     ) -> None:
-        """Give a blob, or one that is still coming in, as it grows."""
+        """Upload a blob, perhaps one that is still being received."""
         self._must_be_open()
         if growth is None:
             number = self.machine.put(digest, source.size)
             await self._run(number, digest, source, source.size, progress)
             return
         number = self.machine.put(digest, source.size, growth.ready)
-        with growth.told(partial(self._grown, number, digest)):
+        with growth.listening(partial(self._grown, number, digest)):
             await self._run(number, digest, source, source.size, progress)
 
     async def get(self, digest: Digest, size: int, sink: Sink, progress: Progress | None) -> None:
-        """Take a blob, or the rest of it."""
+        """Download a blob, from the sink's offset on."""
         self._must_be_open()
         number = self.machine.get(digest, size, sink.offset)
         await self._run(number, digest, sink, size, progress)
 
     def hear(self, messages: Sequence[Message]) -> None:
-        """The member said something."""
+        """Handle messages of the member."""
         try:
             for message in messages:
                 if isinstance(message, Error | NotLeader):
                     self.link.close("the member ended it")
                     return
-                self.machine.heard(message)
+                self.machine.on_message(message)
         except RemoteError as error:
             self.link.abort(str(error))
         self.pump()
 
     def lost(self, error: RollqError) -> None:
-        """The link is gone."""
+        """Fail all requests: the link is lost."""
         self._timer.cancel()
         futures: list[asyncio.Future[Any]] = list(self._asks.values())
         futures += [transfer.over for transfer in self._transfers.values()]
@@ -170,8 +170,8 @@ class BlobClientSession(Carrier):
             if not future.done():
                 future.set_exception(error)
 
-    def obey(self, order: AnyOrder) -> None:
-        """Carry out an order."""
+    def execute(self, order: AnyOrder) -> None:
+        """Execute an order."""
         if isinstance(order, Commit):
             transfer = self._transfers[order.number]
             self.commit(order, transfer.digest, partial(self._committed, order.number))
@@ -194,13 +194,13 @@ class BlobClientSession(Carrier):
         self,
         number: int,
         digest: Digest,
-        thing: Source | Sink,
+        stream: Source | Sink,
         size: int,
         progress: Progress | None,
     ) -> None:
         transfer = _Transfer(digest, size, progress, self._loop.create_future())
         self._transfers[number] = transfer
-        self.things[number] = thing
+        self.streams[number] = stream
         self.pump()
         try:
             await transfer.over
@@ -226,7 +226,7 @@ class BlobClientSession(Carrier):
 
     def _must_be_open(self) -> None:
         if not self.link.is_open:
-            raise _cut(self._address, "the link is closed")
+            raise _disconnected(self._address, "the link is closed")
 
     def _tick_later(self) -> None:
         self._timer = self._loop.call_later(BLOB_ALIVE_MS / 1000, self._tick)
@@ -239,7 +239,7 @@ class BlobClientSession(Carrier):
 
 
 class _Transfer:
-    """One blob on its way."""
+    """A transfer and its caller."""
 
     __slots__ = ("digest", "offset", "over", "progress", "size")
 
@@ -257,5 +257,5 @@ class _Transfer:
         self.offset = 0
 
 
-def _cut(address: str, reason: str) -> DialError:
+def _disconnected(address: str, reason: str) -> DialError:
     return DialError(ErrorCode.DISCONNECTED, f"the connection to {address} is lost: {reason}")

@@ -1,4 +1,4 @@
-"""Blobs that a server of blobs took and gave."""
+"""Transfer counters of a blob server."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from rollq.base.counters import Family, counters_by
 
 
 class TransferCounters:
-    """Numbers since the process began. What comes counts when it is whole and verified, what goes
-    when it begins to."""
+    """Counts since the process started: incoming blobs when they are verified, outgoing ones when
+    they begin."""
 
     __slots__ = ("bytes_in", "bytes_out", "count_in", "count_out")
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.count_in = self.count_out = 0
 
-    def took(self, size_bytes: int) -> None:
-        """A blob has come."""
+    def count_incoming(self, size_bytes: int) -> None:
+        """Count an incoming blob."""
         self.count_in += 1
         self.bytes_in += size_bytes
 
-    def gives(self, size_bytes: int) -> None:
-        """A blob begins to go."""
+    def count_outgoing(self, size_bytes: int) -> None:
+        """Count an outgoing blob."""
         self.count_out += 1
         self.bytes_out += size_bytes
 
     def families(self) -> list[Family]:
-        """The same under their names."""
+        """Metrics."""
         return [
             counters_by(
                 "rollq_blob_transfers_total",

@@ -1,8 +1,7 @@
-"""Sources and sinks outside a store: a file of the user, or bytes in memory.
+"""Sources and sinks outside a store: user files, and bytes in memory.
 
-Called from threads. A file that is fetched is written beside its place under another name, which
-the digest is part of: a later try goes on where an earlier one ended, and no reader ever sees half
-a file under its own name.
+Called from threads. A download is written to a temporary file beside its target, with the digest in
+its name: a later attempt resumes it, and no reader sees a partial file under the final name.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ class BytesSource:
         self.size = len(data)
 
     def digest(self) -> Digest:
-        """Of all of it."""
+        """The SHA-256 digest."""
         return hashlib.sha256(self._data).digest()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from there on."""
+        """Read at an offset."""
         return self._data[offset : offset + length]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to release."""
 
 
 class FileSource:
-    """A file. It is opened once, so that one that is replaced meanwhile stays the same."""
+    """A file. It is opened once, so that replacing it meanwhile has no effect."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -47,7 +46,7 @@ class FileSource:
         self.size = os.fstat(self._fd).st_size
 
     def digest(self) -> Digest:
-        """Of all of it."""
+        """The SHA-256 digest; also updates `size`."""
         digest = hashlib.sha256()
         offset = 0
         while data := os.pread(self._fd, HASH_BYTES, offset):
@@ -57,21 +56,21 @@ class FileSource:
         return digest.digest()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from there on."""
+        """Read at an offset."""
         return os.pread(self._fd, length, offset)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
 
 def part_of(path: Path, digest: Digest) -> Path:
-    """Where a file that is fetched grows."""
+    """The temporary file of a download."""
     return path.with_name(f".{path.name[:128]}.{digest_to_text(digest)[:16]}.part")
 
 
 class FileSink:
-    """A file that a blob is fetched into. One writer at a time."""
+    """A file that a blob is downloaded into. One writer at a time."""
 
     def __init__(self, path: Path, digest: Digest, size: int) -> None:
         self._path = path
@@ -82,13 +81,13 @@ class FileSink:
         self.offset = 0
         self._file = open(self._part, "a+b", buffering=0)  # noqa: SIM115
         try:
-            self._look_back()
+            self._hash_existing()
         except BaseException:
             self._file.close()
             raise
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         view = memoryview(data)
         while view:
             view = view[self._file.write(view) :]
@@ -96,7 +95,7 @@ class FileSink:
         self.offset += len(data)
 
     def commit(self) -> None:
-        """Verify it and give it its name."""
+        """Verify the digest and rename the file to its target."""
         if self._hash.digest() != self._digest or self.offset != self._size:
             self._part.unlink()
             name = digest_to_text(self._digest)
@@ -109,16 +108,16 @@ class FileSink:
         self._part.replace(self._path)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         self._file.close()
 
-    def _look_back(self) -> None:
-        """What is there of an earlier try."""
+    def _hash_existing(self) -> None:
+        """Hash what an earlier attempt has left."""
         self._file.seek(0)
         while data := self._file.read(HASH_BYTES):
             self._hash.update(data)
             self.offset += len(data)
-        if self.offset > self._size:  # nothing that we wrote
+        if self.offset > self._size:  # not a prefix of this blob
             self._file.truncate(0)
             self._hash = hashlib.sha256()
             self.offset = 0

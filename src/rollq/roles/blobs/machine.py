@@ -1,9 +1,8 @@
-"""What both ends of a link for blobs do alike. Pure: messages and news of the disk in, orders out.
+"""The part that both ends of a blob link share. Pure: messages and IO results in, orders out.
 
-A machine lives as long as its link. Its shell tells what came (`heard`), what an order led
-to, and that time passes (`tick`), and carries out what `take_orders` hands over. A peer that
-breaks the rules is a RemoteError out of `heard`: the link must end. News of a transfer that has
-been given up meanwhile are ignored.
+A machine lives as long as its link. Its shell passes on messages, the results of orders and `tick`,
+and executes what `take_orders` returns. A protocol violation by the peer raises RemoteError: the
+link must be closed. Results for a transfer that was cancelled meanwhile are ignored.
 
 The two ends are `server_machine` and `client_machine`.
 """
@@ -17,26 +16,26 @@ from rollq.roles.blobs.orders import (
     Commit,
     SendMessage,
 )
-from rollq.roles.blobs.receiving import Arrival
-from rollq.roles.blobs.sending import Departure, Sending
+from rollq.roles.blobs.receiving import IncomingTransfer
+from rollq.roles.blobs.sending import OutgoingTransfer, Sending
 from rollq.wire.blob_messages import (
     BlobChunk,
 )
 
 
 class Machine:
-    """What both ends do alike."""
+    """The part that both ends share."""
 
     def __init__(self) -> None:
         self._sending = Sending()
         self._orders: list[AnyOrder] = []
         self._last_number = 0
-        # What a number means now; a number that is not here was given up.
-        self._departures: dict[int, Departure] = {}
-        self._arrivals: dict[int, Arrival] = {}
+        # Active transfers by number; results for a number that is not here are ignored.
+        self._departures: dict[int, OutgoingTransfer] = {}
+        self._arrivals: dict[int, IncomingTransfer] = {}
 
     def take_orders(self) -> list[AnyOrder]:
-        """What is to be done, in this order."""
+        """The pending orders, to be executed in this order."""
         self._orders.extend(self._sending.reads())
         orders, self._orders = self._orders, []
         return orders
@@ -57,13 +56,13 @@ class Machine:
         more = arrival.has_written()
         if more is not None:
             self._orders.append(SendMessage(more))
-        self._has_moved(arrival)
-        self._go_on(arrival)
+        self._on_moved(arrival)
+        self._continue(arrival)
 
-    def _has_moved(self, arrival: Arrival) -> None:
-        """So much more of it is written."""
+    def _on_moved(self, arrival: IncomingTransfer) -> None:
+        """Called when more of a transfer is written."""
 
-    def _go_on(self, arrival: Arrival) -> None:
+    def _continue(self, arrival: IncomingTransfer) -> None:
         write = arrival.next_write()
         if write is not None:
             self._orders.append(write)

@@ -1,7 +1,7 @@
-"""What the machines ask their shells to do. Only records.
+"""The orders of the machines to their shells. Only records.
 
-A transfer has a number of its own machine: a digest may be given up and asked for again while the
-disk is still busy with the first.
+Transfers are identified by a number, not by their digest: a transfer may be cancelled and requested
+again while a disk operation of the first is still running.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from rollq.wire.fields import MessageId
 
 
 class Order(Struct, frozen=True, gc=False):
-    """Something to do. Of one transfer at most one of Begin … Read is under way at a time."""
+    """Base of all orders. A transfer has at most one of Begin … Read pending at a time."""
 
 
 class SendMessage(Order, frozen=True):
-    """Send this on the link."""
+    """Send a message on the link."""
 
     message: BlobMessage
 
 
 class GetSizes(Order, frozen=True):
-    """Get the sizes of these blobs. Answer: `looked`."""
+    """Get the sizes of these blobs. Result: `sizes_found`."""
 
     request_id: MessageId
     digests: tuple[Digest, ...]
 
 
 class Begin(Order, frozen=True):
-    """Make ready to write a blob. Answer: `begun`, or `failed`. With `proves` whoever gives it is
-    asked for all of its bytes, also if it is here."""
+    """Open a blob for writing. Result: `begun`, or `failed`. With `proves` the peer must send all
+    bytes, even if the blob is stored already."""
 
     number: int
     digest: Digest
@@ -44,34 +44,34 @@ class Begin(Order, frozen=True):
 
 
 class Write(Order, frozen=True):
-    """Write what came, in this order. Answer: `written`, or `failed`."""
+    """Write these chunks, in order. Result: `written`, or `failed`."""
 
     number: int
     chunks: tuple[BlobChunk, ...]
 
 
 class Commit(Order, frozen=True):
-    """All is written: verify and keep it. Answer: `committed`, or `failed`."""
+    """All is written: verify and keep it. Result: `committed`, or `failed`."""
 
     number: int
 
 
 class ConfirmCopies(Order, frozen=True):
-    """A blob is stored here: wait until enough members hold it. Answer: `vouched`, or `failed`."""
+    """A blob is stored here: wait for enough copies. Result: `copies_confirmed`, or `failed`."""
 
     number: int
     digest: Digest
 
 
 class Open(Order, frozen=True):
-    """Make ready to read a blob. Answer: `opened`, or `failed`."""
+    """Open a blob for reading. Result: `opened`, or `failed`."""
 
     number: int
     digest: Digest
 
 
 class Read(Order, frozen=True):
-    """Read this much and cut it into chunks. Answer: `has_read`, or `failed`."""
+    """Read a range in chunks. Result: `has_read`, or `failed`."""
 
     number: int
     digest: Digest
@@ -80,26 +80,26 @@ class Read(Order, frozen=True):
 
 
 class CheckCopy(Order, frozen=True):
-    """A peer got corrupt bytes from us: verify our copy. No answer."""
+    """A peer received corrupt bytes: verify our copy. No result."""
 
     digest: Digest
 
 
 class Close(Order, frozen=True):
-    """Nothing more is read, written or awaited for this transfer. No answer."""
+    """The transfer needs no more reads, writes or waits. No result."""
 
     number: int
 
 
 class SizesFound(Order, frozen=True):
-    """To the caller: these are the sizes, -1 for what is missing."""
+    """To the caller: the sizes, -1 for missing blobs."""
 
     request_id: MessageId
     sizes: tuple[int, ...]
 
 
 class Moved(Order, frozen=True):
-    """To the caller: so many bytes have come."""
+    """To the caller: progress in bytes."""
 
     number: int
     offset: int

@@ -1,8 +1,8 @@
-"""How much of the machine blobs may take: all of it, or a small part while jobs come and go.
+"""Throttles blob transfers while jobs start and end.
 
-A job waits for a processor, for the lock of the interpreter, and for the disk, and what moves blobs
-wants all three. So where there are jobs, blobs move in small steps with a rest after each, by how
-long the step took: a faster machine moves more, and a machine that is short of something less.
+Jobs wait for CPU, the GIL and the disk, and blob transfers use all three. So while there are jobs,
+each step of a transfer is followed by a rest in proportion to its duration: a faster machine
+transfers more, and a saturated one less.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-REST: Final = 16  # so many times as long as a step took; with 6 the slowest jobs felt it
-REST_S_MAX: Final = 0.05  # at once: blobs move on, however slow the machine is
-REST_S_MIN: Final = 0.001  # what a timer of the loop can do
+REST: Final = 16  # rest per duration of a step; 6 measurably delayed the slowest jobs
+REST_S_MAX: Final = 0.05  # upper bound, so that transfers progress on a slow machine too
+REST_S_MIN: Final = 0.001  # the resolution of the loop's timers
 
 
-class Pace:
-    """What several links share, and the threads that work for them.
+class Throttle:
+    """A throttle shared by several links and their threads.
 
     Args:
-        is_busy: Whether there is work that must not wait. Called from threads.
+        is_busy: Whether there is work with priority. Called from threads.
         now_s: A clock.
     """
 
@@ -36,7 +36,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def step(self, task: Callable[[], T]) -> T:
-        """Do something for blobs, and take note of how long it took. On a thread."""
+        """Run a step and account for its duration. Called from a thread."""
         began_s = self._now_s()
         try:
             return task()
@@ -48,6 +48,6 @@ class Pace:
                     self._rest_until_s = min(due_s, ended_s + REST_S_MAX)
 
     def rest_s(self) -> float:
-        """For how long nothing is to be done for blobs now."""
+        """For how long no step may start."""
         left_s = self._rest_until_s - self._now_s()
         return max(left_s, REST_S_MIN) if left_s > 0 and self.is_busy() else 0.0

@@ -1,5 +1,5 @@
-"""A blob that comes from somebody who must prove to have it: every byte of it is wanted, also those
-that are here. Called from threads, one at a time."""
+"""Uploads by a peer that must prove possession: it sends every byte, even of a blob that is stored
+already. Called from threads, never concurrently."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rollq.roles.blobs.carrier import Sink
 
 
 class ProvingSink:
-    """Takes all bytes, and writes those that are lacking.
+    """Hashes all bytes, and writes the missing ones.
 
     Args:
-        digest: What the bytes must have.
-        size: How many they must be.
-        inner: Where they are written, from its offset on; None: the blob is here as a whole.
+        digest: The expected digest.
+        size: The expected size in bytes.
+        inner: The sink for the bytes from its offset on; None: the blob is stored already.
     """
 
     def __init__(self, digest: Digest, size: int, inner: Sink | None) -> None:
@@ -27,14 +27,14 @@ class ProvingSink:
         self.offset = 0
 
     def write(self, data: bytes) -> None:
-        """Add bytes."""
+        """Append bytes."""
         self._hash.update(data)
         begin, self.offset = self.offset, self.offset + len(data)
         if self._inner is not None and self.offset > self._inner.offset:
             self._inner.write(data[max(0, self._inner.offset - begin) :])
 
     def commit(self) -> None:
-        """Verify and keep it. Raises RemoteError BLOB_CORRUPT."""
+        """Verify all bytes, and commit the inner sink. Raises RemoteError BLOB_CORRUPT."""
         if self.offset != self._size or self._hash.digest() != self._digest:
             raise RemoteError(
                 ErrorCode.BLOB_CORRUPT,
@@ -45,6 +45,6 @@ class ProvingSink:
             self._inner.commit()
 
     def close(self) -> None:
-        """Write no more; what is there is kept for another time."""
+        """Release the inner sink; an incomplete blob is kept, to be resumed."""
         if self._inner is not None:
             self._inner.close()

@@ -1,8 +1,7 @@
-"""The receiving half of a transfer: what came, what of it is written, what the sender is told.
-Pure.
+"""The receiving half of a transfer: chunks received, chunks written, and acknowledgements. Pure.
 
-What came and is not written is held, and is never more than the window: a peer that sends more
-breaks the rules.
+Received chunks that are not written yet are held in memory, at most one window of them: a peer that
+sends more violates the protocol.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from rollq.roles.blobs.orders import Write
 from rollq.wire.blob_messages import BlobChunk, BlobMore
 
 
-class Arrival:
-    """One blob that comes in. `is_begun` from when it is known where it goes on."""
+class IncomingTransfer:
+    """One incoming blob. `is_begun` is set once the start offset is known."""
 
     __slots__ = (
+        "_acknowledged",
         "_chunks",
         "_idle_ticks",
         "_received_before",
         "_slow_ticks",
-        "_told",
         "_writing_bytes",
         "digest",
         "is_begun",
@@ -47,38 +46,38 @@ class Arrival:
         self.is_begun = False
         self.received = 0
         self.written = 0
-        self._told = 0
+        self._acknowledged = 0
         self._chunks: list[BlobChunk] = []
         self._writing_bytes = 0
         self._idle_ticks = 0
         self._slow_ticks = 0
-        self._received_before = 0  # a tick ago
+        self._received_before = 0  # at the last tick
 
     @property
     def is_slow(self) -> bool:
-        """Whether the sender has brought next to nothing for a while."""
+        """Whether the sender has been almost silent for several ticks."""
         return self._slow_ticks >= BLOB_SLOW_TICKS_MAX
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is written."""
+        """Whether all bytes are written."""
         return self.is_begun and self.written == self.size
 
     @property
     def held_bytes(self) -> int:
-        """What came and is not written."""
+        """Bytes received and not written."""
         return self.received - self.written
 
     def begin(self, offset: int) -> None:
-        """So much is there from an earlier time."""
+        """Start at this offset: the bytes before it are stored already."""
         self.is_begun = True
-        self.received = self.written = self._told = offset
+        self.received = self.written = self._acknowledged = offset
 
     def take(self, chunk: BlobChunk) -> None:
-        """Bytes came.
+        """Accept a chunk.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if they are not what may come next.
+            RemoteError: BAD_PAYLOAD, if it is not a valid next chunk.
         """
         length = chunk.packed or len(chunk.data)
         if not self.is_begun or chunk.offset != self.received:
@@ -87,8 +86,10 @@ class Arrival:
             raise _refused(chunk, f"it has {length} bytes; 1 to {BLOB_CHUNK_BYTES_MAX} may be")
         if self.received + length > self.size:
             raise _refused(chunk, f"the blob has {self.size} bytes")
-        if self.received + length > self._told + BLOB_WINDOW_BYTES:
-            raise _refused(chunk, f"only {self._told} bytes are written, the window is full")
+        if self.received + length > self._acknowledged + BLOB_WINDOW_BYTES:
+            raise _refused(
+                chunk, f"only {self._acknowledged} bytes are written, the window is full"
+            )
         if len(self._chunks) >= BLOB_CHUNKS_HELD_MAX:
             raise _refused(chunk, f"{BLOB_CHUNKS_HELD_MAX} wait to be written; send larger ones")
         self.received += length
@@ -96,7 +97,7 @@ class Arrival:
         self._chunks.append(chunk)
 
     def next_write(self) -> Write | None:
-        """What came meanwhile, up to a bound, once what came before is written."""
+        """The next write: held chunks, up to a limit; None while a write is pending."""
         if self._writing_bytes or not self._chunks:
             return None
         count = 0
@@ -109,20 +110,20 @@ class Arrival:
         return Write(self.number, chunks)
 
     def has_written(self) -> BlobMore | None:
-        """What `next_write` asked for is done; what the sender must be told, if it is time."""
+        """The pending write is done; returns an acknowledgement if one is due."""
         self.written += self._writing_bytes
         self._writing_bytes = 0
-        if self.written == self.size or self.written - self._told >= BLOB_WINDOW_BYTES // 8:
+        if self.written == self.size or self.written - self._acknowledged >= BLOB_WINDOW_BYTES // 8:
             return self.more()
         return None
 
     def more(self) -> BlobMore:
-        """How far we are."""
-        self._told = self.written
+        """An acknowledgement of what is written."""
+        self._acknowledged = self.written
         return BlobMore(self.digest, self.written)
 
     def tick(self) -> bool:
-        """A while has passed; returns whether the sender has been silent for too long."""
+        """Called each second; whether the sender has been silent for too long."""
         if self.is_begun and not self.held_bytes and self.received < self.size:
             self._idle_ticks += 1
             is_slow = self.received - self._received_before < BLOB_SLOW_BYTES

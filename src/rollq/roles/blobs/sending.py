@@ -1,7 +1,7 @@
-"""The sending half of a link: who may send how much next. Pure.
+"""The sending half of a link: schedules the transfers. Pure.
 
-All transfers of a link share one window, so that what is on its way or read ahead is bounded
-whatever their number. They take turns: the one that was served goes to the end of the queue.
+All transfers of a link share one window, which bounds the bytes in flight and read ahead. They are
+served round robin.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from rollq.base.limits import (
 from rollq.roles.blobs.orders import Read
 
 
-class Departure:
-    """One blob on its way out. `ready` is how much of it can be read: less than all if it is still
-    coming in here."""
+class OutgoingTransfer:
+    """One outgoing blob. `ready` is how much of it can be read: less than `size` while it is itself
+    being received."""
 
     __slots__ = (
         "acked",
-        "asked",
         "digest",
         "idle_ticks",
         "number",
         "reading",
         "ready",
+        "requested",
         "sent",
         "size",
     )
@@ -42,45 +42,45 @@ class Departure:
         self.digest = digest
         self.size = size
         self.ready = size if ready is None else ready
-        self.acked = offset  # the receiver has written so much
+        self.acked = offset  # written by the receiver
         self.sent = offset
-        self.asked = offset  # read, or being read
+        self.requested = offset  # read, or being read
         self.reading = False
         self.idle_ticks = 0
 
 
 class Sending:
-    """All blobs that leave on one link.
+    """All outgoing blobs of one link.
 
     Attributes:
-        ahead_bytes: What of them all is read or being read, and not acknowledged.
+        ahead_bytes: Bytes read or being read, and not acknowledged; at most the window.
     """
 
     def __init__(self) -> None:
-        self._row: dict[Digest, Departure] = {}  # the first is the next to be served
+        self._queue: dict[Digest, OutgoingTransfer] = {}  # in round-robin order, the next one first
         self.ahead_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._queue)
 
-    def get(self, digest: Digest) -> Departure | None:
-        """The transfer of this blob, if there is one."""
-        return self._row.get(digest)
+    def get(self, digest: Digest) -> OutgoingTransfer | None:
+        """The transfer of this blob; None if there is none."""
+        return self._queue.get(digest)
 
-    def add(self, departure: Departure) -> None:
-        """Begin to send."""
-        self._row[departure.digest] = departure
+    def add(self, departure: OutgoingTransfer) -> None:
+        """Start a transfer."""
+        self._queue[departure.digest] = departure
 
     def remove(self, digest: Digest) -> None:
-        """It has ended, or is given up."""
-        departure = self._row.pop(digest)
-        self.ahead_bytes -= departure.asked - departure.acked
+        """End a transfer."""
+        departure = self._queue.pop(digest)
+        self.ahead_bytes -= departure.requested - departure.acked
 
-    def acknowledge(self, departure: Departure, offset: int) -> bool:
-        """The receiver has written all before `offset`; returns whether that is the whole.
+    def acknowledge(self, departure: OutgoingTransfer, offset: int) -> bool:
+        """The receiver has written all before `offset`; returns whether that is the whole blob.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if that cannot be.
+            RemoteError: BAD_PAYLOAD, if the offset is impossible.
         """
         if not departure.acked <= offset <= departure.sent:
             raise RemoteError(
@@ -93,33 +93,33 @@ class Sending:
             departure.idle_ticks = 0
         return offset == departure.size
 
-    def has_sent(self, departure: Departure, length: int) -> None:
-        """What was asked for last is read and sent."""
+    def has_sent(self, departure: OutgoingTransfer, length: int) -> None:
+        """The pending read is done and sent."""
         departure.reading = False
         departure.sent += length
 
     def reads(self) -> Iterator[Read]:
-        """What to read next: a bite for each that may go on, in turn, until the window is full."""
-        for departure in list(self._row.values()):
-            rest = departure.ready - departure.asked
+        """The next reads: one for each transfer that can proceed, until the window is full."""
+        for departure in list(self._queue.values()):
+            rest = departure.ready - departure.requested
             if departure.reading or rest <= 0:
                 continue
             if rest < BLOB_CHUNK_BYTES and departure.ready < departure.size:
-                continue  # there will be more
+                continue  # wait for a full chunk
             length = min(rest, BLOB_WINDOW_BYTES - self.ahead_bytes, BLOB_READ_BYTES)
             if length < min(rest, BLOB_CHUNK_BYTES):
-                return  # crumbs cost as much as chunks; all others have to wait as well
-            offset = departure.asked
+                return  # a fragment costs as much as a chunk; the transfers behind it wait as well
+            offset = departure.requested
             departure.reading = True
-            departure.asked += length
+            departure.requested += length
             self.ahead_bytes += length
-            self._row[departure.digest] = self._row.pop(departure.digest)
+            self._queue[departure.digest] = self._queue.pop(departure.digest)
             yield Read(departure.number, departure.digest, offset, length)
 
     def tick(self) -> bool:
-        """A while has passed; returns whether a receiver has not written anything for too long."""
+        """Called each second; whether a receiver has made no progress for too long."""
         stalled = False
-        for departure in self._row.values():
+        for departure in self._queue.values():
             if not departure.reading and departure.sent > departure.acked:
                 departure.idle_ticks += 1
                 stalled = stalled or departure.idle_ticks > BLOB_STALL_TICKS_MAX

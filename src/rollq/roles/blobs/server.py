@@ -1,8 +1,7 @@
 """Serves the blobs of a store on links whose first frame is HelloBlobs.
 
-Has no socket of its own: the listener hands over such links with all that comes on them. What
-may be stored, and where copies must be before it counts as stored, is not decided here: `greet`
-says who is welcome, and `stored` is awaited before BlobStored is said.
+It has no socket of its own: the listener hands over such links. Policy is injected: `greet` decides
+who may connect, and `stored` is awaited, for replication, before BlobStored is sent.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from rollq.base.limits import (
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
 from rollq.roles.blobs.counted import TransferCounters
-from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server_session import ServerSession
-from rollq.roles.blobs.turns import Turns
+from rollq.roles.blobs.turns import TransferSlots
 from rollq.roles.service import end_tasks
 from rollq.wire.blob_messages import MEMBER, READER, HelloBlobs
 from rollq.wire.compact import Message
@@ -39,25 +38,26 @@ log = logging.getLogger("rollq.blobs")
 
 Greeting: TypeAlias = Welcome | NotLeader | Error
 
-EVERYWHERE = (MEMBER, READER)  # who may come to any member
+ANY_MEMBER = (MEMBER, READER)  # peers that any member serves, not only the leader
 
 
 class Store(Protocol):
-    """What is needed of a blob store. Called from threads."""
+    """The interface of a blob store. Called from threads."""
 
     def size(self, digest: Digest) -> int | None:
-        """How many bytes it has; None if it is not there."""
+        """The size in bytes; None if the blob is missing."""
 
     def begin(self, digest: Digest, size: int) -> Sink:
-        """Write it, from where an earlier try ended."""
+        """Open it for writing, resuming an earlier attempt."""
 
     def open(self, digest: Digest) -> Source:
-        """Read it."""
+        """Open it for reading."""
 
 
 class Writers(dict[Digest, str]):
-    """Who brought what there is of blobs that are not whole; the oldest are forgotten, and bring it
-    again. Used on threads, by one at a time for each blob."""
+    """The account that uploaded the incomplete part of each blob. Bounded: the oldest entries are
+    evicted, and such a part must be proved again. Used on threads, never concurrently for one
+    blob."""
 
     def __setitem__(self, digest: Digest, account: str) -> None:
         if len(self) >= BLOB_WRITERS_MAX:
@@ -66,23 +66,24 @@ class Writers(dict[Digest, str]):
 
 
 class BlobServer:
-    """All links for blobs of one listener. `start` and `stop` may be called twice.
+    """All blob links of one listener. `start` and `stop` are idempotent.
 
     Args:
-        store: Where blobs are.
-        greet: The answer to a hello.
-        stored: Awaited when a blob that a client or worker gave is stored here, before it is told
-            so; what it raises is told instead. Members ask for their own copy alone.
-        pace: How much of the machine it may take; None: all of it.
-        heal: Brings back a blob that is not here or may be rotten, if that can be done. Awaited
-            before a client or worker is told that there is none.
-        relay: Passes a blob that a client or worker gives on to others while it comes: told its
-            digest, its size, and how much of it is here. None if that need not be.
+        store: The blob store.
+        greet: Returns the answer to a hello.
+        stored: Awaited when a blob from a client or worker is stored here, before it is
+            acknowledged; an exception is sent as the answer instead. Not called for members, which
+            copy for themselves.
+        pace: Throttle; None: unthrottled.
+        heal: Restores a blob that is missing or may be corrupt, if possible. Awaited before a
+            client or worker is told that a blob is missing.
+        relay: Forwards an upload of a client or worker while it is received: called with digest,
+            size and stored bytes. Returns None if it need not be forwarded.
 
     Attributes:
-        on_proved: Told of an account that had to prove to have a blob, and has.
-        writers: Who brought what there is of blobs that are not whole.
-        moved: What came and went.
+        on_proved: Called with an account that has proved possession of a blob.
+        writers: The accounts that uploaded incomplete blobs.
+        moved: Transfer counters.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class BlobServer:
         greet: Callable[[HelloBlobs], Greeting],
         stored: Callable[[Digest], Awaitable[None]] | None = None,
         *,
-        pace: Pace | None = None,
+        pace: Throttle | None = None,
         heal: Callable[[Digest], Awaitable[None]] | None = None,
         relay: Callable[[Digest, int, int], Relay | None] | None = None,
     ) -> None:
@@ -100,9 +101,9 @@ class BlobServer:
         self.pace = pace
         self.heal = heal
         self.relay = relay
-        # Who fetches a blob from elsewhere takes part as well, so that it does not come twice.
-        self.uploads: Turns[Digest, object] = Turns(BLOB_UPLOADS_MAX)
-        self.downloads: Turns[object, object] = Turns(BLOB_DOWNLOADS_MAX)
+        # Fetches from other members take slots as well, so that a blob is not received twice.
+        self.uploads: TransferSlots[Digest, object] = TransferSlots(BLOB_UPLOADS_MAX)
+        self.downloads: TransferSlots[object, object] = TransferSlots(BLOB_DOWNLOADS_MAX)
         self.writers = Writers()
         self.moved = TransferCounters()
         self.on_proved: Callable[[str, Digest], None] = lambda account, digest: None
@@ -113,12 +114,12 @@ class BlobServer:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Serve links from now on."""
+        """Accept links from now on."""
         if self._pool is None:
             self._pool = make_pool()
 
     async def stop(self) -> None:
-        """Release all links (the listener closes them) and finish what is being written."""
+        """Release all links, which the listener closes, and finish pending writes."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -133,7 +134,7 @@ class BlobServer:
         await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 
     def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
-        """Everything that comes on a link for blobs, its hello first."""
+        """Handle messages of a blob link, its hello first."""
         session = self._sessions.get(link)
         if session is None:
             self._welcome(link, messages[0], principal)
@@ -141,23 +142,23 @@ class BlobServer:
             session.hear(messages)
 
     def closed(self, link: Link, reason: str) -> None:
-        """A link is gone. Others are none of our business."""
+        """Handle the loss of a link; links of other services are ignored."""
         session = self._sessions.pop(link, None)
         if session is not None:
             log.debug("blobs: %s is gone: %s", link.address, reason)
             session.end()
 
     def proved(self, account: str, digest: Digest) -> None:
-        """An account has shown to have all bytes of a blob."""
+        """Record that an account has proved possession of a blob."""
         self.writers.pop(digest, None)
         self.on_proved(account, digest)
 
     def healing(self, digest: Digest) -> asyncio.Task[None] | None:
-        """What is being done for a blob that is missed or doubted, if anything is."""
+        """The running repair of a blob, if any."""
         return self._healing.get(digest)
 
     def start_healing(self, digest: Digest) -> asyncio.Task[None] | None:
-        """Look after a blob; once at a time. None if that cannot be done here."""
+        """Repair a blob, unless a repair is running. None if it cannot be repaired here."""
         if self.heal is None or self._pool is None:
             return None
         if digest not in self._healing:
@@ -174,18 +175,18 @@ class BlobServer:
         except RollqError as error:
             log.warning("cannot repair blob %s: %s", digest_to_text(digest), error)
 
-    def send_away(self, to: NotLeader) -> None:
-        """This member does not lead any more: what clients and workers give belongs elsewhere."""
+    def redirect_clients(self, to: NotLeader) -> None:
+        """This member is no longer the leader: redirect clients and workers."""
         for link, session in list(self._sessions.items()):
-            if session.who not in EVERYWHERE:
+            if session.who not in ANY_MEMBER:
                 link.send(to)
                 link.close("not the leader any more")
 
     def end_copies(self) -> None:
-        """This member leads now: the previous leader sends it no copies any more, and holds no
-        turn that an upload may want."""
+        """This member is the leader now: abort copies from the previous leader, whose slots uploads
+        may need."""
         for link, session in list(self._sessions.items()):
-            if session.who == MEMBER and session.machine.is_given:
+            if session.who == MEMBER and session.machine.is_receiving:
                 link.abort("another member leads now")
 
     def _welcome(self, link: Link, hello: Message, principal: Principal) -> None:

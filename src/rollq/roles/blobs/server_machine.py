@@ -1,5 +1,4 @@
-"""The end of a link for blobs that was dialled: it stores what is put and hands out what it has.
-Pure; see `machine`."""
+"""The accepting end of a blob link: it stores uploads and serves downloads. Pure; see `machine`."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from rollq.roles.blobs.orders import (
     Open,
     SendMessage,
 )
-from rollq.roles.blobs.receiving import Arrival
-from rollq.roles.blobs.sending import Departure, Sending
+from rollq.roles.blobs.receiving import IncomingTransfer
+from rollq.roles.blobs.sending import OutgoingTransfer, Sending
 from rollq.wire.blob_messages import (
     COMPLETE,
     BlobAsk,
@@ -44,35 +43,36 @@ from rollq.wire.fields import MessageId
 
 
 class ProvingPut(BlobPut, frozen=True, gc=False, tag=73):
-    """A put of somebody who must prove to have the blob, since to know its digest is not to have
-    it. Never on the wire: whoever judges puts makes one of it."""
+    """A put whose sender must prove possession, since knowing a digest does not prove it. Never on
+    the wire: access control replaces a BlobPut by it."""
 
 
 class ServerMachine(Machine):
-    """The end that was dialled: it stores what is put and hands out what it has."""
+    """The accepting end of a blob link."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._puts: dict[Digest, Arrival] = {}
-        self._opening: dict[Digest, tuple[int, int]] = {}  # to be read: number, and from where on
+        self._puts: dict[Digest, IncomingTransfer] = {}
+        self._opening: dict[Digest, tuple[int, int]] = {}  # gets being opened: number and offset
         self._asks: dict[MessageId, None] = {}
 
     @property
     def is_busy(self) -> bool:
-        """Whether the peer must wait before it says more."""
+        """Whether reading from the link must pause."""
         return len(self._asks) >= BLOB_ASKS_MAX
 
-    def heard(self, message: Any) -> None:
-        """The dialer said something."""
-        SERVER_HEARS[type(message)](self, message)
+    def on_message(self, message: Any) -> None:
+        """Handle a message of the dialling end."""
+        SERVER_HANDLERS[type(message)](self, message)
 
-    def looked(self, request_id: MessageId, sizes: tuple[int, ...]) -> None:
+    def sizes_found(self, request_id: MessageId, sizes: tuple[int, ...]) -> None:
         """The order `GetSizes` is done."""
         self._asks.pop(request_id, None)
         self._orders.append(SendMessage(BlobHave(request_id, sizes)))
 
     def begun(self, number: int, offset: int) -> None:
-        """The order `Begin` is done: the blob goes on from here, or is there (COMPLETE)."""
+        """The order `Begin` is done: the upload starts at `offset`, or is stored already
+        (COMPLETE)."""
         arrival = self._arrivals.get(number)
         if arrival is None:
             return
@@ -81,7 +81,7 @@ class ServerMachine(Machine):
             return
         arrival.begin(offset)
         self._orders.append(SendMessage(BlobGo(arrival.digest, offset)))
-        self._go_on(arrival)
+        self._continue(arrival)
 
     def committed(self, number: int) -> None:
         """The order `Commit` is done."""
@@ -89,7 +89,7 @@ class ServerMachine(Machine):
         if arrival is not None:
             self._orders.append(ConfirmCopies(number, arrival.digest))
 
-    def vouched(self, number: int) -> None:
+    def copies_confirmed(self, number: int) -> None:
         """The order `ConfirmCopies` is done."""
         arrival = self._arrivals.get(number)
         if arrival is not None:
@@ -111,12 +111,12 @@ class ServerMachine(Machine):
         if offset >= size:
             self._orders.append(Close(number))
             return
-        departure = Departure(number, digest, size, offset)
+        departure = OutgoingTransfer(number, digest, size, offset)
         self._departures[number] = departure
         self._sending.add(departure)
 
     def failed(self, number: int, digest: Digest, error: RollqError) -> None:
-        """An order of this transfer could not be done."""
+        """An order of this transfer has failed."""
         arrival = self._arrivals.get(number)
         departure = self._departures.get(number)
         if arrival is not None:
@@ -136,7 +136,7 @@ class ServerMachine(Machine):
             self._orders += (SendMessage(BlobInfo(digest, 0, *as_answer(error))), Close(number))
 
     def tick(self) -> bool:
-        """A second has passed: says that we are at it; returns whether the peer has stalled."""
+        """Called each second: sends signs of life; whether the peer has stalled."""
         for digest in (*self._opening, *(one.digest for one in self._departures.values())):
             self._orders.append(SendMessage(BlobMore(digest, 0)))
         if self._asks:
@@ -148,25 +148,25 @@ class ServerMachine(Machine):
         return stalled
 
     @property
-    def is_given(self) -> bool:
-        """Whether blobs come in on this link."""
+    def is_receiving(self) -> bool:
+        """Whether uploads are in progress on this link."""
         return bool(self._puts)
 
-    def slow_puts(self) -> list[Arrival]:
-        """Blobs that come in and bring next to nothing."""
+    def slow_puts(self) -> list[IncomingTransfer]:
+        """Uploads that have made almost no progress."""
         return [arrival for arrival in self._puts.values() if arrival.is_slow]
 
     def closed(self) -> None:
-        """The link is gone, and all that was asked for on it with it."""
+        """Close all transfers: the link is lost."""
         numbers = [number for number, _ in self._opening.values()]
         self._orders[:] = map(Close, (*numbers, *self._arrivals, *self._departures))
         self._sending = Sending()
         for table in (self._puts, self._opening, self._asks, self._arrivals, self._departures):
             table.clear()
 
-    # --- words of the dialer
+    # --- messages of the dialling end
 
-    def _asked(self, message: BlobAsk) -> None:
+    def _query(self, message: BlobAsk) -> None:
         if len(message.digests) > BLOB_ASK_MAX:
             raise RemoteError(
                 ErrorCode.BAD_PAYLOAD,
@@ -178,7 +178,7 @@ class ServerMachine(Machine):
     def _put(self, message: BlobPut) -> None:
         digest = message.digest
         if digest in self._puts:
-            raise _said_twice("BlobPut", digest)
+            raise _duplicate("BlobPut", digest)
         refusal: RollqError | None = None
         if len(self._puts) >= BLOB_TRANSFERS_MAX:
             refusal = _too_many()
@@ -189,7 +189,7 @@ class ServerMachine(Machine):
         if refusal is not None:
             self._orders.append(SendMessage(BlobGo(digest, 0, *as_answer(refusal))))
             return
-        arrival = Arrival(self._next_number(), digest, message.size)
+        arrival = IncomingTransfer(self._next_number(), digest, message.size)
         self._puts[digest] = self._arrivals[arrival.number] = arrival
         self._orders.append(
             Begin(arrival.number, digest, message.size, isinstance(message, ProvingPut))
@@ -197,7 +197,7 @@ class ServerMachine(Machine):
 
     def _chunk(self, message: BlobChunk) -> None:
         arrival = self._puts.get(message.digest)
-        if arrival is not None:  # else it was on its way when the transfer ended
+        if arrival is not None:  # else the transfer has ended
             arrival.take(message)
             write = arrival.next_write()
             if write is not None:
@@ -206,7 +206,7 @@ class ServerMachine(Machine):
     def _get(self, message: BlobGet) -> None:
         digest = message.digest
         if digest in self._opening or self._sending.get(digest) is not None:
-            raise _said_twice("BlobGet", digest)
+            raise _duplicate("BlobGet", digest)
         if message.offset < 0:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"BlobGet: from {message.offset} on")
         if len(self._opening) + len(self._sending) >= BLOB_TRANSFERS_MAX:
@@ -233,17 +233,17 @@ class ServerMachine(Machine):
         if digest in self._opening:
             self._orders.append(Close(self._opening.pop(digest)[0]))
 
-    def _end_put(self, arrival: Arrival) -> None:
+    def _end_put(self, arrival: IncomingTransfer) -> None:
         del self._puts[arrival.digest], self._arrivals[arrival.number]
         self._orders.append(Close(arrival.number))
 
-    def _end_get(self, departure: Departure) -> None:
+    def _end_get(self, departure: OutgoingTransfer) -> None:
         self._sending.remove(departure.digest)
         del self._departures[departure.number]
         self._orders.append(Close(departure.number))
 
 
-def _said_twice(what: str, digest: Digest) -> RemoteError:
+def _duplicate(what: str, digest: Digest) -> RemoteError:
     return RemoteError(
         ErrorCode.WRONG_STATE, f"{what}: {digest_to_text(digest)} is on its way on this link"
     )
@@ -255,8 +255,8 @@ def _too_many() -> StateError:
     )
 
 
-SERVER_HEARS: Final[dict[type, Callable[[ServerMachine, Any], None]]] = {
-    BlobAsk: ServerMachine._asked,
+SERVER_HANDLERS: Final[dict[type, Callable[[ServerMachine, Any], None]]] = {
+    BlobAsk: ServerMachine._query,
     BlobPut: ServerMachine._put,
     ProvingPut: ServerMachine._put,
     BlobChunk: ServerMachine._chunk,

@@ -1,4 +1,4 @@
-"""One link that is served: orders of its machine to the store, to the turns, and to relays."""
+"""One served link: executes orders with the store, the transfer slots and the relays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger("rollq.blobs")
 
 
 class ServerSession(Carrier):
-    """One link."""
+    """One served link."""
 
     machine: ServerMachine
 
@@ -58,47 +58,48 @@ class ServerSession(Carrier):
         self.who = who
         self._is_member = who == MEMBER
         self._account = account
-        self._proofs: dict[int, Digest] = {}  # what comes in whole as a proof
-        self._digests: dict[int, Digest] = {}
-        self._sizes: dict[int, int] = {}  # of the same
+        self._proofs: dict[int, Digest] = {}  # uploads that prove possession
+        self._digests: dict[int, Digest] = {}  # uploads
+        self._sizes: dict[int, int] = {}  # uploads
         self._waits: dict[int, asyncio.Task[None]] = {}
         self._relays: dict[int, Relay] = {}
 
     def hear(self, messages: Sequence[Message]) -> None:
-        """The peer said something."""
+        """Handle messages of the peer."""
         try:
             for message in messages:
-                self.machine.heard(message)
+                self.machine.on_message(message)
         except RemoteError as error:
             log.warning("blobs: closing the connection to %s: %s", self.link.address, error)
             self.link.send(Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
             self.link.close(str(error))
         self.pump()
-        # One read a turn of the loop: what else the socket holds waits for everybody's next turn.
+        # One read per turn of the loop, for fairness: the rest of the socket buffer waits.
         self.link.pause()
-        self._loop.call_soon(self._listen)
+        self._loop.call_soon(self._resume_reading)
 
     def tick(self, waiting: int) -> int:
-        """A second has passed, and so many wait for room. Returns how many uploads gave way."""
+        """Called each second with the count of waiting uploads; returns how many slots were
+        freed."""
         if self.machine.tick():
             self.link.abort("a transfer of blobs has stalled")
         for relay in list(self._relays.values()):
             relay.tick()
-        gave_way = 0
+        freed = 0
         for arrival in self.machine.slow_puts():
-            if gave_way < waiting or self._server.uploads.is_wanted(arrival.digest):
+            if freed < waiting or self._server.uploads.is_wanted(arrival.digest):
                 self.machine.failed(arrival.number, arrival.digest, _too_slow())
-                gave_way += 1
+                freed += 1
         self.pump()
-        return min(gave_way, waiting)
+        return min(freed, waiting)
 
     def end(self) -> None:
-        """The link is gone."""
+        """End all transfers: the link is lost."""
         self.machine.closed()
         self.pump()
 
-    def obey(self, order: AnyOrder) -> None:
-        """Carry out an order."""
+    def execute(self, order: AnyOrder) -> None:
+        """Execute an order."""
         if isinstance(order, Begin):
             self._digests[order.number] = order.digest
             self._sizes[order.number] = order.size
@@ -118,10 +119,10 @@ class ServerSession(Carrier):
         elif isinstance(order, Close):
             self._close(order.number)
         elif isinstance(order, GetSizes):
-            self.on_pool(partial(self._look, order.digests), partial(self._looked, order))
+            self.on_pool(partial(self._find_sizes, order.digests), partial(self._on_sizes, order))
 
     def has_closed(self, number: int) -> None:
-        """Pass the turn on."""
+        """Release the slot of a transfer."""
         me = (self, number)
         digest = self._digests.pop(number, None)
         self._sizes.pop(number, None)
@@ -133,18 +134,18 @@ class ServerSession(Carrier):
     def _begin(self, order: Begin) -> None:
         def task() -> int:
             if order.proves:
-                self.things[order.number] = proving = self._proving(order)
+                self.streams[order.number] = proving = self._proving(order)
                 return proving.offset
             if self._server.store.size(order.digest) != order.size:
                 sink = self._server.store.begin(order.digest, order.size)
-                self.things[order.number] = sink
+                self.streams[order.number] = sink
                 return sink.offset
             return COMPLETE
 
         def begun(offset: int) -> None:
             self.machine.begun(order.number, offset)
             if offset == COMPLETE:
-                self.close(order.number)  # nothing is written: others may have the turn
+                self.close(order.number)  # nothing to write: release the slot
             elif self._server.relay is not None and not self._is_member and not order.proves:
                 relay = self._server.relay(order.digest, order.size, offset)
                 if relay is not None:
@@ -155,8 +156,8 @@ class ServerSession(Carrier):
         self.work(order.number, order.digest, task, begun)
 
     def _proving(self, order: Begin) -> Sink:
-        """Where the bytes of somebody go who must show to have them all. What an account brought
-        itself before counts, as long as nobody else went on with it."""
+        """The sink for an upload that must prove possession. Bytes that the account itself uploaded
+        before count, if no other account has continued them."""
         store, writers = self._server.store, self._server.writers
         if store.size(order.digest) is not None:
             return ProvingSink(order.digest, order.size, None)
@@ -166,7 +167,7 @@ class ServerSession(Carrier):
         return sink if is_own else ProvingSink(order.digest, order.size, sink)
 
     def _open(self, order: Open, healed: asyncio.Task[None] | None) -> None:
-        """Open it, or have it healed first, and then open it whatever came of that."""
+        """Open a blob, after its repair if one is running or needed; `healed` is set after it."""
         healing = None if healed is not None else self._server.healing(order.digest)
         if healing is not None and not self._is_member:
             self._open_later(order, healing)
@@ -179,12 +180,12 @@ class ServerSession(Carrier):
                 if error.code is not ErrorCode.BLOB_MISSING:
                     raise
                 return MISSING
-            self.things[order.number] = source
+            self.streams[order.number] = source
             return source.size
 
         def opened(size: int) -> None:
             if size != MISSING:
-                self._server.moved.gives(size)
+                self._server.moved.count_outgoing(size)
                 self.machine.opened(order.number, order.digest, size)
                 return
             heals = healed is None and not self._is_member
@@ -209,21 +210,21 @@ class ServerSession(Carrier):
         if relay is None:
             self.machine.written(number)
         else:
-            sink: Any = self.things[number]
-            relay.grown(sink.offset, partial(self._passed_on, number))
+            sink: Any = self.streams[number]
+            relay.grown(sink.offset, partial(self._followers_ready, number))
 
-    def _passed_on(self, number: int) -> None:
+    def _followers_ready(self, number: int) -> None:
         self.machine.written(number)
         self.pump()
 
     def _committed(self, number: int, _: None) -> None:
-        self._relays.pop(number, None)  # followers get the rest all the same
+        self._relays.pop(number, None)  # followers still get the rest
         proved = self._proofs.pop(number, None)
         if proved is not None:
             self._server.proved(self._account, proved)
-        self._server.moved.took(self._sizes[number])
+        self._server.moved.count_incoming(self._sizes[number])
         self.machine.committed(number)
-        # Another upload of the same blob need not wait for all the copies.
+        # A second upload of the same blob need not wait for the copies.
         self.close(number)
 
     async def _confirm_copies(self, order: ConfirmCopies) -> None:
@@ -233,7 +234,7 @@ class ServerSession(Carrier):
         except Exception as error:
             self.machine.failed(order.number, order.digest, as_rollq_error(error, order.digest))
         else:
-            self.machine.vouched(order.number)
+            self.machine.copies_confirmed(order.number)
         self._waits.pop(order.number, None)
         self.pump()
 
@@ -247,35 +248,35 @@ class ServerSession(Carrier):
             task.cancel()
         self.close(number)
 
-    def _look(self, digests: tuple[Digest, ...]) -> tuple[int, ...]:
+    def _find_sizes(self, digests: tuple[Digest, ...]) -> tuple[int, ...]:
         sizes = map(self._server.store.size, digests)
         return tuple(MISSING if size is None else size for size in sizes)
 
-    def _looked(self, order: GetSizes, future: asyncio.Future[tuple[int, ...]]) -> None:
+    def _on_sizes(self, order: GetSizes, future: asyncio.Future[tuple[int, ...]]) -> None:
         if future.cancelled():
             return
         if future.exception() is not None:
             self.link.abort(f"blobs cannot be looked up: {future.exception()}")
             return
-        self.machine.looked(order.request_id, future.result())
-        self._listen()
+        self.machine.sizes_found(order.request_id, future.result())
+        self._resume_reading()
         self.pump()
 
-    def has_rest(self) -> None:
-        """Some of what came is written: there is room for more."""
-        self._listen()
+    def io_finished(self) -> None:
+        """A write has finished: resume reading."""
+        self._resume_reading()
 
-    def _listen(self) -> None:
-        """Read on, when it is time to."""
+    def _resume_reading(self) -> None:
+        """Resume reading unless the machine or the throttle forbids it."""
         if self.machine.is_busy:
             return
         pace = self._pace
         if pace is not None and pace.is_busy():
-            if self._moves:
-                return  # one thing after the other: `has_rest` will come
+            if self._io_count:
+                return  # `io_finished` will call this
             rest_s = pace.rest_s()
             if rest_s:
-                self._loop.call_later(rest_s, self._listen)
+                self._loop.call_later(rest_s, self._resume_reading)
                 return
         self.link.resume()
 

@@ -19,7 +19,7 @@ from rollq.gossip.setup import FederationSetup
 from rollq.history.retention import Retention
 from rollq.raft.node import RaftOptions
 from rollq.security.credentials import NONE, Credentials
-from rollq.security.legacy_accounts import NOBODY_LEGACY, LegacyAccounts
+from rollq.security.legacy_accounts import NO_LEGACY_ACCOUNTS, LegacyAccounts
 from rollq.security.mode import Mode
 
 COPIES_NICENESS = 19  # it takes only idle time
@@ -61,7 +61,7 @@ class MemberSetup:
     credentials: Credentials = NONE
     tls: Mode = Mode.OFF
     auth: Mode = Mode.OFF  # whether links must prove who speaks on them
-    legacy: LegacyAccounts = NOBODY_LEGACY  # of peers that cannot, by their addresses
+    legacy: LegacyAccounts = NO_LEGACY_ACCOUNTS  # of peers that cannot, by their addresses
     # Others reach it, and `tls` or `auth` is less than `require`: the operator wanted it so.
     is_unprotected: bool = False
     federation: FederationSetup | None = None  # None: it does not gossip

@@ -26,7 +26,7 @@ from rollq.net.login import choose_login
 from rollq.roles.reader.models import Piece
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.mode import Mode, tls_of_dialer
-from rollq.security.tls import MEMBERS, identity_in, judge, tls_files, words_for
+from rollq.security.tls import MEMBERS, check_peer, describe_tls_error, identity_in, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.compression import ZSTD, inflate
 from rollq.wire.connection import Connection
@@ -41,26 +41,26 @@ RECEIVE_BYTES = 512 * 1024
 
 
 class Channel:
-    """Sends a request, receives the answer. After any error but a `StateError` it must be closed.
+    """Sends requests and receives answers. After any error but a `StateError` it must be closed.
 
     Attributes:
-        address: of the member.
-        welcome: the first message of the member.
+        address: Of the member.
+        welcome: The first message of the member.
     """
 
     def __init__(
         self, address: str, hello: Message, timeout_s: float, credentials: Credentials = NONE
     ) -> None:
-        """Dial and be welcomed.
+        """Connect and wait for the welcome.
 
         Raises:
             DialError: UNREACHABLE.
             LocalError: BAD_CREDENTIALS, as `choose_login`.
-            StateError: what the member answered.
+            StateError: the answer of the member.
         """
         self.address = address
         self._connection = Connection(Side.DIALER)
-        self._heard: deque[Message] = deque()
+        self._received: deque[Message] = deque()
         self._last_request = 0
         try:
             self._socket = socket.create_connection(split_address(address), DIAL_MS_MAX / 1000)
@@ -72,8 +72,8 @@ class Channel:
                 self._socket = secured(self._socket, credentials)
             self._socket.settimeout(min(timeout_s, READER_GREETING_MS / 1000))
             self._log_in(credentials)
-            self.say(hello)
-            self.welcome = self.hear(Welcome)
+            self.send(hello)
+            self.welcome = self.receive(Welcome)
             self._socket.settimeout(READER_ANSWER_MS / 1000)
         except BaseException:
             self._socket.close()
@@ -86,32 +86,32 @@ class Channel:
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Twice is no error."""
+        """Close the connection. Idempotent."""
         self._socket.close()
 
     def new_request(self) -> MessageId:
-        """An id that no request had on this connection."""
+        """An id that is unique on this connection."""
         self._last_request += 1
         return self._last_request.to_bytes(16, "big")
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send one message."""
         try:
             self._socket.sendall(self._connection.send(message))
         except OSError as error:
-            raise _gone(error) from None
+            raise _disconnected(error) from None
 
-    def hear(self, kind: type[M]) -> M:
-        """The next message, which is of this kind.
+    def receive(self, kind: type[M]) -> M:
+        """The next message, which must be of this kind.
 
         Raises:
-            StateError: what the member answers instead; the channel can be used on.
-            DialError: DISCONNECTED, or TIMED_OUT if it says nothing.
-            RemoteError: it does not keep to the protocol.
+            StateError: an error answered by the member; the channel remains usable.
+            DialError: DISCONNECTED, or TIMED_OUT without an answer.
+            RemoteError: a protocol violation.
         """
-        while not self._heard:
+        while not self._received:
             self._receive()
-        message = self._heard.popleft()
+        message = self._received.popleft()
         if isinstance(message, kind):
             return message
         if isinstance(message, Error):
@@ -125,13 +125,13 @@ class Channel:
             f"expected {kind.__name__}, got {type(message).__name__}",
         )
 
-    def hear_piece(self) -> Piece:
-        """The next piece of the history or of a table, whole. Raises as `hear`."""
-        chunk = self.hear(PieceChunk)
+    def receive_piece(self) -> Piece:
+        """The next piece of history or of a table, assembled and inflated. Raises as `receive`."""
+        chunk = self.receive(PieceChunk)
         chunks = [chunk.data]
         size = len(chunk.data)
         while size < chunk.size_bytes:
-            chunks.append(self.hear(PieceChunk).data)
+            chunks.append(self.receive(PieceChunk).data)
             size += len(chunks[-1])
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if chunk.packed:
@@ -139,13 +139,13 @@ class Channel:
         return Piece(chunk.first, chunk.last, chunk.form, data)
 
     def _log_in(self, credentials: Credentials) -> None:
-        """Say what comes before the hello. Whether it was right, the answer to the hello tells."""
+        """Send the login, if any. A refusal of it arrives as the answer to the hello."""
         is_tls = isinstance(self._socket, ssl.SSLSocket)
         login = choose_login(credentials, str(self._socket.getpeername()[0]), is_tls=is_tls)
         if login is not None:
-            self.say(login.first)
+            self.send(login.first)
             if login.is_challenged:
-                self.say(login.prove(self.hear(LoginChallenge)))
+                self.send(login.prove(self.receive(LoginChallenge)))
 
     def _receive(self) -> None:
         try:
@@ -154,22 +154,22 @@ class Channel:
             raise DialError(ErrorCode.TIMED_OUT, "no answer in time") from None
         except ssl.SSLError as error:
             raise DialError(
-                ErrorCode.BAD_CERTIFICATE, words_for(error, is_ours=False), TLS_HINT
+                ErrorCode.BAD_CERTIFICATE, describe_tls_error(error, is_ours=False), TLS_HINT
             ) from None
         except OSError as error:
-            raise _gone(error) from None
+            raise _disconnected(error) from None
         if not data:
             raise DialError(ErrorCode.DISCONNECTED, "the member closed the connection")
-        self._heard.extend(self._connection.receive_data(data))
-        if self._connection.error is not None and not self._heard:
+        self._received.extend(self._connection.receive_data(data))
+        if self._connection.error is not None and not self._received:
             raise self._connection.error
 
 
 def secured(plain: socket.socket, credentials: Credentials) -> socket.socket:
-    """TLS on a socket, with a member of our cluster on the other side.
+    """Wrap a socket in TLS, with a member of our cluster on the other side.
 
     Raises:
-        DialError: it speaks no TLS, or is not who it should be.
+        DialError: it does not speak TLS, or its certificate is not acceptable.
     """
     contexts = tls_files(credentials).current
     plain.settimeout(TLS_MS_MAX / 1000)
@@ -178,13 +178,13 @@ def secured(plain: socket.socket, credentials: Credentials) -> socket.socket:
     except ssl.SSLError as error:
         if isinstance(error, ssl.SSLEOFError) or error.reason == "WRONG_VERSION_NUMBER":
             raise _unreachable("it does not speak TLS") from None
-        words = words_for(error, is_ours=isinstance(error, ssl.SSLCertVerificationError))
-        raise DialError(ErrorCode.BAD_CERTIFICATE, words, TLS_HINT) from None
+        text = describe_tls_error(error, is_ours=isinstance(error, ssl.SSLCertVerificationError))
+        raise DialError(ErrorCode.BAD_CERTIFICATE, text, TLS_HINT) from None
     except OSError as error:
         reason = error.strerror or str(error) or "timed out"
         raise _unreachable(f"no TLS handshake, perhaps it does not speak TLS: {reason}") from None
     try:
-        judge(identity_in(tls.getpeercert()), contexts.identity, MEMBERS)
+        check_peer(identity_in(tls.getpeercert()), contexts.identity, MEMBERS)
     except RemoteError as error:
         tls.close()
         raise DialError(error.code, error.message, error.hint) from None
@@ -192,7 +192,7 @@ def secured(plain: socket.socket, credentials: Credentials) -> socket.socket:
 
 
 def refusal(error: Error) -> RollqError:
-    """What a member answered, as an error of ours."""
+    """The error in an answer."""
     try:
         code = ErrorCode(error.code)
     except ValueError:
@@ -204,5 +204,5 @@ def _unreachable(reason: str) -> DialError:
     return DialError(ErrorCode.UNREACHABLE, reason, "check the address, and that the member runs")
 
 
-def _gone(error: OSError) -> DialError:
+def _disconnected(error: OSError) -> DialError:
     return DialError(ErrorCode.DISCONNECTED, f"the connection broke: {error.strerror or error}")

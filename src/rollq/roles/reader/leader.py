@@ -1,6 +1,6 @@
-"""What a reader asks of the leader: to keep history for it, and who else does.
+"""Requests of a reader to the leader: holds on history, and their list.
 
-Said as a client says it: any member tells who leads.
+They use the client protocol, in which every member redirects to the leader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rollq.wire.messages import Accepted, Admin, Answer, HelloClient, Query
 
 M = TypeVar("M")
 
-CLIENT_ID: Final = "rollq-reader"  # nobody's whom results are owed to: these would come here
+CLIENT_ID: Final = "rollq-reader"  # never submits: results of its jobs would be sent here
 
 
 def change(
@@ -33,15 +33,15 @@ def change(
     *,
     credentials: Credentials,
 ) -> None:
-    """Have the leader change something; it may be asked twice, so it must be idempotent."""
+    """Send a change to the leader; it may be sent twice, so it must be idempotent."""
     request = Admin(bytes(15) + b"\x01", action, msgspec.msgpack.encode(arguments))
     _ask(addresses, timeout_s, request, Accepted, credentials=credentials)
 
 
-def look(
+def query_view(
     addresses: Sequence[str], timeout_s: float, what: str, *, credentials: Credentials
 ) -> bytes:
-    """A view of the leader's, as msgpack."""
+    """A view of the leader, as msgpack."""
     request = Query(bytes(15) + b"\x01", what)
     return _ask(addresses, timeout_s, request, Answer, credentials=credentials).value
 
@@ -54,7 +54,7 @@ def _ask(
     *,
     credentials: Credentials,
 ) -> M:
-    """Ask one member after the other until the leader has answered."""
+    """Try all members in turn until the leader has answered."""
     deadline = time.monotonic() + timeout_s
     client_id = own_client_id(account_of(credentials), CLIENT_ID)
     hello = HelloClient(client_id, 0, (COMPACT, ACCEPTED))
@@ -63,18 +63,18 @@ def _ask(
         for address in addresses:
             try:
                 with Channel(address, hello, timeout_s, credentials) as channel:
-                    channel.say(request)
-                    return channel.hear(kind)
+                    channel.send(request)
+                    return channel.receive(kind)
             except RollqError as error:
                 is_refused = isinstance(error, StateError) and not error.retryable
                 if is_refused or error.code in NOT_LET_IN_CODES:
                     raise
                 reasons[address] = str(error)
         if time.monotonic() >= deadline:
-            said = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
+            attempts = "; ".join(f"{address}: {reason}" for address, reason in reasons.items())
             raise DialError(
                 ErrorCode.UNREACHABLE,
-                f"no leader answers ({said})",
+                f"no leader answers ({attempts})",
                 "check the addresses, and that a majority of the members runs",
             )
         time.sleep(READER_AGAIN_MS / 1000)

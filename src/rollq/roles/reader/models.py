@@ -1,4 +1,4 @@
-"""What a reader is given."""
+"""The records that a reader returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ARROW", "EVENTS", "LINES", "RUNS", "Cut", "Piece", "Span"]
 
 
 class Span(msgspec.Struct, frozen=True):
-    """How far the history of a group goes: from `floor + 1` to `applied`."""
+    """The range of a group's history: from `floor + 1` to `applied`."""
 
     group: str
     floor: int
@@ -19,15 +19,15 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True):
-    """A reader that is known by name: history is kept for it from `index` on."""
+    """A named reader for which history is retained from `index` on."""
 
     name: str
     index: int
-    stamp_ms: int  # when it was heard of last
+    stamp_ms: int  # of its last `hold`
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """The history of some log indexes, all of each of them, in one of four forms."""
+    """The complete history of a range of log indexes, in one of four forms."""
 
     first: int
     last: int
@@ -35,13 +35,13 @@ class Piece(msgspec.Struct, frozen=True):
     data: bytes
 
     def lines(self) -> bytes:
-        """JSON lines, each with its line end; not for the form "arrow"."""
+        """The events as JSON lines, each with its line end; not for the form "arrow"."""
         if self.form == LINES:
             return self.data
         return b"".join([index.text() for index in self.indexes()])
 
     def indexes(self) -> list[PackedIndex]:
-        """The events of each index; for the forms "events" and "runs"."""
+        """The events by index; for the forms "events" and "runs"."""
         if self.form not in (EVENTS, RUNS):
             raise ValueError(f"a piece of the form {self.form} has no events")
         return decode_indexes(self.data)

@@ -1,8 +1,8 @@
-"""Asks one member for views, on an event loop: for pages and whatever else looks all the time.
+"""Queries views of one member on an event loop, for web pages and other pollers.
 
-A view comes from what that member has applied, and its index says how far that is. When the member
-is gone, or owes an answer for too long, what was asked is asked of another one; once the one that
-was wished for serves again, that one is asked.
+A view is read from the state that the member has applied; the index of the answer says up to where.
+When the member is lost, or its answer is overdue, pending queries are sent to another one; when the
+preferred member serves again, it is used again.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from rollq.wire.features import VIEWS
 from rollq.wire.messages import Answer, Error, Query, Welcome
 from rollq.wire.reader_messages import HelloReader
 
-ANSWER_S: Final = 10.0  # for a query, whoever answers it in the end
-READ_MS: Final = 1_500  # a member may read files for an answer: so much silence more is borne
-PREFER_S: Final = 5.0  # between two looks whether the wished member is back
-PENDING_MAX: Final = 1_024  # queries that wait for their answers
+ANSWER_S: Final = 10.0  # deadline of a query, including retries at other members
+READ_MS: Final = 1_500  # added to the silence limit: a member may read files for an answer
+PREFER_S: Final = 5.0  # between two attempts to reach the preferred member
+PENDING_MAX: Final = 1_024  # queries without an answer
 
 
 class Observer:
-    """The way to the views of a group. Used on one loop, by many tasks at once.
+    """Queries the views of a group. For concurrent tasks of one event loop.
 
     Args:
         addresses: Members of the group; one is enough to find the others.
-        group: Its name; empty: whichever they belong to.
-        credentials: What we prove ourselves with, and check members by.
-        prefer: The member to ask as long as it serves; empty: any.
-        answer_s: How long a query waits for its answer.
+        group: Its name; empty: any.
+        credentials: Our login, and what members are verified by.
+        prefer: The member to query as long as it serves; empty: any.
+        answer_s: Deadline of a query.
     """
 
     def __init__(
@@ -70,50 +70,51 @@ class Observer:
         self._answer_s = answer_s
         self._refusals = Refusals()
         self._silence = Silence()
-        self._trouble = "no member was reached yet"  # why there is no link, for people
-        self._line: _Line | None = None
-        self._asked: dict[MessageId, _Asked] = {}  # at most PENDING_MAX
+        self._trouble = "no member was reached yet"  # the last connection error
+        self._upstream: _Upstream | None = None
+        self._pending_queries: dict[MessageId, _PendingQuery] = {}  # at most PENDING_MAX
         self._task: asyncio.Task[None] | None = None
-        self._has_tried = asyncio.Event()
+        self._first_attempt = asyncio.Event()
 
     @property
     def member(self) -> str:
-        """The address of the member that is asked; empty: none is reached."""
-        return "" if self._line is None else self._line.address
+        """The address of the connected member; empty if there is none."""
+        return "" if self._upstream is None else self._upstream.address
 
     async def start(self) -> None:
-        """Look for a member from now on; returns when the first one that was dialed serves us, or
-        does not: then the others are tried. Twice is no error."""
+        """Connect and stay connected; returns after the first attempt, successful or not. Further
+        members are tried in the background. Idempotent."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._keep())
-        await self._has_tried.wait()
+            self._task = asyncio.get_running_loop().create_task(self._maintain_link())
+        await self._first_attempt.wait()
 
     async def stop(self) -> None:
-        """Hang up, and tell whoever still waits. Twice is no error."""
+        """Close the link and fail pending queries. Idempotent."""
         task, self._task = self._task, None
         if task is None:
             return
         await end_tasks([task])
-        line, self._line = self._line, None
-        if line is not None:
-            line.link.close("the observer stops")
-        self._has_tried.set()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.link.close("the observer stops")
+        self._first_attempt.set()
         self._fail_all(DialError(ErrorCode.DISCONNECTED, "the observer was stopped"))
 
     async def query(
         self, what: str, key: bytes = b"", limit: int = 100, account: str = ""
     ) -> tuple[int, bytes]:
-        """A view: the index that it was read at, and its value as msgpack.
+        """Query a view: returns the index that it was read at, and its value as msgpack.
 
         Args:
-            what: Which view.
-            key: Of what, as the view needs it.
-            limit: How many rows at most.
-            account: Of lists of jobs: of whose clients; empty: of all that may be seen.
+            what: The name of the view.
+            key: Its key, depending on the view.
+            limit: The most rows.
+            account: Restricts lists of jobs to clients of this account; empty: all that are
+                visible.
 
         Raises:
-            StateError: what the member answers; OVERLOADED, if too many queries wait; or, as long
-                as members do not let us in, why.
+            StateError: the answer of the member; OVERLOADED, if too many queries are pending; or
+                the reason why members refuse the login.
             DeadlineError: no member answers in time.
             DialError: DISCONNECTED, by `stop`.
             LocalError: BAD_SETUP, if it was not started.
@@ -123,7 +124,7 @@ class Observer:
         refused = self._refusals.final
         if refused is not None:
             raise refusal(refused)
-        if len(self._asked) >= PENDING_MAX:
+        if len(self._pending_queries) >= PENDING_MAX:
             raise StateError(ErrorCode.OVERLOADED, f"{PENDING_MAX} queries wait", "ask again")
         try:
             async with asyncio.timeout(self._answer_s):
@@ -134,7 +135,7 @@ class Observer:
                         return answer.index, answer.value
                     if answer.code != ErrorCode.NOT_READY:
                         raise refusal(answer)
-                    self._trouble = answer.message  # it stops, or has not caught up
+                    self._trouble = answer.message  # it is stopping, or has not caught up
                     await asyncio.sleep(READER_AGAIN_MS / 1000)
         except TimeoutError:
             raise DeadlineError(
@@ -144,43 +145,43 @@ class Observer:
             ) from None
 
     async def _ask(self, query: Query) -> Answer | Error:
-        """Have a query answered by the member that there is, or the next one."""
+        """Send a query to the connected member, or the next one."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answer | Error] = loop.create_future()
-        self._asked[query.request_id] = _Asked(query, answered)
-        if self._line is not None:
-            if len(self._asked) == 1:
+        self._pending_queries[query.request_id] = _PendingQuery(query, answered)
+        if self._upstream is not None:
+            if len(self._pending_queries) == 1:
                 self._silence.began(_now_ms(loop))
-            self._line.link.send(query)
+            self._upstream.link.send(query)
         try:
             return await answered
         finally:
-            del self._asked[query.request_id]
+            del self._pending_queries[query.request_id]
 
     # --- the link
 
-    async def _keep(self) -> None:
-        """Have a link, as long as this runs."""
+    async def _maintain_link(self) -> None:
+        """Keep a link open until cancelled."""
         address, wait_ms = self._redial.address, 0
         while True:
             await asyncio.sleep(wait_ms / 1000)
-            line: _Line | None
+            upstream: _Upstream | None
             try:
-                line = await self._connect(address)
+                upstream = await self._connect(address)
             except RollqError as error:
                 address, wait_ms = self._failed(address, error)
                 continue
-            while line is not None:
-                self._line = line
-                self._has_tried.set()
-                address, wait_ms, line = await self._attend(line)
-                self._line = None
+            while upstream is not None:
+                self._upstream = upstream
+                self._first_attempt.set()
+                address, wait_ms, upstream = await self._serve_link(upstream)
+                self._upstream = None
 
-    async def _connect(self, address: str) -> _Line:
-        """A link to a member that has welcomed us, and answers queries.
+    async def _connect(self, address: str) -> _Upstream:
+        """Open a link to a member that serves queries.
 
         Raises:
-            RollqError: why there is none.
+            RollqError: why it does not.
         """
         loop = asyncio.get_running_loop()
         greeted: asyncio.Future[Message] = loop.create_future()
@@ -191,14 +192,14 @@ class Observer:
 
         def closed(_: Link, reason: str) -> None:
             if not greeted.done():
-                greeted.set_exception(_gone(address, reason))
+                greeted.set_exception(_disconnected(address, reason))
 
         link = await dial(address, self._group, hear, closed, credentials=self._credentials)
         link.send(HelloReader(self._group, (VIEWS,)))
         try:
             async with asyncio.timeout(READER_GREETING_MS / 1000):
                 answer = await greeted
-            welcome = _must_serve(address, answer)
+            welcome = _checked_welcome(address, answer)
         except TimeoutError:
             link.abort("no answer to the hello")
             raise DialError(ErrorCode.TIMED_OUT, f"{address} does not answer the hello") from None
@@ -206,17 +207,18 @@ class Observer:
             link.close("not served there")
             raise
         if not link.is_open:
-            raise _gone(address, "at once")
-        line = _Line(address, link, welcome.members)
+            raise _disconnected(address, "at once")
+        upstream = _Upstream(address, link, welcome.members)
         link.hand_to(
-            lambda _, messages: self._messages(line, messages), lambda _, why: line.closed(why)
+            lambda _, messages: self._messages(upstream, messages),
+            lambda _, why: upstream.closed(why),
         )
-        return line
+        return upstream
 
     def _failed(self, address: str, error: RollqError) -> tuple[str, int]:
-        """Where to go on, and when."""
+        """Record a failure; returns the next address and the delay in milliseconds."""
         self._trouble = f"{address}: {error.message}"
-        self._has_tried.set()
+        self._first_attempt.set()
         refused = refusal_of(error)
         if refused is not None:
             self._refusals.noted(refused)
@@ -226,74 +228,77 @@ class Observer:
         self._fail_all(refusal(self._refusals.final))
         return self._redial.refused()
 
-    async def _attend(self, line: _Line) -> tuple[str, int, _Line | None]:
-        """Have everything that waits answered on a link, until it ends or another is better: where
-        to go on and when, and that other."""
+    async def _serve_link(self, upstream: _Upstream) -> tuple[str, int, _Upstream | None]:
+        """Serve pending queries on a link until it ends or the preferred member is reached. Returns
+        the next address, the delay in milliseconds, and the link to the preferred member, if
+        any."""
         loop = asyncio.get_running_loop()
-        self._redial.welcomed(line.members)
+        self._redial.welcomed(upstream.members)
         self._refusals.over()
-        self._silence.opened(_now_ms(loop), line.address)
-        line.link.send_all([asked.query for asked in self._asked.values()])
-        look_at = loop.time() + PREFER_S
+        self._silence.opened(_now_ms(loop), upstream.address)
+        upstream.link.send_all([pending.query for pending in self._pending_queries.values()])
+        retry_preferred_at = loop.time() + PREFER_S
         try:
-            while not line.end:
-                await line.changed(LOOK_MS / 1000)
+            while not upstream.end:
+                await upstream.changed(LOOK_MS / 1000)
                 if self._is_silent(_now_ms(loop)):
-                    self._trouble = f"{line.address} does not answer"
-                    line.link.abort("no answer")
+                    self._trouble = f"{upstream.address} does not answer"
+                    upstream.link.abort("no answer")
                     return *self._redial.silent(), None
-                if self._prefer not in ("", line.address) and loop.time() >= look_at:
-                    better = await self._wished()
-                    if better is not None:
-                        line.link.close("the wished member serves again")
-                        return *self._redial.reachable(better.address), better
-                    look_at = loop.time() + PREFER_S
+                if self._prefer not in ("", upstream.address) and loop.time() >= retry_preferred_at:
+                    preferred = await self._try_preferred()
+                    if preferred is not None:
+                        upstream.link.close("the wished member serves again")
+                        return *self._redial.reachable(preferred.address), preferred
+                    retry_preferred_at = loop.time() + PREFER_S
         except BaseException:
-            line.link.close("the observer stops")
+            upstream.link.close("the observer stops")
             raise
-        self._trouble = f"{line.address} hung up: {line.end}"
+        self._trouble = f"{upstream.address} hung up: {upstream.end}"
         return *self._redial.failed(), None
 
     def _is_silent(self, now_ms: int) -> bool:
-        verdict = self._silence.judge(now_ms, is_asked=bool(self._asked), extra_ms=READ_MS)
+        verdict = self._silence.judge(
+            now_ms, is_asked=bool(self._pending_queries), extra_ms=READ_MS
+        )
         return verdict is Verdict.HANG_UP
 
-    async def _wished(self) -> _Line | None:
+    async def _try_preferred(self) -> _Upstream | None:
         try:
             return await self._connect(self._prefer)
         except RollqError:
             return None
 
-    def _messages(self, line: _Line, messages: list[Message]) -> None:
-        if line is not self._line:
+    def _messages(self, upstream: _Upstream, messages: list[Message]) -> None:
+        if upstream is not self._upstream:
             return
-        self._silence.heard(_now_ms(line.link.loop), is_answer=True)
+        self._silence.heard(_now_ms(upstream.link.loop), is_answer=True)
         for message in messages:
             if isinstance(message, Answer | Error):
-                asked = self._asked.get(message.request_id)
-                if asked is not None and not asked.answered.done():
-                    asked.answered.set_result(message)
+                pending = self._pending_queries.get(message.request_id)
+                if pending is not None and not pending.answered.done():
+                    pending.answered.set_result(message)
                 elif isinstance(message, Error) and message.request_id == NIL_ID:
-                    line.closed(message.message)  # an account that may not be here any more
+                    upstream.closed(message.message)  # e.g. the account was disabled
 
     def _fail_all(self, error: RollqError) -> None:
-        for asked in self._asked.values():
-            if not asked.answered.done():
-                asked.answered.set_exception(error)
+        for pending in self._pending_queries.values():
+            if not pending.answered.done():
+                pending.answered.set_exception(error)
 
 
-class _Asked(NamedTuple):
-    """A query that waits."""
+class _PendingQuery(NamedTuple):
+    """A pending query."""
 
     query: Query
     answered: asyncio.Future[Answer | Error]
 
 
-class _Line:
-    """A link on which queries are answered.
+class _Upstream:
+    """A link that serves queries.
 
     Attributes:
-        end: Why it has ended; empty: it has not.
+        end: Why it has ended; empty while it is open.
     """
 
     def __init__(self, address: str, link: Link, members: Sequence[str]) -> None:
@@ -304,22 +309,22 @@ class _Line:
         self._ended = asyncio.Event()
 
     def closed(self, reason: str) -> None:
-        """It is gone."""
+        """Mark the link as ended."""
         self.end = self.end or reason
         self._ended.set()
 
     async def changed(self, timeout_s: float) -> None:
-        """Return when it ends, or after that time."""
+        """Wait until it ends, or for that time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._ended.wait()
 
 
-def _must_serve(address: str, answer: Message) -> Welcome:
-    """The welcome of a member that answers queries.
+def _checked_welcome(address: str, answer: Message) -> Welcome:
+    """The welcome of a member that serves queries.
 
     Raises:
-        RollqError: it is none.
+        RollqError: it is another answer.
     """
     if isinstance(answer, Error):
         raise refusal(answer)
@@ -332,7 +337,7 @@ def _must_serve(address: str, answer: Message) -> Welcome:
     )
 
 
-def _gone(address: str, reason: str) -> DialError:
+def _disconnected(address: str, reason: str) -> DialError:
     return DialError(ErrorCode.DISCONNECTED, f"{address} hung up: {reason}")
 
 

@@ -1,4 +1,4 @@
-"""A reader of one group: asks any of its members, and goes on at another when one is lost."""
+"""A reader of one group: reads from any member, and fails over to another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rollq.base.limits import READER_AGAIN_MS
 from rollq.history.tables import ResultRow
 from rollq.net.dialer import split_address
 from rollq.roles.reader.channel import Channel
-from rollq.roles.reader.leader import change, look
+from rollq.roles.reader.leader import change, query_view
 from rollq.roles.reader.models import Holder, Piece, Span
 from rollq.roles.reader.tables import (
     TableHandle,
@@ -51,17 +51,15 @@ FEATURES: Final = (BACKUP, VIEWS)
 
 
 class Reader:
-    """Reads the history of a group, tables of its state, and results.
+    """Reads the history of a group, tables of its state, and results. Not thread-safe.
 
     Args:
-        servers: Addresses of members, `host:port`, as a sequence or with commas between.
-        group: Which group they must be of; empty: whichever they are.
-        timeout_s: For how long members that cannot serve are asked again before an error is raised.
-        prefer: The address of the member to ask first. Else the first is drawn, and the leader,
-            which has enough to do, is asked only if no other member can serve.
+        servers: Addresses of members, `host:port`, as a sequence or separated by commas.
+        group: The name that the group must have; empty: any.
+        timeout_s: How long members that cannot serve are retried before an error is raised.
+        prefer: The address of the member to try first. Otherwise the order is random, and the
+            leader, which has the most load, is used only if no other member can serve.
         credentials: As for `Client`.
-
-    Used by one thread at a time.
     """
 
     def __init__(
@@ -73,13 +71,13 @@ class Reader:
         prefer: str = "",
         credentials: Credentials | str | Path = NONE,
     ) -> None:
-        self._addresses = _in_turn(addresses_in(servers), prefer)
+        self._addresses = _ordered(addresses_in(servers), prefer)
         self._group = group
         self._timeout_s = timeout_s
         self._credentials = as_credentials(credentials)
         self._channel: Channel | None = None
-        # Asked as they are: the one that was wished for, and one that led when it was asked.
-        self._taken_as_is = [prefer] if prefer else []
+        # Used even if it leads: the preferred member, and a leader that was skipped once.
+        self._accept_leader = [prefer] if prefer else []
 
     def __enter__(self) -> Self:
         return self
@@ -88,17 +86,17 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Hang up. Twice is no error, and what is asked afterwards is asked anew."""
+        """Close the connection. Idempotent; a later call connects again."""
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()
 
     def span(self, *, fresh: bool = True) -> Span:
-        """How far the history goes, as one member sees it.
+        """The range of the history, as one member has it.
 
         Args:
-            fresh: It has applied everything that was committed when this was called. Else it may
-                lag, and one that has just been started has applied nothing yet.
+            fresh: The member must have applied everything committed before this call. Otherwise it
+                may lag, and one that has just been started has applied nothing yet.
 
         Raises:
             DialError: no member answers; it names every address.
@@ -106,12 +104,12 @@ class Reader:
         return self.ask(lambda channel: self._span(channel, SpanAsk(channel.new_request(), fresh)))
 
     def cuts(self, first: int, last: int) -> list[Cut]:
-        """The sealed parts of a range at one member, in order: reading is cheapest along these.
-        What is not sealed yet is in none of them."""
+        """The sealed segments of a range at one member, in order: reading is cheapest along these.
+        Entries that are not sealed yet are in none of them."""
 
         def ask(channel: Channel) -> list[Cut]:
-            channel.say(SpanAsk(channel.new_request(), first=first, last=last))
-            return list(channel.hear(SpanTold).cuts)
+            channel.send(SpanAsk(channel.new_request(), first=first, last=last))
+            return list(channel.receive(SpanTold).cuts)
 
         return self.ask(ask)
 
@@ -120,26 +118,27 @@ class Reader:
 
         Args:
             first: The first index.
-            last: The last one, which the group has applied (`span`).
-            forms: What is understood; "lines" and "events" always are.
+            last: The last one, which the group must have applied (`span`).
+            forms: The accepted forms; "lines" and "events" always are.
 
         Raises:
             StateError: HISTORY_GONE if no member has it any more.
             DialError: no member answers.
             DeadlineError: members answer, and none can serve.
         """
-        trial = _Trial(self._addresses, self._timeout_s)
+        budget = _RetryBudget(self._addresses, self._timeout_s)
         while first <= last:
-            # Nothing else may use it meanwhile, nor afterwards if this is left in the middle.
-            channel = self._connect(trial)
+            # The channel is taken out while streaming, and closed if the caller abandons the
+            # iterator.
+            channel = self._connect(budget)
             try:
                 for piece in _stream(channel, first, last, tuple(forms)):
-                    trial.succeeded()
+                    budget.succeeded()
                     first = piece.last + 1
                     yield piece
             except RollqError as error:
                 channel.close()
-                self._failed(trial, channel.address, error)
+                self._failed(budget, channel.address, error)
             except BaseException:
                 channel.close()
                 raise
@@ -150,14 +149,14 @@ class Reader:
     def tables(
         self, *names: str, index_min: int = 0, fresh: bool = True
     ) -> tuple[TableHandle, ...]:
-        """Tables of the state (`rollq.history.tables`), all as of one log index, in parts that any
-        process can read with `part` as long as the member that wrote them down keeps them: an
-        hour after one was last read, if it has the room.
+        """Tables of the state (`rollq.history.tables`), all as of one log index, in parts. Any
+        process can read them with `part` while the member keeps the export: for an hour after the
+        last read, disk space permitting.
 
         Args:
             names: Which: jobs, attempts, results, dlq, workers, queues, arrays.
-            index_min: The member has applied so much at least.
-            fresh: It has applied everything that was committed when this was called.
+            index_min: The member must have applied at least this index.
+            fresh: The member must have applied everything committed before this call.
 
         Raises:
             StateError: there is no such table, or it is too large.
@@ -171,40 +170,40 @@ class Reader:
         return self.tables(name, index_min=index_min, fresh=fresh)[0]
 
     def part(self, handle: TableHandle, number: int) -> Iterator[bytes]:
-        """The rows of a part, as JSON lines: whole lines, some at a time, in order. They come from
-        the member that wrote the table down, whichever members this reader knows.
+        """The rows of a part as JSON lines: blocks of whole lines, in order. They are read from the
+        member that made the export, even if this reader was not given its address.
 
         Args:
             handle: The table.
-            number: Which of `handle.parts`, from 0.
+            number: Index into `handle.parts`.
 
         Raises:
-            StateError: EXPORT_GONE, if the member does not keep it any more.
+            StateError: EXPORT_GONE, if the member has deleted the export.
             DialError: the member does not answer.
         """
         part = handle.parts[number]
         offset = 0
-        trial = _Trial([handle.address], self._timeout_s)
+        budget = _RetryBudget([handle.address], self._timeout_s)
         while offset < part.size_bytes:
             try:
                 hello = HelloReader(handle.group)
                 with Channel(handle.address, hello, self._timeout_s, self._credentials) as channel:
                     for piece in stream_part(channel, handle, part, offset):
-                        trial.succeeded()
+                        budget.succeeded()
                         offset = piece.last
                         yield piece.data
             except RollqError as error:
-                if not _may_do_elsewhere(error):
+                if not _is_retryable_elsewhere(error):
                     raise
-                trial.failed(handle.address, error)
+                budget.failed(handle.address, error)
 
     def results(self, job_ids: Sequence[JobId | str], *, index_min: int = 0) -> list[ResultRow]:
-        """How jobs ended, from the state of one member. Nothing is said of jobs that have not
-        ended, or are forgotten.
+        """The results of jobs, from the state of one member. Jobs that have not ended, or are
+        forgotten, are left out.
 
         Args:
-            job_ids: Which jobs, any number of them; ids as bytes, or as text as in the tables.
-            index_min: The member has applied so much at least.
+            job_ids: Any number of jobs; ids as bytes, or as text as in the tables.
+            index_min: The member must have applied at least this index.
 
         Raises:
             DialError: no member answers.
@@ -218,12 +217,12 @@ class Reader:
         was read at, and its value as msgpack.
 
         Args:
-            what: Which view.
-            key: Of what, as the view needs it.
-            limit: How many rows at most.
+            what: The name of the view.
+            key: Its key, depending on the view.
+            limit: The most rows.
 
         Raises:
-            StateError: what the member answers.
+            StateError: the answer of the member.
             DialError: no member answers.
             DeadlineError: members answer, and none can serve.
         """
@@ -231,15 +230,15 @@ class Reader:
         def ask(channel: Channel) -> tuple[int, bytes]:
             if VIEWS not in channel.welcome.features:
                 raise StateError(ErrorCode.NOT_READY, "a member of an older version")
-            channel.say(Query(channel.new_request(), what, key, limit))
-            answer = channel.hear(Answer)
+            channel.send(Query(channel.new_request(), what, key, limit))
+            answer = channel.receive(Answer)
             return answer.index, answer.value
 
         return self.ask(ask)
 
     def hold(self, name: str, index: int) -> None:
-        """Have history kept from `index` on, the first that was not read, for a reader of this
-        name; to be said again at least once a week. It goes to the leader.
+        """Retain history from `index` on, the first unread index, for a reader of this name; to be
+        renewed at least once a week. It goes to the leader.
 
         Raises:
             StateError: GRID_FULL if there are too many names; BAD_OPTIONS.
@@ -248,7 +247,7 @@ class Reader:
         self._change("hold_history", {"name": name, "index": index})
 
     def free(self, name: str) -> None:
-        """Have nothing kept for this name any more.
+        """Release the retention for this name.
 
         Raises:
             StateError: UNKNOWN_READER.
@@ -257,21 +256,21 @@ class Reader:
         self._change("free_history", {"name": name})
 
     def holders(self) -> list[Holder]:
-        """For whom history is kept, by name."""
+        """The readers that history is retained for, by name."""
         where = self._addresses, self._timeout_s
-        return _decode_holders(look(*where, "readers", credentials=self._credentials))
+        return _decode_holders(query_view(*where, "readers", credentials=self._credentials))
 
     def ask(self, question: Callable[[Channel], T]) -> T:
-        """Have a question answered by a member; by another if one cannot. It is asked again after
-        a failure, so it must not change anything."""
-        trial = _Trial(self._addresses, self._timeout_s)
+        """Run a request against a member, and against another if one cannot serve it. It may be
+        repeated, so it must not change anything."""
+        budget = _RetryBudget(self._addresses, self._timeout_s)
         while True:
-            channel = self._connect(trial)
+            channel = self._connect(budget)
             try:
                 answer = question(channel)
             except RollqError as error:
                 channel.close()
-                self._failed(trial, channel.address, error)
+                self._failed(budget, channel.address, error)
             else:
                 self._channel = channel
                 return answer
@@ -281,12 +280,12 @@ class Reader:
         change(*where, action, arguments, credentials=self._credentials)
 
     def _span(self, channel: Channel, ask: SpanAsk) -> Span:
-        channel.say(ask)
-        told = channel.hear(SpanTold)
-        return Span(channel.welcome.group, told.floor, told.applied)
+        channel.send(ask)
+        reply = channel.receive(SpanTold)
+        return Span(channel.welcome.group, reply.floor, reply.applied)
 
-    def _connect(self, trial: _Trial) -> Channel:
-        """The channel that is open, or another: of the first member that answers."""
+    def _connect(self, budget: _RetryBudget) -> Channel:
+        """The open channel, or one to the first member that answers."""
         channel, self._channel = self._channel, None
         while channel is None:
             address = self._addresses[0]
@@ -294,7 +293,7 @@ class Reader:
                 channel = Channel(
                     address, HelloReader(self._group, FEATURES), self._timeout_s, self._credentials
                 )
-                if self._is_to_be_spared(channel):
+                if self._should_skip_leader(channel):
                     channel.close()
                     channel = None
                     self._addresses.append(self._addresses.pop(0))
@@ -302,30 +301,30 @@ class Reader:
                 if channel is not None:
                     channel.close()
                     channel = None
-                self._failed(trial, address, error)
+                self._failed(budget, address, error)
         return channel
 
-    def _is_to_be_spared(self, channel: Channel) -> bool:
-        """Whether this is the leader, and others are to be asked before it."""
-        if len(self._addresses) == 1 or channel.address in self._taken_as_is:
+    def _should_skip_leader(self, channel: Channel) -> bool:
+        """Whether this is the leader, and other members are to be tried first."""
+        if len(self._addresses) == 1 or channel.address in self._accept_leader:
             return False
-        channel.say(SpanAsk(channel.new_request()))
-        leads = channel.hear(SpanTold).leads
+        channel.send(SpanAsk(channel.new_request()))
+        leads = channel.receive(SpanTold).leads
         if leads:
-            self._taken_as_is.append(channel.address)
+            self._accept_leader.append(channel.address)
         return leads
 
-    def _failed(self, trial: _Trial, address: str, error: RollqError) -> None:
-        """Go on with the next member, unless there is no sense in it."""
-        if not _may_do_elsewhere(error):
+    def _failed(self, budget: _RetryBudget, address: str, error: RollqError) -> None:
+        """Move on to the next member, unless the error is final."""
+        if not _is_retryable_elsewhere(error):
             raise error
-        trial.failed(address, error)
+        budget.failed(address, error)
         if self._addresses[0] == address:
             self._addresses.append(self._addresses.pop(0))
 
 
-class _Trial:
-    """How long to go on asking: until all members have failed and the time is over."""
+class _RetryBudget:
+    """Decides when to give up: when all members have failed and the timeout is over."""
 
     def __init__(self, addresses: list[str], timeout_s: float) -> None:
         self._count = len(addresses)
@@ -334,12 +333,13 @@ class _Trial:
         self._deadline = time.monotonic() + timeout_s
 
     def succeeded(self) -> None:
-        """Something came."""
+        """Reset after progress."""
         self._errors.clear()
         self._deadline = time.monotonic() + self._timeout_s
 
     def failed(self, address: str, error: RollqError) -> None:
-        """One member could not; returns when the next may be asked, or raises what all said."""
+        """Record a failure; returns when the next member may be tried, or raises the final
+        error."""
         self._errors.pop(address, None)
         self._errors[address] = error
         if len(self._errors) < self._count:
@@ -368,15 +368,15 @@ class _Trial:
         )
 
 
-def _may_do_elsewhere(error: RollqError) -> bool:
-    """Whether another member may do better: it has applied more, is whole, or keeps more. A disk
-    that fails is that of whoever asks."""
+def _is_retryable_elsewhere(error: RollqError) -> bool:
+    """Whether another member may succeed: it has applied more, is intact, or retains more. A local
+    disk error is not one of the member's."""
     is_ours = isinstance(error, DiskError)
     return not is_ours and (error.retryable or error.code is ErrorCode.HISTORY_GONE)
 
 
 def addresses_in(servers: str | Sequence[str]) -> list[str]:
-    """The addresses of members, each once.
+    """The distinct addresses of members.
 
     Raises:
         LocalError: BAD_ADDRESS.
@@ -390,16 +390,16 @@ def addresses_in(servers: str | Sequence[str]) -> list[str]:
     return addresses
 
 
-def _in_turn(addresses: list[str], prefer: str) -> list[str]:
+def _ordered(addresses: list[str], prefer: str) -> list[str]:
     random.shuffle(addresses)
     return [prefer, *(one for one in addresses if one != prefer)] if prefer else addresses
 
 
 def _stream(channel: Channel, first: int, last: int, forms: tuple[str, ...]) -> Iterator[Piece]:
-    """What one member sends of a range."""
-    channel.say(PiecesAsk(channel.new_request(), first, last, forms))
+    """The pieces of a range from one member."""
+    channel.send(PiecesAsk(channel.new_request(), first, last, forms))
     while first <= last:
-        piece = channel.hear_piece()
+        piece = channel.receive_piece()
         first = piece.last + 1
         yield piece
 

@@ -1,4 +1,4 @@
-"""Tables of the state, and results by id: what is asked and heard on a channel."""
+"""Requests for tables of the state, and for results by id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.wire.reader_messages import PartAsk, ResultsAsk, TableAsk, TableTold
 
 
 class RemotePart(msgspec.Struct, frozen=True):
-    """Some rows of a table, which can be read apart from the others."""
+    """A part of a table that can be read independently."""
 
     number: int
     row_count: int
@@ -23,8 +23,8 @@ class RemotePart(msgspec.Struct, frozen=True):
 
 
 class TableHandle(msgspec.Struct, frozen=True):
-    """A table as of one log index, written down by one member for those who read it soon. It can be
-    pickled, and read by other processes."""
+    """An export of a table as of one log index, kept by one member for a while. It can be pickled,
+    and read by other processes."""
 
     table: str
     group: str
@@ -37,39 +37,39 @@ class TableHandle(msgspec.Struct, frozen=True):
 def ask_tables(
     channel: Channel, tables: Sequence[str], index_min: int, *, fresh: bool
 ) -> list[TableHandle]:
-    """Have tables written down, all as of the same index; returns when that is done."""
-    channel.say(TableAsk(channel.new_request(), tuple(tables), index_min, fresh))
-    told = channel.hear(TableTold)
-    while not told.export_id:
-        told = channel.hear(TableTold)
+    """Export tables, all as of the same index; returns when the member has finished."""
+    channel.send(TableAsk(channel.new_request(), tuple(tables), index_min, fresh))
+    reply = channel.receive(TableTold)
+    while not reply.export_id:
+        reply = channel.receive(TableTold)
     parts: dict[str, list[RemotePart]] = {table: [] for table in tables}
-    for number, part in enumerate(told.parts):
-        if part.table in parts:  # others were asked for by somebody else
+    for number, part in enumerate(reply.parts):
+        if part.table in parts:  # the export may hold other tables, requested before
             parts[part.table].append(RemotePart(number, part.row_count, part.size_bytes))
-    place = channel.welcome.group, told.index, channel.address, told.export_id
+    place = channel.welcome.group, reply.index, channel.address, reply.export_id
     return [TableHandle(table, *place, tuple(parts[table])) for table in tables]
 
 
 def stream_part(
     channel: Channel, handle: TableHandle, part: RemotePart, offset: int
 ) -> Iterator[Piece]:
-    """Whole lines from an offset to the end of a part; `last` of a piece is where it ends."""
-    channel.say(PartAsk(channel.new_request(), handle.export_id, part.number, offset))
+    """Blocks of whole lines from an offset to the end; `last` of a piece is the next offset."""
+    channel.send(PartAsk(channel.new_request(), handle.export_id, part.number, offset))
     while offset < part.size_bytes:
-        piece = channel.hear_piece()
+        piece = channel.receive_piece()
         offset = piece.last
         yield piece
 
 
 def ask_results(channel: Channel, job_ids: Sequence[JobId], index_min: int) -> list[ResultRow]:
-    """How jobs ended; nothing of those that have not, or are forgotten."""
+    """The results of jobs that have ended and are not forgotten."""
     rows: list[ResultRow] = []
     for first in range(0, len(job_ids), RESULTS_ASK_MAX):
         some = tuple(job_ids[first : first + RESULTS_ASK_MAX])
-        channel.say(ResultsAsk(channel.new_request(), some, index_min))
+        channel.send(ResultsAsk(channel.new_request(), some, index_min))
         last = -1
         while last < len(some) - 1:
-            piece = channel.hear_piece()
+            piece = channel.receive_piece()
             last = piece.last
             rows += map(result_row, _decode_ended(piece.data))
     return rows

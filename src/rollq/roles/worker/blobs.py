@@ -24,7 +24,7 @@ from rollq.base.counters import RARE_MS, Histogram
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.jobs import BlobRef
-from rollq.roles.blobs.client import AGAIN, BlobClient
+from rollq.roles.blobs.client import RETRYABLE, BlobClient
 from rollq.roles.blobs.client_session import Progress
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.inputs import Linked, linked_to
@@ -226,7 +226,7 @@ class WorkerBlobs:
             try:
                 await _in_pages(self._give, blobs)
             except RollqError as error:
-                if error.code not in AGAIN:
+                if error.code not in RETRYABLE:
                     raise
                 log.warning("%d blobs cannot be uploaded yet: %s", len(blobs), error)
                 await asyncio.sleep(GIVE_AGAIN_S)

@@ -18,8 +18,8 @@ from rollq.base.ids import MemberId
 from rollq.base.limits import BLOB_BEHIND_MAX, BLOB_PEER_PATIENCE_MS
 from rollq.raft.types import Member
 from rollq.roles.blobs.client import BlobClient
-from rollq.roles.blobs.pace import Pace
-from rollq.roles.blobs.turns import Turns
+from rollq.roles.blobs.pace import Throttle
+from rollq.roles.blobs.turns import TransferSlots
 from rollq.roles.member.blobs.member_store import MemberBlobStore
 from rollq.roles.service import end_tasks
 from rollq.security.credentials import Credentials
@@ -51,9 +51,9 @@ class Copies:
         group: str,
         me: Callable[[], MemberId],
         voters: Callable[[], tuple[Member, ...]],
-        turns: Turns[Digest, object],
+        turns: TransferSlots[Digest, object],
         pool: ThreadPoolExecutor,
-        pace: Pace,
+        pace: Throttle,
         credentials: Credentials,
         tls: Mode,
     ) -> None:

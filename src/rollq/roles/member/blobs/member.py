@@ -23,9 +23,9 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOB_LOOKS_MAX
 from rollq.raft.types import Member, Role
 from rollq.roles.blobs.carrier import make_pool
-from rollq.roles.blobs.pace import Pace
+from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.relay import Relay
-from rollq.roles.blobs.server import EVERYWHERE, BlobServer, Greeting
+from rollq.roles.blobs.server import ANY_MEMBER, BlobServer, Greeting
 from rollq.roles.member.blobs.care import Care
 from rollq.roles.member.blobs.copies import Copies
 from rollq.roles.member.blobs.majority import GroupKnowledge, MajorityBlobs
@@ -65,7 +65,7 @@ class MemberBlobs:
         self._state = driver.state
         self._store, keeper = self._open(state_dir / FOLDER)
         self._member_store = MemberBlobStore(self._store, keeper, self._setup.lease_ms, self.now_ms)
-        self._pace = Pace(self._is_busy)
+        self._pace = Throttle(self._is_busy)
         self.server = BlobServer(
             self._member_store,
             self._greet,
@@ -150,7 +150,7 @@ class MemberBlobs:
         of work."""
         leads = self._driver.raft.role is Role.LEADER
         if self._led and not leads:
-            self.server.send_away(self._not_leader())
+            self.server.redirect_clients(self._not_leader())
         elif leads and not self._led:
             self.server.end_copies()
         self._led = leads
@@ -270,7 +270,7 @@ class MemberBlobs:
                 f"this is the group {self._group!a}, not {hello.group[:64]!a}",
                 "check the addresses of the members",
             )
-        if hello.who not in EVERYWHERE and raft.role is not Role.LEADER:
+        if hello.who not in ANY_MEMBER and raft.role is not Role.LEADER:
             return self._not_leader()
         features = (ZSTD,) if ZSTD in hello.features else ()
         return Welcome(self._group, raft.member_id, features)
