@@ -13,7 +13,7 @@ from rollq.testing.bugs.registry import MUTANTS, applied_mutant
 from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import INJECTORS
-from rollq.testing.silences import fall_silent
+from rollq.testing.silences import silence_leader
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm
 
@@ -74,7 +74,7 @@ def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
             silence = worker.machine._session._silence
             while silence._patience_ms(SILENCE_MS_MIN) < SILENCE_MS_MAX:
                 silence.judge(silence._looked_ms + LOOK_MS, is_greeting=True)
-        fall_silent(cluster)
+        silence_leader(cluster)
 
     monkeypatch.setattr("rollq.testing.cluster.fall_silent", after_hang_ups)
     settings = Settings(lease_ms=3_000, worker_grace_ms=3_000)

@@ -1,4 +1,4 @@
-"""The workload: what the applications behind the clients ask for, drawn from the seed."""
+"""The workload: requests of the applications behind the clients, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import JobId, WorkerId
 from rollq.base.jobs import BulkItem, CacheEntry, Condition, JobOptions, ParentRef
 from rollq.grid.commands import RedriveItem
-from rollq.testing.clock import MS, Timeline
+from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_batch import SimBatch
 from rollq.testing.sim_client import SimClient
@@ -34,7 +34,7 @@ QUEUES = ("alpha", "beta", "gamma.deep")
 CACHES = ("data", "model")
 CONDITIONS = (Condition.OK, Condition.RESULT, Condition.ENDED, Condition.FAILED)
 KEYS = ("db", "gpu")
-TOKENS_MAX = 2  # that a job takes of a key
+TOKENS_MAX = 2  # the most that a job takes of a key
 LIMITS = (
     ("exec", "tool"),
     ("exec", "saw"),
@@ -46,7 +46,7 @@ LIMITS = (
 ACCOUNTS = ("ann", "olga", "pia")
 ROLES = ("days", "nights")
 EFFECTS: tuple[Effect, ...] = ("allow", "deny")
-BAD_INPUTS_EXIT = 126  # of a job that cannot be prepared anywhere
+BAD_INPUTS_EXIT = 126  # exit code of a job whose inputs are not valid
 
 
 class Application:
@@ -55,7 +55,7 @@ class Application:
     def __init__(
         self,
         client: SimClient,
-        timeline: Timeline,
+        timeline: VirtualTimeline,
         chance: SeededJitter,
         swarm: Swarm,
         workers: list[WorkerId],
@@ -64,7 +64,7 @@ class Application:
         self._timeline = timeline
         self._chance = chance
         self._swarm = swarm
-        self._left = swarm.jobs_per_client
+        self._remaining = swarm.jobs_per_client
         self._submits: list[wire.SubmitJob | wire.SubmitBulk | wire.SubmitArray] = []
         self._jobs: list[JobId] = []
         self._workers = workers
@@ -72,54 +72,54 @@ class Application:
         self.drained: dict[WorkerId, None] = {}
 
     def start(self) -> None:
-        """Begin to send requests."""
-        self._timeline.after(self._chance.draw(1, 400) * MS, self._want)
+        """Start sending requests."""
+        self._timeline.after(self._chance.draw(1, 400) * MS, self._send_next)
         if self._swarm.limited:
             self._timeline.after(self._chance.draw(1, 1_000) * MS, self._limit)
 
-    def _want(self) -> None:
-        if self._left <= 0:
+    def _send_next(self) -> None:
+        if self._remaining <= 0:
             return
         chance = self._chance
         spread_ms = 2 * self._swarm.chaos_ms // max(1, self._swarm.jobs_per_client)
-        self._timeline.after(chance.draw(1, spread_ms) * MS, self._want)
-        self._left -= 1
-        dice = chance.draw(0, 100)
-        if dice < 46 or not self._jobs:
+        self._timeline.after(chance.draw(1, spread_ms) * MS, self._send_next)
+        self._remaining -= 1
+        roll = chance.draw(0, 100)
+        if roll < 46 or not self._jobs:
             self._submit()
-        elif dice < 50:
+        elif roll < 50:
             self._submit_bulk()
-        elif dice < 53:
+        elif roll < 53:
             self._stage()
-        elif dice < 56:
+        elif roll < 56:
             self._map()
-        elif dice < 62:
+        elif roll < 62:
             self._submit_array()
-        elif dice < 70:
+        elif roll < 70:
             self._cancel()
-        elif dice < 81:
+        elif roll < 81:
             self._query()
-        elif dice < 85:
+        elif roll < 85:
             self._redrive()
-        elif dice < 87:
+        elif roll < 87:
             self._pause()
-        elif dice < 88:
+        elif roll < 88:
             self._drain()
-        elif dice < 89:
+        elif roll < 89:
             self._hint()
-        elif dice < 90:
+        elif roll < 90:
             self._read_history()
-        elif dice < 92:
+        elif roll < 92:
             self._put_cache()
-        elif dice < 95:
+        elif roll < 95:
             self.admin("remove_cache", {"cache_id": chance.pick(CACHES)})
-        elif dice < 96:
+        elif roll < 96:
             self._change_access()
         else:
-            self.client.ask(chance.pick(self._submits))  # the same again: idempotent
+            self.client.ask(chance.pick(self._submits))  # a duplicate: submits are idempotent
 
-    def want_one(self, run_ms: int) -> JobId:
-        """Submit a job that runs so long and ends well; its id."""
+    def submit_one(self, run_ms: int) -> JobId:
+        """Submit a job that runs for this long and succeeds; returns its id."""
         body = body_of(JobPlan(run_ms, salt=self._chance.draw(0, 1 << 30)))
         queue = self._chance.pick(QUEUES)
         job_id = self._chance.draw_id()
@@ -203,7 +203,7 @@ class Application:
                 chance.pick((0, 0, 1, 3)),
                 inputs_of(body),
                 self._caches(),
-                array_id[0] % 2,  # one of an older client, or of ours
+                array_id[0] % 2,  # as older clients number, or as current ones
             )
         )
 
@@ -235,14 +235,14 @@ class Application:
         self._timeline.after(self._chance.draw(200, 2_000) * MS, self.resume_all)
 
     def _drain(self) -> None:
-        """One or two workers get no jobs for a while; a worker that nobody knows is refused."""
+        """Drain one or two workers for a while; unknown workers are refused."""
         workers = [self._chance.pick(self._workers) for _ in range(self._chance.draw(1, 3))]
         self.drained.update(dict.fromkeys(workers))
         self.admin("drain", {"worker_ids": workers})
         self._timeline.after(self._chance.draw(200, 4_000) * MS, self.resume_all)
 
     def _read_history(self) -> None:
-        """One of few readers has read some more, or is given up."""
+        """Advance or release the hold of one of a few history readers."""
         name = f"reader-{self._chance.draw(0, 3)}"
         if self._chance.draw(0, 4):
             self.admin("hold_history", {"name": name, "index": self._chance.draw(1, 1_000)})
@@ -255,7 +255,7 @@ class Application:
         self.admin("set_hints", {"hints": (hint,)})
 
     def _change_access(self) -> None:
-        """One of few accounts and roles is put or removed; some changes are refused."""
+        """Put or remove one of a few accounts and roles; some changes are refused."""
         chance = self._chance
         name, role = chance.pick(ACCOUNTS), chance.pick(ROLES)
         rule = Rule(chance.pick(EFFECTS), "jobs.*", f"queue:{chance.pick(QUEUES)}")
@@ -274,9 +274,9 @@ class Application:
         )
 
     def _limit(self) -> None:
-        """A limit or a weight is set, changed or removed, and later another one. None is so tight
-        that the jobs that are there would not end in time."""
-        if self._left <= 0:
+        """Set, change or remove a limit or a weight, and schedule the next change. No limit is so
+        tight that existing jobs could not finish in time."""
+        if self._remaining <= 0:
             return
         chance = self._chance
         self._timeline.after(chance.draw(200, 3_000) * MS, self._limit)
@@ -300,14 +300,15 @@ class Application:
         self.admin(*chance.pick(changes))
 
     def _tokens(self) -> tuple[tuple[str, int], ...]:
-        """Of one or two keys that may be limited."""
+        """Tokens of one or both keys that may be limited."""
         chance = self._chance
         if not self._swarm.limited or not chance.chance(500):
             return ()
         return tuple((key, chance.draw(1, TOKENS_MAX + 1)) for key in KEYS if chance.chance(600))
 
     def _put_cache(self) -> None:
-        """One of few names with one of two contents: some are known, some are refused."""
+        """Put one of a few caches with one of two contents: some puts are duplicates, some are
+        refused."""
         chance = self._chance
         cache_id, first = chance.pick(CACHES), chance.pick((20, 20, 20, 30))
         entries = [CacheEntry(f"file{n}", blob(first + n)) for n in range(3)]
@@ -317,18 +318,18 @@ class Application:
         )
 
     def _caches(self) -> tuple[str, ...]:
-        """Names that may or may not be there: a submit that names one in vain is refused."""
+        """A cache that may not exist: a submit that names a missing one is refused."""
         return (self._chance.pick(CACHES),) if self._chance.chance(100) else ()
 
     def resume_all(self) -> None:
-        """Resume whatever this application paused or drained."""
+        """Resume and undrain everything that this application paused or drained."""
         for queue in self.paused:
             self.admin("resume", {"queue": queue})
         if self.drained:
             self.admin("undrain", {"worker_ids": tuple(self.drained)})
 
     def admin(self, action: str, arguments: Any) -> bytes:
-        """Ask for a change; the id of the request."""
+        """Send an administrative command; returns the id of the request."""
         request_id = self._chance.draw_id()
         self.client.ask(wire.Admin(request_id, action, msgspec.msgpack.encode(arguments)))
         return request_id
@@ -349,15 +350,16 @@ class Application:
         return body_of(plan)
 
     def _numbers(self) -> tuple[int, ...]:
-        """Blobs that a job needs or leaves; some that a cache has too, and some twice."""
+        """Blobs for the inputs or outputs of a job; some are shared with caches, some appear
+        twice."""
         chance = self._chance
         if not chance.chance(300):
             return ()
         return tuple(chance.draw(1, BLOB_NUMBERS) for _ in range(chance.draw(1, 4)))
 
     def _after(self, options: JobOptions | None) -> JobOptions | None:
-        """The same, of jobs that wait for one or some before them. Of these some are not accepted
-        yet, or forgotten: then the submit is refused."""
+        """Add dependencies on earlier jobs. Some of these are not accepted yet, or forgotten: then
+        the submit is refused."""
         chance = self._chance
         if not self._jobs or not chance.chance(250):
             return options

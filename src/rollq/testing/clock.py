@@ -1,4 +1,4 @@
-"""Virtual time: one heap of things to come, and clocks of single nodes that drift and jump."""
+"""Virtual time: a heap of scheduled actions, and clocks of nodes that drift and jump."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PPM: Final = 1_000_000
 Action: TypeAlias = Callable[..., None]
 
 
-class Timeline:
-    """What happens next. Equal times keep the order in which they were asked for."""
+class VirtualTimeline:
+    """The scheduled actions. Actions at the same time run in the order they were scheduled."""
 
     __slots__ = ("_heap", "_sequence", "event_count", "now_us")
 
@@ -26,12 +26,12 @@ class Timeline:
         self._heap: list[tuple[int, int, Action, tuple[Any, ...]]] = []
 
     def after(self, delay_us: int, action: Action, *arguments: Any) -> None:
-        """Do this later."""
+        """Schedule an action."""
         self._sequence += 1
         heappush(self._heap, (self.now_us + delay_us, self._sequence, action, arguments))
 
     def run_until(self, end_us: int) -> None:
-        """Let time pass."""
+        """Run all actions up to this time."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
             self.now_us, _, action, arguments = heappop(heap)
@@ -41,16 +41,16 @@ class Timeline:
 
 
 class VirtualClock:
-    """The clock of one node: its oscillator drifts, its wall clock may jump."""
+    """The clock of one node: its oscillator drifts, and its wall clock may be set."""
 
     __slots__ = ("_base_ms", "_drift_ppm", "_timeline", "_wall_offset_ms", "stalled_ms")
 
-    def __init__(self, timeline: Timeline, drift_ppm: int = 0, base_ms: int = 0) -> None:
+    def __init__(self, timeline: VirtualTimeline, drift_ppm: int = 0, base_ms: int = 0) -> None:
         self._timeline = timeline
         self._drift_ppm = drift_ppm
         self._base_ms = base_ms
         self._wall_offset_ms = 0
-        self.stalled_ms = 0  # how far monotonic time leapt so far
+        self.stalled_ms = 0  # the sum of all leaps of monotonic time
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
@@ -63,18 +63,18 @@ class VirtualClock:
         return self._base_ms * MS + now_us + now_us * self._drift_ppm // PPM
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as this node believes."""
+        """Milliseconds since 1970, by the node's wall clock."""
         return EPOCH_MS + self.now_ms() - self._base_ms + self._wall_offset_ms
 
     def jump(self, by_ms: int) -> None:
-        """The wall clock was set."""
+        """Set the wall clock."""
         self._wall_offset_ms += by_ms
 
     def stall(self, by_ms: int) -> None:
-        """The machine slept: monotonic time leaps forward when it wakes."""
+        """The machine is suspended: monotonic time leaps forward when it resumes."""
         self._base_ms += by_ms
         self.stalled_ms += by_ms
 
     def correct(self) -> None:
-        """The wall clock is right again."""
+        """Set the wall clock right."""
         self._wall_offset_ms = 0

@@ -1,9 +1,9 @@
 """A whole cluster in one thread, from one seed: members, workers, clients, faults, checkers.
 
-Three phases. Chaos: faults come, and safety is asserted at every step. Heal: all faults off and
-all processes up; then the cluster must converge within a bounded virtual time. Silence: the leader
-falls silent for good; results must come within a bound, and it must find its way back. Then a
-worker receives nothing for a while, and must keep what it runs.
+Three phases. Chaos: faults are injected, and safety is checked at every step. Heal: faults stop and
+all processes are restarted; the cluster must converge within a bounded virtual time. Silence: the
+leader stops responding; results must come within a bound, and it must rejoin. Then a worker
+receives nothing for a while, and must keep its running attempts.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from rollq.testing.checkers.sessions import ClientBook, Credits, Runs
 from rollq.testing.checkers.times import Times
 from rollq.testing.checkers.topics import TopicChecker
 from rollq.testing.checkers.workers import WorkerRules
-from rollq.testing.clock import MS, Timeline, VirtualClock
+from rollq.testing.clock import MS, VirtualClock, VirtualTimeline
 from rollq.testing.jitter import Streams
 from rollq.testing.ledger import Ledger
 from rollq.testing.nemesis import Nemesis, is_present
 from rollq.testing.network import GROUP, Network
-from rollq.testing.silences import fall_silent, lose_hearing, may_lose_hearing
+from rollq.testing.silences import can_deafen_worker, deafen_worker, silence_leader
 from rollq.testing.sim_client import SimClient
 from rollq.testing.sim_member import SimMember, World
 from rollq.testing.sim_schedules import SimSchedules
@@ -49,12 +49,12 @@ from rollq.wire.messages import Admin
 
 OPERATOR_EVERY_MS = 400
 HEAL_STEP_MS = 500
-FROM_BEFORE_PER_MILLE = 400  # of all runs
+FROM_BEFORE_PER_MILLE = 400  # share of runs whose group starts without a cluster key
 
 
 @dataclass(slots=True)
 class RunReport:
-    """What one seed came to."""
+    """The figures of one run."""
 
     virtual_us: int = 0
     event_count: int = 0
@@ -74,7 +74,7 @@ class Cluster:
     def __init__(self, seed: int, swarm: Swarm, *, live_trace: bool = False) -> None:
         self.swarm = swarm
         self.streams = Streams(seed)
-        self.timeline = Timeline()
+        self.timeline = VirtualTimeline()
         self.trace = Trace(self.timeline, live=live_trace)
         self.network = Network(self.timeline, self.streams.net, self.trace)
         self.faults: Counter[str] = Counter()
@@ -191,13 +191,13 @@ class Cluster:
         return member
 
     def count(self, kind: str) -> None:
-        """A fault struck."""
+        """Count a fault."""
         self.faults[kind] += 1
 
     # --- the run
 
     def run(self) -> RunReport:
-        """Chaos, heal, verdict. Raises Violation."""
+        """Run all phases. Raises Violation."""
         starts = [member.start for member in self.members]
         starts += [worker.start for worker in self.workers]
         starts += [client.start for client in self.clients.values()]
@@ -215,18 +215,18 @@ class Cluster:
         self._heal()
         self._converge()
         if self.swarm.silent_ms_max:
-            fall_silent(self)
+            silence_leader(self)
             self._heal()
             self._converge()
-            if may_lose_hearing(self):
-                lose_hearing(self)
+            if can_deafen_worker(self):
+                deafen_worker(self)
                 self._heal()
                 self._converge()
         if self.schedules is not None:
             self.schedules.end()
             self._converge()
         for checker in self.checkers:
-            checker.finished(self.members)
+            checker.on_finish(self.members)
         return self._report()
 
     def _ask_settings(self) -> None:
@@ -235,7 +235,7 @@ class Cluster:
         )
 
     def _operate(self) -> None:
-        """The operator looks after processes that are down, and repeats what was not answered."""
+        """The operator: restarts stopped members, and repeats unanswered commands."""
         self.timeline.after(OPERATOR_EVERY_MS * MS, self._operate)
         chance = self.streams.schedule
         for member in self.members:
@@ -251,7 +251,7 @@ class Cluster:
                 self._ask_settings()
         if self._healing:
             self._scrub()
-            for worker in self.workers:  # one that drained has left meanwhile
+            for worker in self.workers:  # a drained worker has exited
                 worker.start()
             for application in self.applications:
                 holds = application.paused or application.drained
@@ -259,7 +259,7 @@ class Cluster:
                     application.resume_all()
 
     def _scrub(self) -> None:
-        """Have every byte of the history read once: rot that no read has met yet is found so."""
+        """Read the whole history once, which detects rot that no read has met."""
         for member in self.members:
             if member.driver is not None and member.scrubbed_life != member.life:
                 member.scrubbed_life = member.life
@@ -290,13 +290,13 @@ class Cluster:
 
     def _converge(self) -> None:
         end_us = self.timeline.now_us + self.swarm.heal_ms_max * MS
-        lacks = ["nothing was looked at"]
-        while lacks and self.timeline.now_us < end_us:
+        unmet = ["nothing was looked at"]
+        while unmet and self.timeline.now_us < end_us:
             self.timeline.run_until(self.timeline.now_us + HEAL_STEP_MS * MS)
-            lacks = self.lacks()
-        if lacks:
+            unmet = self.unmet()
+        if unmet:
             seconds = self.swarm.heal_ms_max // 1_000
-            raise Violation("convergence", f"after {seconds} s without faults: " + "; ".join(lacks))
+            raise Violation("convergence", f"after {seconds} s without faults: " + "; ".join(unmet))
 
     # --- views
 
@@ -306,7 +306,7 @@ class Cluster:
         return max(leaders, key=lambda m: m.driver.raft.term if m.driver else 0, default=None)
 
     def is_whole(self, member: SimMember) -> bool:
-        """Whether a member is a voter that holds everything."""
+        """Whether a member is a voter and has applied everything."""
         leader = self.leader()
         if leader is None or leader.driver is None or not is_present(member):
             return False
@@ -318,7 +318,7 @@ class Cluster:
         )
 
     def all_voters(self) -> bool:
-        """Whether every member votes."""
+        """Whether every member is a voter."""
         leader = self.leader()
         return (
             leader is not None
@@ -326,9 +326,9 @@ class Cluster:
             and len(leader.driver.raft.config.voters) == len(self.members)
         )
 
-    def lacks(self) -> list[str]:
-        """What keeps the healed cluster from being whole; the first few things."""
-        lacks: list[str] = []
+    def unmet(self) -> list[str]:
+        """Why the cluster has not converged yet; the first few reasons."""
+        unmet: list[str] = []
         leader = self.leader()
         if leader is None or leader.driver is None or not leader.driver.leading:
             return ["no member leads"]
@@ -336,23 +336,23 @@ class Cluster:
         for member in self.members:
             driver = member.driver
             if driver is None:
-                lacks.append(f"{member.name} is down: {member.halted}")
+                unmet.append(f"{member.name} is down: {member.halted}")
             elif not self.is_whole(member):
-                lacks.append(
+                unmet.append(
                     f"{member.name} is not whole: {driver.roll.phase.name}, applied "
                     f"{driver.state.applied_index} of {last}, suspect {driver.raft.suspect}, "
                     f"{driver.raft.role.name}, {len(driver.raft.config.voters)} voters"
                 )
             elif driver.raft.last_index != last or driver.replica.history.gaps(last):
-                lacks.append(f"{member.name} has gaps in its history or entries not applied")
+                unmet.append(f"{member.name} has gaps in its history or entries not applied")
             elif not driver.roll.keys.is_guarded:
-                lacks.append(f"{member.name} has no cluster key that is sure")
+                unmet.append(f"{member.name} has no cluster key that is sure")
         for client in self.clients.values():
             if client.pending:
-                lacks.append(f"{client.name} waits for {len(client.pending)} answers")
+                unmet.append(f"{client.name} waits for {len(client.pending)} answers")
         if self.schedules is not None:
-            lacks += self.schedules.lacks(leader.driver.time.now_ms())
-        return (lacks + self.topic.lacks() + self.book.missing(self.clients))[:8]
+            unmet += self.schedules.unmet(leader.driver.time.now_ms())
+        return (unmet + self.topic.unmet() + self.book.missing(self.clients))[:8]
 
     def _report(self) -> RunReport:
         report = RunReport(

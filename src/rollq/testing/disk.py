@@ -1,8 +1,8 @@
-"""A disk in memory that forgets what was not synced, tears writes, rots, fills up and fails.
+"""A disk in memory that loses unsynced data, tears writes, rots, fills up and fails.
 
-Every file has two contents: what a reader sees (the page cache) and what would survive a power
-cut. `crash` decides by the handed-in jitter which un-synced 512-byte sectors and which un-synced
-names made it. No clock and no chance of its own: the same calls give the same bytes.
+Every file has two contents: the page cache, which readers see, and what survives a power cut. On
+`crash` the given jitter decides which unsynced 512-byte sectors and which unsynced names survive.
+Deterministic: the same calls give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class VirtualFile:
 
 @dataclass(slots=True, frozen=True)
 class NameChange:
-    """A change of the directory that is not durable yet. `old` None: created; `new` None: removed.
-    A rename over folders is durable when both folders are synced."""
+    """A directory change that is not durable yet. `old` None: created; `new` None: removed. A
+    rename between folders is durable when both folders are synced."""
 
     file: VirtualFile
     old: str | None
@@ -40,13 +40,13 @@ class NameChange:
 
 @dataclass(slots=True, frozen=True)
 class DiskImage:
-    """All durable files at one moment, to be put back as an `old disk`."""
+    """All durable files at one moment, to be restored by the fault `old_disk`."""
 
     files: dict[str, bytes]
 
 
 class VirtualDisk:
-    """Implements `rollq.store.disk.Disk`; the rest is for tests to break it."""
+    """Implements `rollq.store.disk.Disk`, with methods to inject faults."""
 
     def __init__(self) -> None:
         self._names: dict[str, VirtualFile] = {}
@@ -57,32 +57,32 @@ class VirtualDisk:
         self.op_count = 0  # changing calls so far
         self.sync_count = 0
         self.used_bytes = 0
-        self.bytes_max = -1  # DISK_FULL beyond; -1: no bound
+        self.bytes_max = -1  # DISK_FULL beyond; -1: unlimited
         self.fail_next_sync = False
         self.fail_next_write = False
 
     # -- the Disk protocol -------------------------------------------------------------------
 
     def names(self, folder: str) -> list[str]:
-        """Sorted names in a folder."""
+        """Names in a folder, sorted."""
         self._alive()
         prefix = folder + "/"
         cut = len(prefix)
         return sorted(name[cut:] for name in self._names if name.startswith(prefix))
 
     def size(self, name: str) -> int:
-        """Length, or -1."""
+        """Length in bytes, or -1 if there is no such file."""
         self._alive()
         file = self._names.get(name)
         return -1 if file is None else len(file.cache)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """What the page cache holds."""
+        """Read from the page cache."""
         self._alive()
         return bytes(self._file(name).cache[offset : offset + length])
 
     def write(self, name: str, offset: int, *pieces: bytes) -> None:
-        """Into the page cache only."""
+        """Write to the page cache only."""
         self._operate()
         data = b"".join(pieces)
         if self.fail_next_write:
@@ -119,13 +119,13 @@ class VirtualDisk:
         file.dirty.append((min(size, length), max(size, length)))
 
     def sync(self, name: str) -> None:
-        """Make a file's content durable. A failed sync loses the pages for good."""
+        """Make a file's content durable. A failed sync drops its dirty pages."""
         self._operate()
         self.sync_count += 1
         file = self._file(name)
         if self.fail_next_sync:
             self.fail_next_sync = False
-            file.dirty.clear()  # as the kernel: the pages are now called clean, and are not there
+            file.dirty.clear()  # as in Linux: the pages are marked clean, and are not written
             raise _failed(f"sync of {name}")
         _settle(file)
 
@@ -143,7 +143,7 @@ class VirtualDisk:
         self._changes.append(NameChange(file, old, new, frozenset({_folder(old), _folder(new)})))
 
     def remove(self, name: str) -> None:
-        """Forget a name; durable after `sync_dir`."""
+        """Remove a name; durable after `sync_dir`."""
         self._operate()
         file = self._names.pop(name, None)
         if file is not None:
@@ -151,7 +151,7 @@ class VirtualDisk:
             self._changes.append(NameChange(file, name, None, frozenset({_folder(name)})))
 
     def sync_dir(self, folder: str) -> None:
-        """Make the names of a folder durable."""
+        """Make the changes of names in a folder durable."""
         self._operate()
         waiting = []
         for change in self._changes:
@@ -162,16 +162,16 @@ class VirtualDisk:
                 _apply(self._durable_names, change)
         self._changes = waiting
 
-    # -- breaking it -------------------------------------------------------------------------
+    # -- fault injection -----------------------------------------------------------------------
 
     def crash_at(self, op_number: int) -> None:
-        """Die just before the changing call with this number (the first is 1)."""
+        """Crash just before the mutating call with this number (the first is 1)."""
         self._crash_at = op_number
 
     def crash(self, jitter: Jitter) -> None:
-        """Power cut and return: keep what was synced and a random part of the rest."""
+        """Power cut and restart: synced data survives, and a random part of the rest."""
         names = dict(self._durable_names)
-        whole = jitter.draw(0, 4)  # 0: nothing un-synced survives, 1: all does, else a mixture
+        whole = jitter.draw(0, 4)  # 0: no unsynced data survives, 1: all does, else a mixture
         for change in self._changes:
             if _keeps(whole, jitter):
                 _apply(names, change)
@@ -185,18 +185,18 @@ class VirtualDisk:
         self._crash_at = -1
 
     def rot(self, name: str, offset: int, bit: int) -> None:
-        """Flip one bit, on the platter and in the cache."""
+        """Flip one bit, on disk and in the cache."""
         file = self._file(name)
         for content in (file.cache, file.durable):
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
     def snapshot(self) -> DiskImage:
-        """A copy of what is durable."""
+        """Copy all durable files."""
         return DiskImage({name: bytes(f.durable) for name, f in self._durable_names.items()})
 
     def restore(self, image: DiskImage) -> None:
-        """Become that disk again."""
+        """Restore an image."""
         self._settle_names(
             {
                 name: VirtualFile(bytearray(data), bytearray(data))
@@ -253,7 +253,7 @@ def _folder(name: str) -> str:
 
 
 def _apply(names: dict[str, VirtualFile], change: NameChange) -> None:
-    # By file, not by old name: of two renames in a row a crash may have kept only the second.
+    # By file, not by old name: of two renames in a row a crash may keep only the second.
     for name in [name for name, file in names.items() if file is change.file]:
         del names[name]
     if change.new is not None:
@@ -261,7 +261,7 @@ def _apply(names: dict[str, VirtualFile], change: NameChange) -> None:
 
 
 def _settle(file: VirtualFile) -> None:
-    """Everything in the cache is durable now."""
+    """Make the whole cache durable."""
     cache, durable = file.cache, file.durable
     size = len(cache)
     if len(durable) > size:
@@ -278,7 +278,7 @@ def _keeps(whole: int, jitter: Jitter) -> bool:
 
 
 def _tear(file: VirtualFile, whole: int, jitter: Jitter) -> None:
-    """What the platter holds after a power cut: each dirty sector is there or is not."""
+    """Apply a power cut: each dirty sector survives or is lost."""
     cache, durable = file.cache, file.durable
     if file.dirty:
         size = len(cache)

@@ -1,9 +1,9 @@
-"""`python -m rollq.testing.endurance`: a day of a cluster's life, watched for all that grows.
+"""`python -m rollq.testing.endurance`: a virtual day of a cluster, to find unbounded growth.
 
-A light steady load with crashes now and then; snapshots, compaction, recycled segments, retention
-of history and of results are all at work. At equal distances everything of the product that could
-grow is measured: files and bytes on disk, the log, tables, sessions, timers. Whatever the second
-half of the run has more of than the first is growth without a bound.
+A light steady load with occasional crashes exercises snapshots, compaction, recycled segments, and
+the retention of history and results. At regular intervals everything of the product that could grow
+is measured: files and bytes on disk, the log, tables, sessions, timers. It fails if the second half
+of the run has more of anything than the first.
 
 python -m rollq.testing.endurance --hours 24
 python -m rollq.testing.endurance --hours 1 --without retention     (must fail)
@@ -37,20 +37,20 @@ from rollq.testing.workload import JobPlan, body_of
 from rollq.wire import messages as wire
 
 SAMPLES: Final = 24
-WANT_MS: Final = 4_000  # between two requests of a client
-GROWTH_PER_CENT: Final = 130  # the most of the second half, in parts of the most of the first
+REQUEST_MS: Final = 4_000  # mean time between two requests of a client
+GROWTH_PER_CENT: Final = 130  # maximum of the second half, in per cent of that of the first
 HOUR_MS: Final = 3_600_000
 SWITCHES: Final = ("compaction", "retention", "forgetting", "snapshots")
 
 
 @dataclass(slots=True)
-class Figures:
-    """What was measured, sample by sample: the most that any member had."""
+class SizeSamples:
+    """Samples of all measured sizes: the maximum over all members."""
 
     samples: list[dict[str, int]] = field(default_factory=list)
 
     def take(self, members: list[SimMember]) -> None:
-        """Measure every member that is up."""
+        """Measure all running members."""
         most: dict[str, int] = {}
         for member in members:
             for name, value in _sizes_of(member):
@@ -58,7 +58,7 @@ class Figures:
         self.samples.append(most)
 
     def grown(self) -> list[str]:
-        """What the second half has more of, in words. The start of the run does not count."""
+        """What has grown in the second half, as text. The first sample is ignored."""
         early, late = self.samples[1 : SAMPLES // 2], self.samples[SAMPLES // 2 :]
         grown = []
         for name in late[-1]:
@@ -70,8 +70,7 @@ class Figures:
 
 
 SNAPSHOT_ENTRIES: Final = 60
-# What may come on top without being growth. A snapshot that fails or comes late leaves to the next
-# ones what it would have taken.
+# Tolerated beyond GROWTH_PER_CENT. A failed or late snapshot leaves its work to the next ones.
 SLACK: Final = {
     "disk bytes": 64 * 1024,
     "log bytes": 8 * 1024,
@@ -83,7 +82,7 @@ SLACK: Final = {
 
 
 def _sizes_of(member: SimMember) -> Iterator[tuple[str, int]]:
-    """Everything of a member that could grow."""
+    """All sizes of a member that could grow."""
     disk, driver = member.disk, member.driver
     yield "disk bytes", disk.used_bytes
     for folder in ("wal", "snapshots", "bodies", "history", "spill", "broken"):
@@ -103,7 +102,7 @@ def _sizes_of(member: SimMember) -> Iterator[tuple[str, int]]:
 
 
 def _tables_of(part: object) -> Iterator[tuple[str, int]]:
-    """The length of every container that an object of the product holds, and of those a step on."""
+    """The lengths of all containers in an object of the product, and in its direct attributes."""
     kind = type(part).__name__
     for name in _fields_of(part):
         value = getattr(part, name, None)
@@ -125,8 +124,8 @@ def _fields_of(part: object) -> list[str]:
     return [*slots, *getattr(part, "__dict__", {})]
 
 
-class Steady:
-    """What one client wants, for ever at the same pace."""
+class SteadyLoad:
+    """The endless, steady load of one client."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._client = cluster.clients[name]
@@ -135,11 +134,11 @@ class Steady:
         self._last = b""
 
     def start(self) -> None:
-        """Begin."""
-        self._timeline.after(self._chance.draw(1, WANT_MS) * MS, self._want)
+        """Start sending requests."""
+        self._timeline.after(self._chance.draw(1, REQUEST_MS) * MS, self._want)
 
     def _want(self) -> None:
-        self._timeline.after(self._chance.draw(1, 2 * WANT_MS) * MS, self._want)
+        self._timeline.after(self._chance.draw(1, 2 * REQUEST_MS) * MS, self._want)
         chance, client = self._chance, self._client
         client.results.clear()  # the application has used them
         dice = chance.draw(0, 100)
@@ -173,29 +172,29 @@ class Steady:
 
 
 class LongRun(Cluster):
-    """A cluster whose load never ends."""
+    """A cluster with an endless load."""
 
     def __init__(self, seed: int, hours: float) -> None:
         self._run_ms = int(hours * HOUR_MS)
         super().__init__(seed, _swarm(self._run_ms))
-        self.figures = Figures()
+        self.samples = SizeSamples()
 
-    def watch(self) -> None:
-        """Live through all of it. Raises Violation if something grows, or another law breaks."""
+    def run_all(self) -> None:
+        """Run to the end. Raises Violation if something grows, or an invariant is broken."""
         starts = [member.start for member in self.members]
         starts += [worker.start for worker in self.workers]
         starts += [client.start for client in self.clients.values()]
         for start in starts:
             start()
         for name in self.clients:
-            Steady(self, name).start()
+            SteadyLoad(self, name).start()
         self._ask_settings()
         self._operate()
         self.nemesis.start()
         for number in range(1, SAMPLES + 1):
             self.timeline.run_until(number * self._run_ms // SAMPLES * MS)
-            self.figures.take(self.members)
-        grown = self.figures.grown()
+            self.samples.take(self.members)
+        grown = self.samples.grown()
         if grown:
             raise Violation("bounded disk and memory", "; ".join(grown))
 
@@ -223,7 +222,7 @@ def _swarm(run_ms: int) -> Swarm:
 
 @contextmanager
 def switched_off(what: str) -> Iterator[None]:
-    """Break one of the mechanisms that keep things small, to see that it is noticed."""
+    """Disable one of the mechanisms that bound growth, to test that it is noticed."""
     switches: dict[str, tuple[Any, str, Any]] = {
         "compaction": (Wal, "compact_next", lambda self, index: False),
         "forgetting": (Expiry, "_forgotten", lambda self, state, now_ms, count_max: ()),
@@ -249,18 +248,18 @@ def main(arguments: list[str] | None = None) -> int:
     failure = ""
     with switched_off(options.without):
         try:
-            run.watch()
+            run.run_all()
         except Violation as violation:
             failure = str(violation)
-    tell(run, perf_counter() - began)
+    print_report(run, perf_counter() - began)
     if failure:
         print(f"failed: {failure}")
     return 1 if failure else 0
 
 
-def tell(run: LongRun, seconds: float) -> None:
-    """Print what was measured: at the first hour, and the most of each half."""
-    samples = run.figures.samples
+def print_report(run: LongRun, seconds: float) -> None:
+    """Print the maxima of each half."""
+    samples = run.samples.samples
     half = len(samples) // 2
     print(f"{'':<44} {'first half':>12} {'second half':>12}")
     for name in sorted({name for sample in samples for name in sample}):

@@ -1,7 +1,7 @@
-"""Faults that the kit injects and product code never raises nor catches."""
+"""Exceptions of the simulator; product code neither raises nor catches them."""
 
 from __future__ import annotations
 
 
 class SimulatedCrash(BaseException):
-    """The process dies here. Not an Exception: no handler of the product may survive it."""
+    """The process crashes here. Not an Exception, so that no handler of the product catches it."""

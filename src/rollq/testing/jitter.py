@@ -1,4 +1,4 @@
-"""Chance from one seed, in separate streams: a draw more in one does not move the others."""
+"""Randomness from one seed, in independent streams: more draws in one do not change the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class SeededJitter:
-    """Implements `rollq.base.stamp.Jitter`, with what simulations draw besides."""
+    """Implements `rollq.base.stamp.Jitter`, with more draws for the simulator."""
 
     __slots__ = ("_random",)
 
@@ -18,7 +18,7 @@ class SeededJitter:
         self._random = Random(seed)
 
     def draw(self, low: int, high: int) -> int:
-        """An integer, low <= x < high."""
+        """An integer x with low <= x < high."""
         return low + int(self._random.random() * (high - low))
 
     def draw_id(self) -> bytes:
@@ -26,16 +26,16 @@ class SeededJitter:
         return self._random.randbytes(16)
 
     def chance(self, per_mille: int) -> bool:
-        """True so many times in a thousand."""
+        """True with this probability in per mille."""
         return self._random.random() * 1000 < per_mille
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of these."""
+        """A random item."""
         return items[int(self._random.random() * len(items))]
 
 
 class Streams:
-    """Every stream of one seed."""
+    """The random streams of one seed."""
 
     __slots__ = ("_seed", "clock", "crash", "disk", "net", "schedule", "swarm", "workload")
 
@@ -50,5 +50,5 @@ class Streams:
         self.crash = self.named("crash")
 
     def named(self, name: str) -> SeededJitter:
-        """A stream of its own, such as the one that a member's product code draws from."""
+        """A separate stream, e.g. for the product code of a member."""
         return SeededJitter(f"{self._seed}/{name}")

@@ -1,7 +1,7 @@
-"""The ghost of the group: what was committed, written down by the first member that applied it.
+"""The model of the group: committed entries, recorded when a member first applies them.
 
-No product code reads it. It is a second, naive account of every job made from events alone, so
-that the grid's own bookkeeping can be held against it.
+No product code reads it. It is an independent, naive model of every job, built from events alone,
+against which the state of the grid is checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CANCELLED: Final = "cancelled"
 GONE: Final = "gone"  # forgotten or purged: the id may be used again
 ENDS: Final = (DONE, DEAD, CANCELLED)
 
-# event -> (states it may come from, state it leads to)
+# event -> (allowed states before it, state after it)
 MOVES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     facts.JOB_ENQUEUED: ((GONE,), WAITING),
     facts.JOB_DELAYED: ((GONE,), WAITING),
@@ -55,7 +55,7 @@ MOVES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 @dataclass(slots=True)
 class JobGhost:
-    """One job as the events tell it."""
+    """The model of one job, built from events."""
 
     job_id: JobId
     client_id: ClientId
@@ -79,8 +79,8 @@ class CommittedEntry:
     log_hash: bytes
     state_hash: bytes
     applied: Applied
-    # That of the member that applied it first. It was committed in this term or before, which may
-    # be later than its own: a leader commits what it inherited with the first entry of its own.
+    # The term of the member that first applied it. The entry was committed in this term or earlier,
+    # perhaps later than its own term: a leader commits inherited entries with its first own one.
     applied_term: int
 
 
@@ -89,7 +89,7 @@ CUTS = {facts.JOB_CANCELLED: CANCELLED, facts.JOB_EXPIRED: DEAD}
 
 @dataclass(slots=True, frozen=True)
 class UnrunTasks:
-    """Tasks of an array that ended before they began: the last ones of it."""
+    """The last tasks of an array that ended without ever being assigned."""
 
     index: int
     count: int
@@ -98,15 +98,15 @@ class UnrunTasks:
 
 @dataclass(slots=True)
 class Ledger(Checker):
-    """Committed entries and what became of the jobs. Itself a checker: committed is committed."""
+    """Committed entries and the jobs in them. A checker: a committed entry never changes."""
 
     name = "committed entries"
 
     lines: list[CommittedEntry] = field(default_factory=list)  # of index 1, 2, …
     jobs: dict[JobId, JobGhost] = field(default_factory=dict)
     arrays: dict[JobId, int] = field(default_factory=dict)  # array -> index it was accepted at
-    cuts: dict[JobId, UnrunTasks] = field(default_factory=dict)  # array -> how its last tasks ended
-    # The same of arrays that were forgotten: a message sent before may still be on its way.
+    cuts: dict[JobId, UnrunTasks] = field(default_factory=dict)  # by array
+    # The same, of forgotten arrays: a message sent before may still be in flight.
     past_cuts: dict[JobId, UnrunTasks] = field(default_factory=dict)
     in_flight: dict[ClientId, int] = field(default_factory=dict)
     caps: dict[ClientId, int] = field(default_factory=dict)
@@ -115,11 +115,11 @@ class Ledger(Checker):
 
     @property
     def last_index(self) -> int:
-        """The highest index that any member applied."""
+        """The highest applied index."""
         return len(self.lines)
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Write down a new entry, or compare with what was written."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Record a new entry, or compare with the recorded one."""
         index, crc = entry.index, crc32(entry.data)
         if index == len(self.lines) + 1:
             self.lines.append(
@@ -154,7 +154,7 @@ class Ledger(Checker):
             self.fail(f"{member.name} made other events of entry {index}")
 
     def _check_acks(self, entry: Entry, applied: Applied) -> None:
-        """Hold the acks that were taken against the fences that were given, command by command."""
+        """Check the accepted acks against the issued fences, command by command."""
         given = {
             e.job_id: e.fence for e in facts.each_of(applied.events) if e.kind == facts.JOB_ASSIGNED
         }
@@ -200,7 +200,7 @@ class Ledger(Checker):
         self._change(job, index, event, state)
 
     def _count(self, job: JobGhost, state: str) -> None:
-        """Keep the client's jobs in flight, and hold them against its cap."""
+        """Count the client's jobs in flight, and check its cap."""
         client_id = job.client_id
         if job.state == RUNNING:
             self.in_flight[client_id] -= 1

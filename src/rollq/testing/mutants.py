@@ -1,8 +1,8 @@
 """`python -m rollq.testing.mutants`: deliberate bugs, each of which the simulator must find.
 
-A mutant replaces a function of the product while it runs, in this process only; the product has no
-switches. It may narrow the swarm, so that it is met soon, but lives in the ordinary workload under
-the ordinary checkers. A seed kills a mutant only if it passes without it.
+A mutant replaces a function of the product at run time, in this process only; the product has no
+switches for it. It may narrow the swarm so that the bug shows sooner, but runs the ordinary
+workload under the ordinary checkers. A seed kills a mutant only if it passes without it.
 
     python -m rollq.testing.mutants --seeds 1000 --jobs 2
     python -m rollq.testing.mutants --only ack_before_fsync
@@ -46,7 +46,7 @@ MODULES: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Hunt:
-    """How the hunt for one mutant ended; `seed` -1: it got away."""
+    """The result for one mutant; `seed` -1: it was not killed."""
 
     name: str
     seed: int

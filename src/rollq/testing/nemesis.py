@@ -1,10 +1,10 @@
-"""Injects faults at random times, of the kinds that the swarm allows.
+"""Injects faults at random times, of the kinds enabled in the swarm.
 
-Limits: a disk that loses what it promised (rot, emptied, an older copy) is *damaged* until
-its member is a whole voter again, and never so many at once that a majority could have lost the
-same entry. Nor is a disk damaged that may hold the only copy of a row of the history: a member that
-installed a snapshot has to fetch what it never applied, and rot is found only by and by. So after
-the heal both safety and liveness may be demanded.
+Limits: a disk that lost acknowledged data (rot, emptied, an older copy) is *damaged* until its
+member is a complete voter again, and a majority is never damaged at once, so that no entry can be
+lost everywhere. Nor is a disk damaged that may have the only copy of a part of the history: a
+member that installed a snapshot must fetch the history it never applied, and rot is found only when
+it is read. So both safety and liveness can be demanded after the heal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Nemesis:
             self.timeline.after(swarm.fault_ms_max * MS, self._inject)
 
     def stop(self) -> None:
-        """No more faults."""
+        """Stop injecting faults."""
         self.active = False
 
     def _inject(self) -> None:
@@ -56,18 +56,18 @@ class Nemesis:
             self.cluster.trace.note("nemesis", kind)
 
     def later(self, low_ms: int, high_ms: int, action: Callable[[], None]) -> None:
-        """Undo a fault after a while; the heal undoes all of them anyway."""
+        """Schedule the end of a fault; the heal ends all of them anyway."""
         self.timeline.after(self.chance.draw(low_ms, high_ms) * MS, self.if_active, action)
 
     def if_active(self, action: Callable[[], None]) -> None:
-        """Do it, unless the heal has begun."""
+        """Run an action, unless the heal has begun."""
         if self.active:
             action()
 
     # --- helpers of the injectors
 
     def some_up(self) -> SimMember | None:
-        """A member whose process runs; more often than by chance the leader."""
+        """A running member; the leader with a higher probability."""
         up = [m for m in self.cluster.members if m.driver is not None]
         leader = self.cluster.leader()
         if leader is not None and self.chance.chance(350):
@@ -75,7 +75,7 @@ class Nemesis:
         return self.chance.pick(up) if up else None
 
     def shuffled(self, items: list[str]) -> list[str]:
-        """The same in another order."""
+        """A shuffled copy."""
         items = items[:]
         for place in range(len(items) - 1, 0, -1):
             other = self.chance.draw(0, place + 1)
@@ -86,7 +86,7 @@ class Nemesis:
         """A member whose disk may be damaged now within the limits."""
         cluster = self.cluster
         for member in cluster.members:
-            # Rot is found when the disk is read, so a life that began before it proves nothing.
+            # Rot is found when the disk is read, so only a later life proves that it is gone.
             latent = member.doomed or member.life <= member.rotten_life
             if member.damaged and not latent and cluster.is_whole(member):
                 member.damaged = False
@@ -101,7 +101,7 @@ class Nemesis:
 
 
 def is_present(member: SimMember) -> bool:
-    """Whether a member takes part in consensus with a sound log."""
+    """Whether a member takes part in consensus with an intact log."""
     driver = member.driver
     return (
         driver is not None
@@ -111,7 +111,7 @@ def is_present(member: SimMember) -> bool:
 
 
 def holds_history(member: SimMember) -> bool:
-    """Whether a member that applied everything has every row of it, and none that is rotten."""
+    """Whether a member that applied everything has the whole history, without rot."""
     driver = member.driver
     if driver is None or driver.replica.history.gaps(driver.state.applied_index):
         return False

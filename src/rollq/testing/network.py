@@ -1,14 +1,14 @@
 """The virtual network: lossy links between members, and sessions that break.
 
-Member links lose, duplicate, reorder, delay and replay messages. A session is a TCP connection: in
-order while it is open, broken at any moment, and the two ends learn of it at different times. Every
+Member links lose, duplicate, reorder, delay and replay messages. A session models a TCP connection:
+ordered while it is open, broken at any moment, which its two ends detect at different times. Every
 message is encoded and decoded by `wire.message_codec`, as in production.
 
-A direction may also be a black hole: what is sent is dropped, and the sender is not told. A
-connection that lost bytes stays stuck in that direction after the black hole is gone, because TCP
-retransmits less and less often: only closing and dialing again helps. An endpoint whose bytes are
-not acknowledged for too long is told that its connection broke, as by the kernel in production
-(TCP_USER_TIMEOUT); so is one that sends nothing on a connection that the member closed (keepalive).
+A direction may also be a black hole: packets are dropped without an error. A connection that lost
+bytes stays stuck in that direction after the black hole is gone, because TCP retransmits less and
+less often: only reconnecting helps. An endpoint whose bytes are not acknowledged for too long gets
+an error, as by TCP_USER_TIMEOUT in production; so does one that is idle on a connection that the
+member has closed (keepalive).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rollq.base.limits import (
     LINK_UNACKED_MS_MAX,
     PEER_UNACKED_MS_MAX,
 )
-from rollq.testing.clock import MS, Timeline
+from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.trace import Trace
 from rollq.wire.frame import Frame
@@ -32,11 +32,11 @@ from rollq.wire.message_codec import Dialect, decode_message, encode_message
 
 OLD_FRAMES_KEPT: Final = 64
 GROUP: Final = "sim"
-KEEPALIVE_MS: Final = 2 * 1_000 * KEEPALIVE_IDLE_S  # as long again for tries that are not answered
+KEEPALIVE_MS: Final = 2 * 1_000 * KEEPALIVE_IDLE_S  # as long again for unanswered probes
 
 
-class Node(Protocol):
-    """A member as the network sees it."""
+class MemberPort(Protocol):
+    """A member, as seen by the network."""
 
     address: str
 
@@ -46,28 +46,28 @@ class Node(Protocol):
 
     @property
     def life(self) -> int:
-        """Which life of the process it is; connections belong to one."""
+        """The number of starts of the process; a connection belongs to one."""
 
     @property
     def boot(self) -> int:
-        """What it told the others about this life."""
+        """The boot number that it has announced."""
 
     @property
     def key(self) -> bytes:
         """The cluster key that its links prove; empty: none."""
 
     def receive_peer(self, sender: str, message: Any, boot: int, key: bytes) -> None:
-        """A message of another member, on a link that has proved a key."""
+        """A message of another member, over a link with a proven key."""
 
     def receive_session(self, session: int, message: Any) -> None:
         """A message of a session."""
 
     def session_gone(self, session: int) -> None:
-        """A session is over."""
+        """A session was closed."""
 
 
-class Endpoint(Protocol):
-    """A worker or client as the network sees it."""
+class SessionPort(Protocol):
+    """A worker or client, as seen by the network."""
 
     name: str
 
@@ -75,18 +75,18 @@ class Endpoint(Protocol):
         """The connection is open."""
 
     def refused(self, ticket: int) -> None:
-        """The connection could not be made."""
+        """The connection attempt failed."""
 
     def receive(self, link: SessionLink, message: Any) -> None:
         """A message of the member."""
 
     def lost(self, link: SessionLink) -> None:
-        """The connection is over."""
+        """The connection was lost."""
 
 
 @dataclass(slots=True)
 class NetFaults:
-    """How bad the network is. All zero: a good one."""
+    """Fault rates of the network. All zero: no faults."""
 
     loss_per_mille: int = 0
     double_per_mille: int = 0
@@ -113,33 +113,33 @@ class SessionLink:
         "up_us",
     )
 
-    def __init__(self, number: int, endpoint: Endpoint, member: Node) -> None:
+    def __init__(self, number: int, endpoint: SessionPort, member: MemberPort) -> None:
         self.number = number
         self.endpoint = endpoint
         self.member = member
         self.life = member.life
         self.open = True
-        self.is_closing = False  # the endpoint hung up: what it said before still arrives
-        self.up_us = 0  # when the last message each way arrives: the next is not earlier
+        self.is_closing = False  # closed by the endpoint: messages sent before still arrive
+        self.up_us = 0  # arrival of the last message each way: the next is not earlier
         self.down_us = 0
         self.up_stuck = False  # bytes to the member were lost, so nothing later arrives
         self.down_stuck = False
-        self.is_timing_out = False  # the endpoint's kernel will find it broken
+        self.is_timing_out = False  # a timeout of the endpoint's kernel is running
 
 
 class Network:
     """All connections of a run."""
 
-    def __init__(self, timeline: Timeline, chance: SeededJitter, trace: Trace) -> None:
+    def __init__(self, timeline: VirtualTimeline, chance: SeededJitter, trace: Trace) -> None:
         self._timeline = timeline
         self._chance = chance
         self._trace = trace
         self._session_count = 0
         self._old: deque[tuple[str, str, Frame, int, bytes]] = deque(maxlen=OLD_FRAMES_KEPT)
         self.faults = NetFaults()
-        self.members: dict[str, Node] = {}
+        self.members: dict[str, MemberPort] = {}
         self.blocked: dict[tuple[str, str], None] = {}  # (from, to) between members
-        self.shut: dict[str, None] = {}  # members that no endpoint reaches
+        self.shut: dict[str, None] = {}  # members that endpoints cannot reach
         # (from, to), members by address and endpoints by name
         self.blackholes: dict[tuple[str, str], None] = {}
         self._stuck: dict[tuple[str, str], int] = {}  # links between members, and since when
@@ -150,8 +150,8 @@ class Network:
 
     # --- between members
 
-    def send(self, sender: Node, to: str, message: Any) -> None:
-        """Try to bring a message to a member."""
+    def send(self, sender: MemberPort, to: str, message: Any) -> None:
+        """Send a message to another member; it may be lost."""
         faults, chance = self.faults, self._chance
         self.counts["sent"] += 1
         if (sender.address, to) in self.blocked:
@@ -175,8 +175,8 @@ class Network:
                 self._carry(*chance.pick(self._old))
 
     def _is_blackholed(self, sender: str, to: str) -> bool:
-        """Whether a link between members loses this. One whose other direction works is noticed by
-        TCP itself, which closes it; one that is dead both ways is for the member to leave."""
+        """Whether a link between members drops this. If only one direction is dead, TCP times out
+        and closes the link; if both are, the member must give it up."""
         way, back, now_us = (sender, to), (to, sender), self._timeline.now_us
         if way in self.blackholes:
             self._stuck.setdefault(way, now_us)
@@ -189,8 +189,8 @@ class Network:
         self.counts["blackholed"] += 1
         return True
 
-    def close_peer(self, sender: Node, to: str) -> None:
-        """A member closes its link to another, and dials anew when it has something to say."""
+    def close_peer(self, sender: MemberPort, to: str) -> None:
+        """A member closes its link to another, and reconnects for the next message."""
         self._stuck.pop((sender.address, to), None)
 
     def _carry(self, sender: str, to: str, frame: Frame, boot: int, key: bytes) -> None:
@@ -210,8 +210,8 @@ class Network:
 
     # --- sessions
 
-    def dial(self, endpoint: Endpoint, address: str, ticket: int) -> None:
-        """Open a connection; the endpoint hears `connected` or `refused`."""
+    def dial(self, endpoint: SessionPort, address: str, ticket: int) -> None:
+        """Open a connection; the endpoint gets `connected` or `refused`."""
         member = self.members.get(address)
         if member is None or not member.reachable or address in self.shut:
             self._timeline.after(self._chance.draw(1, 50) * MS, endpoint.refused, ticket)
@@ -226,7 +226,7 @@ class Network:
         endpoint.connected(link)
 
     def to_member(self, link: SessionLink, message: Any) -> None:
-        """The endpoint says something."""
+        """Send a message of the endpoint."""
         if not link.open or self._is_up_stuck(link):
             return
         frame = encode_message(message, Dialect.COMPACT, GROUP)
@@ -238,7 +238,7 @@ class Network:
             link.member.receive_session(link.number, decode_message(frame, Dialect.COMPACT))
 
     def to_endpoint(self, number: int, message: Any) -> None:
-        """A member says something."""
+        """Send a message of a member."""
         link = self.links.get(number)
         if link is None or not link.open or self._is_down_stuck(link):
             return
@@ -251,7 +251,7 @@ class Network:
             link.endpoint.receive(link, decode_message(frame, Dialect.COMPACT))
 
     def close_by_member(self, number: int) -> None:
-        """A member ends a session; what it sent before still arrives."""
+        """A member closes a session; messages sent before still arrive."""
         link = self.links.get(number)
         if link is not None and link.open:
             if self._is_down_stuck(link):
@@ -266,7 +266,7 @@ class Network:
             link.endpoint.lost(link)
 
     def close_by_endpoint(self, link: SessionLink, *, abrupt: bool = False) -> None:
-        """An endpoint hangs up after its last words, or dies: then the member may notice late."""
+        """An endpoint closes its session, or crashes: then the member may notice late."""
         if not link.open:
             return
         self._forget(link)
@@ -278,7 +278,7 @@ class Network:
         self._timeline.after(delay_us, self._tell_member, link)
 
     def cut(self, link: SessionLink) -> None:
-        """The connection breaks: both ends learn of it, not at once and not together."""
+        """Break a connection: both ends notice, at different times."""
         if not link.open:
             return
         self._trace.note(link.endpoint.name, "cut", link.number)
@@ -286,8 +286,8 @@ class Network:
         self._timeline.after(self._chance.draw(0, 1_500) * MS, self._tell_member, link)
         self._timeline.after(self._chance.draw(0, 1_500) * MS, link.endpoint.lost, link)
 
-    def member_died(self, member: Node) -> None:
-        """Every session of a member's life is over."""
+    def member_died(self, member: MemberPort) -> None:
+        """Close every session of a member that has died."""
         for way in [way for way in self._stuck if way[0] == member.address]:
             del self._stuck[way]
         for link in [link for link in self.links.values() if link.member is member]:
@@ -298,7 +298,7 @@ class Network:
             self._timeline.after(self._chance.draw(0, 800) * MS, link.endpoint.lost, link)
 
     def _orphan(self, link: SessionLink) -> None:
-        """The member has forgotten a link, and the other end is not told."""
+        """The member has forgotten a link, and the other end gets no error."""
         link.up_stuck = True
         self._time_out(link, KEEPALIVE_MS)
 
@@ -333,7 +333,7 @@ class Network:
     # --- healing
 
     def heal(self) -> None:
-        """A good network again. What is under way still arrives; what is stuck stays so."""
+        """End all faults. Messages in flight still arrive; stuck connections stay stuck."""
         self.faults = NetFaults()
         self.blocked.clear()
         self.shut.clear()

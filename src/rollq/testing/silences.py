@@ -1,12 +1,13 @@
-"""The last phase of a run: the leader falls silent for good, and the others must go on without it;
-then a worker receives nothing for a while.
+"""The last phase of a run: the leader stops responding for good, and the others must continue
+without it; then a worker receives nothing for a while.
 
 Its process is suspended with all its sockets open, or the network drops what it sends, what is sent
-to it, or both. Neither end is told. Law: a client that submits then has a result within a bound,
-and a job that was running when it happened is not run again for it. A worker that hung up in vain
-before is excepted: it waits longer for a silent leader, and maybe longer than the new one waits for
-it. A worker that receives nothing is heard itself: it keeps what it runs until its lease ends,
-however short its grace is.
+to it, or both, without an error. Invariant: a job submitted afterwards has a result within a bound,
+and a job that was running is not run again. A worker that had left a silent member in vain before
+is
+excepted: it waits longer for a silent leader, perhaps longer than the new leader waits for it. A
+worker that receives nothing can still send: it keeps its attempts until its lease ends, however
+short its grace is.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ if TYPE_CHECKING:
     from rollq.testing.sim_worker import SimWorker
 
 KINDS: Final = ("paused", "cut", "mute", "deaf")
-BEFORE_MS: Final = 400  # jobs that were submitted so long before the fault are running
+BEFORE_MS: Final = 400  # jobs submitted this long before the fault are running by then
 STEP_MS: Final = 100
 # With a shorter grace or lease a worker may be given up while it still waits for an answer.
 PATIENT_MS: Final = 3_000
-BACK_MS: Final = 2_500  # beyond the grace: a deaf worker leaves, is healed, dials and is welcomed
-DEAF_RUN_MS: Final = 4_000  # how long a job of a deaf worker runs
+BACK_MS: Final = 2_500  # beyond the grace: a deaf worker disconnects, is healed and reconnects
+DEAF_RUN_MS: Final = 4_000  # run time of the jobs of a deaf worker
 
 
-def fall_silent(cluster: Cluster) -> None:
-    """Let the leader fall silent and wait for the results of what was asked before and after.
+def silence_leader(cluster: Cluster) -> None:
+    """Silence the leader, and wait for the results of jobs submitted before and after.
 
     Raises:
         Violation: they do not come in time, or a job was run again.
     """
     timeline, chance = cluster.timeline, cluster.streams.schedule
     running = [
-        application.want_one(chance.draw(500, 1_500)) for application in cluster.applications
+        application.submit_one(chance.draw(500, 1_500)) for application in cluster.applications
     ]
     timeline.run_until(timeline.now_us + BEFORE_MS * MS)
     leader = cluster.leader()
     if leader is None:
         raise Violation("silence", "no member leads a healed cluster")
-    excepted = {job_id for worker in cluster.workers for job_id in _waits_longer(worker)}
+    excepted = {job_id for worker in cluster.workers for job_id in _excepted_jobs(worker)}
     kind = chance.pick(KINDS)
     cluster.count(f"silent_{kind}")
     cluster.trace.note(leader.name, "falls silent", kind)
@@ -58,39 +59,39 @@ def fall_silent(cluster: Cluster) -> None:
         out = [(leader.address, name) for name in names if kind != "deaf"]
         back = [(name, leader.address) for name in names if kind != "mute"]
         cluster.network.blackholes.update(dict.fromkeys(out + back))
-    later = [application.want_one(chance.draw(1, 300)) for application in cluster.applications]
+    later = [application.submit_one(chance.draw(1, 300)) for application in cluster.applications]
     _wait(cluster, running + later, f"{kind} leader")
     settings = cluster.swarm.settings
     if settings.worker_grace_ms >= PATIENT_MS and settings.lease_ms >= PATIENT_MS:
         strict = [job_id for job_id in running if job_id not in excepted]
-        again = [job_id.hex() for job_id in strict if cluster.runs.start_count(job_id) > 1]
-        if again:
-            raise Violation("silence", f"{', '.join(again)} ran again for a {kind} leader")
+        rerun = [job_id.hex() for job_id in strict if cluster.runs.start_count(job_id) > 1]
+        if rerun:
+            raise Violation("silence", f"{', '.join(rerun)} ran again for a {kind} leader")
 
 
-def may_lose_hearing(cluster: Cluster) -> bool:
-    """Whether a worker can be deaf for longer than its grace, and be back before its lease ends."""
+def can_deafen_worker(cluster: Cluster) -> bool:
+    """Whether a worker can be deaf for longer than its grace and return before its lease ends."""
     settings = cluster.swarm.settings
     return settings.lease_ms >= settings.worker_grace_ms + BACK_MS
 
 
-def lose_hearing(cluster: Cluster) -> None:
-    """Drop all that is said to a worker that runs a job, for longer than its grace.
+def deafen_worker(cluster: Cluster) -> None:
+    """Drop all messages to a worker that runs a job, for longer than its grace.
 
     Raises:
         Violation: its job was run again, or has no result in time.
     """
     timeline, chance = cluster.timeline, cluster.streams.schedule
-    asked = [application.want_one(DEAF_RUN_MS) for application in cluster.applications]
+    submitted = [application.submit_one(DEAF_RUN_MS) for application in cluster.applications]
     timeline.run_until(timeline.now_us + BEFORE_MS * MS)
     leader = cluster.leader()
     if leader is None or leader.driver is None:
         raise Violation("silence", "no member leads a healed cluster")
     jobs = leader.driver.state.jobs
-    held = [(one, jobs[one].worker_id) for one in asked if jobs[one].state is ASSIGNED]
+    held = [(one, jobs[one].worker_id) for one in submitted if jobs[one].state is ASSIGNED]
     worker = next((one for one in cluster.workers if one.worker_id in dict(held).values()), None)
     if worker is None:
-        return  # no worker that is here runs what was asked for
+        return  # none of the jobs is running
     cluster.count("deaf_worker")
     cluster.trace.note(worker.name, "receives nothing")
     ways = [(member.address, worker.name) for member in cluster.members]
@@ -99,19 +100,19 @@ def lose_hearing(cluster: Cluster) -> None:
     timeline.run_until(timeline.now_us + (deaf_ms + chance.draw(50, 250)) * MS)
     for way in ways:
         del cluster.network.blackholes[way]
-    # One slot may have all of them, one after the other, and what schedules make in between.
-    _wait(cluster, asked, "deaf worker", queued_ms=DEAF_RUN_MS * len(asked))
-    again = [
+    # All of them may run in one slot, one after the other, with jobs of schedules in between.
+    _wait(cluster, submitted, "deaf worker", queued_ms=DEAF_RUN_MS * len(submitted))
+    rerun = [
         job_id.hex()
         for job_id, worker_id in held
         if worker_id == worker.worker_id and _attempt(cluster, job_id) > 1
     ]
-    if again:
-        raise Violation("silence", f"{', '.join(again)} ran again for a deaf worker")
+    if rerun:
+        raise Violation("silence", f"{', '.join(rerun)} ran again for a deaf worker")
 
 
-def _waits_longer(worker: SimWorker) -> list[JobId]:
-    """What a worker has, running or fetched ahead, that will not leave a silent leader at once."""
+def _excepted_jobs(worker: SimWorker) -> list[JobId]:
+    """Jobs that a worker holds if it will not leave a silent leader at once."""
     return worker.held_jobs if worker.is_patient else []
 
 
@@ -130,7 +131,7 @@ def _wait(cluster: Cluster, job_ids: list[JobId], kind: str, *, queued_ms: int =
 
 
 def _attempt(cluster: Cluster, job_id: JobId) -> int:
-    """The attempt that a client has the result of; 0: none yet."""
+    """The attempt of the result that a client has; 0: none yet."""
     for client in cluster.clients.values():
         result = client.results.get(job_id)
         if result is not None:

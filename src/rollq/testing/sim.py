@@ -1,4 +1,4 @@
-"""`python -m rollq.testing.sim`: run many seeds, print what was done, stop at the first violation.
+"""`python -m rollq.testing.sim`: run many seeds, print figures, stop at the first violation.
 
 python -m rollq.testing.sim --seeds 300 --start 0 --jobs 2
 python -m rollq.testing.sim --seed 17 --trace
@@ -29,7 +29,7 @@ HOUR_US: Final = 3_600_000_000
 
 @dataclass(slots=True)
 class Outcome:
-    """How one seed went; `failure` is empty if it went well."""
+    """The outcome of one seed; `failure` is empty if it passed."""
 
     seed: int
     report: RunReport
@@ -38,24 +38,24 @@ class Outcome:
 
 
 def run_seed(seed: int, swarm: Swarm | None = None, *, live_trace: bool = False) -> Outcome:
-    """One seed, start to verdict. A crash of the product is a failure like any other."""
+    """Run one seed. An exception of the product is a failure too."""
     cluster = Cluster(seed, swarm or draw_swarm(Streams(seed).swarm), live_trace=live_trace)
     try:
         return Outcome(seed, cluster.run())
     except Violation as violation:
         failure = str(violation)
-    except Exception as error:  # whatever the product raises is a finding
+    except Exception as error:  # any exception of the product is a failure
         failure = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
     return Outcome(seed, RunReport(), failure, cluster.trace.lines(TRACE_LINES))
 
 
 def run_many(seeds: list[int]) -> list[Outcome]:
-    """A handful of seeds; one task of a worker process."""
+    """Run some seeds; one task of a worker process."""
     return [run_seed(seed) for seed in seeds]
 
 
 def outcomes(first: int, count: int, jobs: int) -> Iterator[Outcome]:
-    """Every seed of a range, in order."""
+    """Run a range of seeds; outcomes in order."""
     tasks = [
         list(range(start, min(start + SEEDS_PER_TASK, first + count)))
         for start in range(first, first + count, SEEDS_PER_TASK)
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def print_progress(done: list[Outcome], count: int, seconds: float) -> None:
-    """How far a long run has come, where it does not disturb the figures."""
+    """Progress of a long run, on stderr."""
     failed = sum(1 for outcome in done if outcome.failure)
     left_s = seconds / len(done) * (count - len(done))
     text = f"{len(done)} of {count} seeds, {failed} violations, about {left_s:.0f} s to go"
@@ -104,7 +104,7 @@ def print_progress(done: list[Outcome], count: int, seconds: float) -> None:
 
 
 def print_figures(done: list[Outcome], began: float, *, trace: bool) -> int:
-    """Print the figures; the exit code."""
+    """Print the figures; returns the exit code."""
     failed = [outcome for outcome in done if outcome.failure]
     if trace:
         for outcome in failed:
@@ -135,7 +135,7 @@ def print_figures(done: list[Outcome], began: float, *, trace: bool) -> int:
 
 
 def print_failure(outcome: Outcome, *, trace: bool) -> None:
-    """Everything a reader needs to see it happen again."""
+    """Print the trace, the failure, and the command to replay it."""
     if trace:
         print("\n".join(outcome.trace))
     print(f"seed {outcome.seed} failed: {outcome.failure}")

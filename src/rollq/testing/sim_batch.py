@@ -1,7 +1,7 @@
-"""A staged batch in the simulator: parts, some of them twice, then a commit, a drop, or nothing.
+"""A staged batch in the simulator: parts, some of them twice, then a commit, a drop, or neither.
 
-Its application writes down how far it is, so that it goes on after its process has died; and now
-and then it behaves as one that has forgotten: stages and commits the same batch anew.
+Its application persists its progress, so that it continues after a crash; sometimes it stages and
+commits the same batch again, like an application that has lost it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 
 class SimBatch:
-    """One batch and how far it is.
+    """One batch and its progress.
 
     Args:
-        client: Who asks.
-        chance: Where ids and choices come from.
+        client: Sends the requests.
+        chance: Randomness.
         body: Draws the body of a job.
-        queue: For all of them.
-        options: For all of them.
-        on_accept: Told the id of each job that was accepted.
+        queue: Of all jobs.
+        options: Of all jobs.
+        on_accept: Called with the id of each accepted job.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class SimBatch:
         self._lives = 0
 
     def start(self, dead: list[JobId]) -> None:
-        """Stage all parts; some dead jobs among them are to run again."""
-        self._client.on_told.append(self._told)
+        """Stage all parts, which include redrives of some dead jobs."""
+        self._client.on_answers.append(self._on_answer)
         self._stage(dead)
 
     def _stage(self, dead: list[JobId]) -> None:
@@ -76,7 +76,7 @@ class SimBatch:
             name = f"{number}.{self._lives}"
             self._named.append(name)
             self._parts[name] = [(self._group(),) for _ in range(chance.draw(1, 7))]
-            if chance.chance(300):  # a second try of the same task, whose outcome is not reported
+            if chance.chance(300):  # a speculative retry of the same task
                 self._parts[f"{name}+"] = self._parts[name]
             if chance.chance(300):
                 self._parts[f"{name}-"] = [(self._group(), self._group())]
@@ -109,7 +109,7 @@ class SimBatch:
         self._open[request.request_id] = None
         self._client.ask(request)
 
-    def _told(self, request: Request, answer: Any) -> None:
+    def _on_answer(self, request: Request, answer: Any) -> None:
         if not isinstance(request, StageJobs | CommitBatch | DropBatch):
             return
         if self._open.pop(request.request_id, self) is self:
@@ -121,7 +121,7 @@ class SimBatch:
         elif isinstance(request, CommitBatch):
             self._committed(is_accepted=isinstance(answer, Accepted))
         else:
-            self._client.on_told.remove(self._told)
+            self._client.on_answers.remove(self._on_answer)
 
     def _decide(self) -> None:
         chance = self._chance
@@ -130,7 +130,7 @@ class SimBatch:
         elif chance.chance(900):
             parts = tuple(self._whole(name) for name in self._named)
             self._ask(CommitBatch(chance.draw_id(), self._key, parts))
-        # else it is left lying
+        # else it is abandoned
 
     def _whole(self, name: str) -> StagedPart:
         messages = self._parts[name]
@@ -140,7 +140,7 @@ class SimBatch:
     def _committed(self, *, is_accepted: bool) -> None:
         chance = self._chance
         self._lives += 1
-        if not is_accepted:  # a dead job was not dead any more
+        if not is_accepted:  # a job to redrive is not dead any more
             self._ask(DropBatch(chance.draw_id(), self._key))
             return
         if self._lives == 1:
@@ -148,10 +148,10 @@ class SimBatch:
         if self._lives < 3 and chance.chance(400):
             self._stage([])
         else:
-            self._client.on_told.remove(self._told)
+            self._client.on_answers.remove(self._on_answer)
 
     def _accepted(self) -> None:
-        group = self._parts[self._named[0]][-1][0]  # which is unpacked late
+        group = self._parts[self._named[0]][-1][0]  # it is unpacked late
         job_ids = list(ids_of(group.job_ids))
         for job_id in job_ids:
             self._on_accept(job_id)
@@ -159,4 +159,4 @@ class SimBatch:
             body, key = next(bodies_of(group)), group.keys.split("\0")[0]
             names = (self._client.client_id, self._queue, "tool", body)
             request = SubmitJob(job_ids[0], *names, self._options, inputs_of(body), (), key)
-            self._client.ask(request)  # the same job once more
+            self._client.ask(request)  # a duplicate of the job

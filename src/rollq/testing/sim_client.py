@@ -1,5 +1,5 @@
-"""A client in the simulator: the production machine, and an application that remembers on disk what
-it asked for and what it got, so that it can die and come back under its name."""
+"""A client in the simulator: the production machine, and an application that persists its requests
+and results, so that it can crash and restart under its name."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ TICK_MS = 500
 
 
 class ClientObserver(Protocol):
-    """Is told what a client sees; a checker."""
+    """Observes a client; a checker."""
 
     def asked(self, client: SimClient, request: signals.Request) -> None:
-        """The application asks for something."""
+        """The application sends a request."""
 
     def told(self, client: SimClient, request: signals.Request, answer: Any) -> None:
-        """It got its answer."""
+        """The client received an answer."""
 
     def delivered(self, client: SimClient, result: Result) -> None:
-        """It got a result."""
+        """The client received a result."""
 
 
 class SimClient(SimSession):
-    """One client: its process (or its absence), and what its application wrote down."""
+    """One client: its process, if it runs, and the persisted state of its application."""
 
     def __init__(
         self, world: World, name: str, addresses: tuple[str, ...], cap: int, book: ClientObserver
@@ -52,17 +52,17 @@ class SimClient(SimSession):
         self.cap = cap
         self.pending: dict[MessageId, signals.Request] = {}
         self.results: dict[JobId, Result] = {}  # the last one of each job
-        self.on_results: list[Callable[[list[Result]], None]] = []  # of the application
-        self.on_told: list[Callable[[signals.Request, Any], None]] = []  # the same
-        self.on_published: list[Callable[[list[Any]], None]] = []  # the same
-        self._turn: list[signals.Request] = []  # asked and not handed to the machine
+        self.on_results: list[Callable[[list[Result]], None]] = []  # callbacks of the application
+        self.on_answers: list[Callable[[signals.Request, Any], None]] = []
+        self.on_published: list[Callable[[list[Any]], None]] = []
+        self._turn: list[signals.Request] = []  # not passed to the machine yet
         self._addresses = addresses
         self._book = book
 
     # --- the application
 
     def ask(self, request: signals.Request) -> None:
-        """Write down what is asked, then ask."""
+        """Persist a request, then send it."""
         self.pending[id_of(request)] = request
         self._book.asked(self, request)
         if not self._turn:
@@ -70,17 +70,17 @@ class SimClient(SimSession):
         self._turn.append(request)
 
     def _ask_turn(self, life: int) -> None:
-        """What was asked at one time; a process that died since asks it again when it is back."""
+        """Pass on all requests of one moment; after a crash the restarted process sends them."""
         if life == self.life:
             turn, self._turn = self._turn, []
             self._feed(signals.Asked(turn))
 
-    def say(self, message: Any) -> None:
-        """Send what wants no answer, if there is a connection."""
+    def send(self, message: Any) -> None:
+        """Send a message without an answer, if there is a connection."""
         self._do_send(signals.Send(message))
 
     def start(self) -> None:
-        """Start the process: what was not answered is asked again."""
+        """Start the process; unanswered requests are sent again."""
         if self.machine is not None:
             return
         self.life += 1
@@ -96,7 +96,7 @@ class SimClient(SimSession):
         self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self) -> None:
-        """The process dies; the application's notes survive."""
+        """Crash the process; the application's persisted state survives."""
         if self.machine is None:
             return
         self.world.trace.note(self.name, "crash")
@@ -125,18 +125,18 @@ class SimClient(SimSession):
     def _do_tell(self, instruction: signals.Tell) -> None:
         for answer in instruction.answers:
             self.world.trace.note(self.name, "told", answer)
-            self._told(answer)
+            self._on_answer(answer)
 
-    def _told(self, answer: Any) -> None:
+    def _on_answer(self, answer: Any) -> None:
         request = self.pending.pop(answer.request_id, None)
         if isinstance(answer, Error) and answer.code == ErrorCode.BLOB_MISSING and request:
-            self.world.files.heal()  # it uploads what it refers to, and sends the same again
+            self.world.files.heal()  # upload the missing blobs and send again
             self.ask(request)
             return
         if request is not None:
             self._book.told(self, request, answer)
-            for on_told in list(self.on_told):
-                on_told(request, answer)
+            for on_answers in list(self.on_answers):
+                on_answers(request, answer)
 
     def _do_publications(self, instruction: signals.Publications) -> None:
         for message in instruction.messages:

@@ -1,7 +1,7 @@
-"""A `map` in the simulator: whatever part of its window is free goes out in one turn.
+"""A `map` in the simulator: all free room of its window is used in one turn.
 
-The ids of its jobs share a prefix, as those that the client library draws. What it has asked for
-and got is written down, so that it goes on after its process has died.
+The ids of its jobs share a prefix, as in the client library. Its progress is persisted, so that it
+continues after a crash.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from rollq.wire.messages import Result, SubmitJob
 
 
 class SimMap:
-    """The jobs of one map, and how many may be on the way.
+    """The jobs of one map, and its window.
 
     Args:
-        client: Who asks.
-        chance: Where ids come from.
-        queue: For all of them.
-        options: For all of them.
+        client: Sends the requests.
+        chance: Randomness for ids.
+        queue: Of all jobs.
+        options: Of all jobs.
         bodies: The jobs.
-        window: How many may be without a result.
-        on_submit: Told the id of each job.
+        window: The most jobs without a result.
+        on_submit: Called with the id of each job.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SimMap:
         self._on_the_way: dict[JobId, None] = {}
 
     def start(self) -> None:
-        """Fill the window for the first time."""
+        """Submit the first jobs."""
         self._client.on_results.append(self._take)
         self._fill()
 

@@ -1,7 +1,7 @@
-"""Files in the simulator: which blobs the group lacks just now, and what each worker has of them.
+"""Files in the simulator: the blobs that the group lacks, and those that each worker has.
 
-A blob is its digest; no bytes are kept. The group may lack one for a while, and what it sends may
-come damaged; what a worker has may rot on its disk.
+A blob is its digest; no bytes are stored. The group may lack one for a while, and fetches may be
+corrupt; a worker's copy may rot.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rollq.testing.jitter import SeededJitter
 
 
 class GroupFiles:
-    """What the group has: everything, but for what is `missing`. Also what its leader knows.
+    """The blobs of the group: all except the `missing` ones. Also the leader's knowledge of them.
 
     Attributes:
-        missing: Blobs that too few members hold, until a client uploads them again.
-        damaged_per_mille: How often a fetch brings other bytes.
+        missing: Blobs with too few copies, until a client uploads them again.
+        damaged_per_mille: The share of corrupt fetches.
     """
 
     def __init__(self) -> None:
@@ -27,33 +27,33 @@ class GroupFiles:
         self.damaged_per_mille = 0
 
     def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
-        """Those that the group lacks."""
+        """The blobs that the group lacks."""
         return [ref.digest for ref in refs if ref.digest in self.missing]
 
     def upload(self, refs: Iterable[BlobRef]) -> None:
-        """A client uploads these to the group."""
+        """A client uploads blobs."""
         for ref in refs:
             self.missing.pop(ref.digest, None)
 
     def heal(self) -> None:
-        """Nothing is missing, and nothing comes damaged."""
+        """End all faults."""
         self.missing.clear()
         self.damaged_per_mille = 0
 
 
 class WorkerFiles:
-    """The blobs on one worker's disk. They outlive its process."""
+    """The blobs on one worker's disk. They survive its process."""
 
     def __init__(self, group: GroupFiles) -> None:
         self._group = group
         self._is_sound: dict[Digest, bool] = {}
 
     def holds(self, refs: Iterable[BlobRef]) -> bool:
-        """Whether all are here, and sound."""
+        """Whether all are present and intact."""
         return all(self._is_sound.get(ref.digest, False) for ref in refs)
 
     def fetch(self, refs: Sequence[BlobRef], chance: SeededJitter) -> RollqError | None:
-        """Bring what is not here or is rotten; the first error ends it, as in the product."""
+        """Fetch missing and corrupt blobs; stops at the first error, as in the product."""
         for ref in refs:
             if self._is_sound.get(ref.digest, False):
                 continue
@@ -67,7 +67,7 @@ class WorkerFiles:
         return None
 
     def rot(self, chance: SeededJitter) -> bool:
-        """A bit of a blob flips; False: there is none."""
+        """Corrupt a random blob; False if there is none."""
         if not self._is_sound:
             return False
         self._is_sound[chance.pick(list(self._is_sound))] = False

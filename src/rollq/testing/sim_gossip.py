@@ -1,5 +1,5 @@
-"""A federation in virtual time: machines of gossip on a network that loses, delays, duplicates and
-cuts. Every datagram goes through the codec, as in production."""
+"""A federation in virtual time: gossip machines on a network that loses, delays, duplicates and
+partitions. Every datagram goes through the codec, as in production."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollq.base.federation_limits import GOSSIP_PERIOD_MS, GOSSIP_TICK_MS
 from rollq.gossip.codec import DatagramRefusal, Key, decode_datagram, encode_datagram
 from rollq.gossip.machine import GossipMachine, Send
 from rollq.gossip.records import Datagram, NodeKind, NodeRecord, Standing
-from rollq.testing.clock import MS, Timeline, VirtualClock
+from rollq.testing.clock import MS, VirtualClock, VirtualTimeline
 from rollq.testing.jitter import Streams
 
 KEY: Final[Key] = (b"key1", b"k" * 32)
@@ -19,7 +19,7 @@ KEY: Final[Key] = (b"key1", b"k" * 32)
 
 @dataclass(slots=True)
 class GossipFaults:
-    """How bad the network is. All zero: a good one."""
+    """Fault rates of the network. All zero: no faults."""
 
     lost_per_mille: int = 0
     doubled_per_mille: int = 0
@@ -27,13 +27,13 @@ class GossipFaults:
 
 
 class SimGossipNode:
-    """One process: it runs, is stopped and goes on, dies and is started anew.
+    """One process: it can be suspended, killed and restarted.
 
     Attributes:
-        machine: Of this life.
-        keys: The first signs, all are taken.
-        refused: Datagrams that it ignored.
-        bytes_max: Of what it sent.
+        machine: Of the current life.
+        keys: The first signs, all are accepted.
+        refused: Datagrams that it dropped.
+        bytes_max: The size of the largest datagram sent.
     """
 
     def __init__(self, federation: SimFederation, number: int, keys: tuple[Key, ...]) -> None:
@@ -50,27 +50,27 @@ class SimGossipNode:
         self.machine = self._new_machine(())
 
     def start(self, seeds: Collection[str]) -> None:
-        """A new life."""
+        """Start a new life."""
         self.is_running = True
         self.machine = self._new_machine(seeds)
 
     def kill(self) -> None:
-        """No more."""
+        """Crash."""
         self.is_running = False
 
     def leave(self) -> None:
-        """A clean stop."""
+        """Stop cleanly."""
         self._post(self.machine.leave())
         self.is_running = False
 
     def tick(self) -> None:
-        """It looks at its clock, if it can."""
+        """Run the timers, unless it is suspended."""
         if self.is_running and not self.is_stopped:
             self.machine.set_wall_clock(self.clock.wall_ms())
             self._post(self.machine.tick(self.clock.now_ms()))
 
     def receive(self, data: bytes) -> None:
-        """Bytes came."""
+        """Handle a datagram."""
         if not self.is_running or self.is_stopped:
             return
         datagram = decode_datagram(self.keys, data, self.clock.wall_ms())
@@ -80,12 +80,12 @@ class SimGossipNode:
             self._post(self.machine.receive(datagram, self.clock.now_ms()))
 
     def standing_of(self, other: SimGossipNode) -> Standing | None:
-        """What it thinks of another; None: it knows nothing of it."""
+        """The standing of another node in its table; None: unknown."""
         node = self.machine.nodes.get(other.node_id)
         return None if node is None else node.standing
 
     def knows(self, other: SimGossipNode) -> bool:
-        """Whether it takes another for present: alive, or suspected only."""
+        """Whether it considers another node present: alive or suspect."""
         return self.standing_of(other) in (Standing.ALIVE, Standing.SUSPECT)
 
     def _new_machine(self, seeds: Collection[str]) -> GossipMachine:
@@ -111,8 +111,8 @@ class SimFederation:
 
     Attributes:
         nodes: All of them, running or not.
-        faults: Of the network, now.
-        taps: Each is told every datagram that is sent: from, to, bytes.
+        faults: The current faults of the network.
+        taps: Callbacks for every datagram sent: from, to, bytes.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class SimFederation:
         keys: tuple[Key, ...] = (KEY,),
         faults: GossipFaults | None = None,
     ) -> None:
-        self.timeline = Timeline()
+        self.timeline = VirtualTimeline()
         self.streams = Streams(seed)
         self.faults = faults or GossipFaults()
         self.nodes = [SimGossipNode(self, number, keys) for number in range(1, count + 1)]
@@ -135,19 +135,19 @@ class SimFederation:
             )
 
     def start_all(self) -> None:
-        """All of them, each with the first as its seed."""
+        """Start all nodes with the first one as seed."""
         for node in self.nodes:
             node.start((self.nodes[0].address,))
 
     def run_periods(self, count: int) -> None:
-        """Let so many periods pass."""
+        """Run for so many periods."""
         self.timeline.run_until(self.timeline.now_us + count * GOSSIP_PERIOD_MS * MS)
 
     def periods_until(self, condition: Callable[[], bool], periods_max: int) -> int:
-        """How many periods pass until this holds.
+        """How many periods pass until the condition holds.
 
         Raises:
-            AssertionError: It does not within so many.
+            AssertionError: it does not hold within `periods_max`.
         """
         for period in range(periods_max + 1):
             if condition():
@@ -156,11 +156,11 @@ class SimFederation:
         raise AssertionError(f"not within {periods_max} periods")
 
     def running(self) -> list[SimGossipNode]:
-        """Those whose process is there."""
+        """The running nodes."""
         return [node for node in self.nodes if node.is_running]
 
     def is_agreed(self) -> bool:
-        """Whether every running node takes every other running one for present, and no other."""
+        """Whether every running node considers exactly the running nodes present."""
         return all(
             node.knows(other) == other.is_running
             for node in self.running()
@@ -169,11 +169,11 @@ class SimFederation:
         )
 
     def cut(self, half: Collection[SimGossipNode]) -> None:
-        """Nothing passes between these and the others; with none, everything does."""
+        """Partition the network: these nodes on one side; heal it with none."""
         self._half = frozenset(node.address for node in half)
 
     def post(self, sender: str, to: str, data: bytes) -> None:
-        """Send bytes; they may be lost, late, and come twice."""
+        """Send a datagram; it may be lost, delayed or duplicated."""
         for tap in self.taps:
             tap(sender, to, data)
         node, net = self._by_address.get(to), self.streams.net

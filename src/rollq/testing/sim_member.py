@@ -1,8 +1,8 @@
 """A member in the simulator: the production `Driver` on a virtual disk, clock and network.
 
-This is the shell of `MEMBER`'s loop: it ticks, hands inputs in, lets the disk take its time, and
-sends what comes out. Faults act here: crash at a named point or at a disk call, pause, halt by a
-disk error, and the operator who brings the member back.
+This is the shell of the member's loop: it ticks, passes inputs, simulates disk latency, and sends
+the outputs. Faults act here: crashes at a named point or a disk operation, suspension, halts by
+disk errors, and the operator who restarts the member.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.snapshot_order import SnapshotOrder
 from rollq.roles.member.work import Work
 from rollq.testing.checkers.base import Checker
-from rollq.testing.clock import MS, Timeline, VirtualClock
+from rollq.testing.clock import MS, VirtualClock, VirtualTimeline
 from rollq.testing.disk import DiskImage, VirtualDisk
 from rollq.testing.faults import SimulatedCrash
 from rollq.testing.jitter import SeededJitter, Streams
@@ -51,14 +51,15 @@ from rollq.wire.shared_frames import SharedForm, SharedFrames
 
 PUBLISH_STEP_MS = 3
 ONE_BY_ONE = SharedForm(has_batch=False)
-SNAPSHOT_MS_MAX = 400  # from the order of a snapshot to its last byte
+HOOKS = ("on_start", "on_turn", "on_write", "on_send", "on_receive", "on_apply", "on_worker_event")
+SNAPSHOT_MS_MAX = 400  # from the start of a snapshot to its last byte
 
 
 @dataclass(slots=True)
 class World:
-    """What every node of a run shares."""
+    """Shared by all nodes of a run."""
 
-    timeline: Timeline
+    timeline: VirtualTimeline
     network: Network
     streams: Streams
     trace: Trace
@@ -66,27 +67,27 @@ class World:
     count: Callable[[str], None]  # a fault of this kind struck
     kept: dict[Digest, bytes] = field(default_factory=dict)  # blobs of large bodies and results
     files: GroupFiles = field(default_factory=GroupFiles)  # blobs that jobs and results refer to
-    is_from_before: bool = False  # the group was born without a key, and gets one later
-    # The checkers that look at one kind of happening, since most look at few.
-    on_started: list[Callable[..., None]] = field(init=False)
-    on_turned: list[Callable[..., None]] = field(init=False)
-    on_works: list[Callable[..., None]] = field(init=False)
-    on_sends: list[Callable[..., None]] = field(init=False)
-    on_hears: list[Callable[..., None]] = field(init=False)
-    on_applied: list[Callable[..., None]] = field(init=False)
-    on_worked: list[Callable[..., None]] = field(init=False)
+    is_from_before: bool = False  # the group starts without a cluster key, and gets one later
+    # Hooks of the checkers that implement them; most checkers implement few.
+    on_start: list[Callable[..., None]] = field(init=False)
+    on_turn: list[Callable[..., None]] = field(init=False)
+    on_write: list[Callable[..., None]] = field(init=False)
+    on_send: list[Callable[..., None]] = field(init=False)
+    on_receive: list[Callable[..., None]] = field(init=False)
+    on_apply: list[Callable[..., None]] = field(init=False)
+    on_worker_event: list[Callable[..., None]] = field(init=False)
 
     def __post_init__(self) -> None:
-        for hook in ("started", "turned", "works", "sends", "hears", "applied", "worked"):
-            setattr(self, f"on_{hook}", self._watching(hook))
+        for hook in HOOKS:
+            setattr(self, hook, self._implemented(hook))
 
-    def _watching(self, hook: str) -> list[Callable[..., None]]:
-        idle = getattr(Checker, hook)
-        return [getattr(c, hook) for c in self.checkers if getattr(type(c), hook) is not idle]
+    def _implemented(self, hook: str) -> list[Callable[..., None]]:
+        default = getattr(Checker, hook)
+        return [getattr(c, hook) for c in self.checkers if getattr(type(c), hook) is not default]
 
 
 class SimMember:
-    """One member: its process (or its absence), its disk and its clock."""
+    """One member: its process, if it runs, its disk and its clock."""
 
     def __init__(self, world: World, setup: MemberSetup, number: int) -> None:
         self.world = world
@@ -99,54 +100,54 @@ class SimMember:
         self.driver: Driver | None = None
         self.life = 0
         self.disk_ms_max = 2
-        self.halted = ""  # why the process refused to run on; empty: it did not
+        self.halted = ""  # the error that stopped the process; empty: none
         self.stale = False  # its disk is an older copy: the operator must empty it
-        self.damaged = False  # its disk lost what it had promised; see `nemesis`
-        self.past_id = 0  # the identity on an older copy of a disk that was put back
+        self.damaged = False  # its disk lost acknowledged data; see `nemesis`
+        self.past_id = 0  # the member id on a restored older copy of its disk
         self.rotten_life = -1  # the life in which a bit of its disk was flipped
-        self.rotten_history = ("", b"")  # the last file of the history in which one was
+        self.rotten_history = ("", b"")  # the last corrupted history file, with its content
         self.scrubbed_life = -1
-        self.doomed = False  # taken out of the group: the operator will empty its disk
-        self.images: list[tuple[DiskImage, int]] = []  # with the life in which it was taken
+        self.doomed = False  # removed from the group: the operator will empty its disk
+        self.images: list[tuple[DiskImage, int]] = []  # with the life in which each was taken
         self.present_life = 0  # the last life that took part in consensus
         self.armed_point = ""
         self.points_seen: dict[str, int] = {}
         self._paused = False
-        self._alarm_us = 0  # when the process wakes by itself; 0: with the next tick
+        self._alarm_us = 0  # the next wake-up between ticks; 0: none
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._busy = False
         self._jitter = SeededJitter("")
 
-    # --- what the network asks
+    # --- as seen by the network
 
     @property
     def reachable(self) -> bool:
-        """Whether the process is up (a paused one is)."""
+        """Whether the process is up; a suspended one is."""
         return self.driver is not None
 
     @property
     def term(self) -> int:
-        """The term that the process is in; 0: it is down."""
+        """The current term; 0 while it is down."""
         return self.driver.raft.term if self.driver is not None else 0
 
     @property
     def boot(self) -> int:
-        """What it told the others about this life."""
+        """The boot number that it has announced."""
         return self.driver.roll.boot if self.driver is not None else 0
 
     def boot_noted(self, member_id: MemberId) -> int:
-        """The newest life of another member that this one has written down; 0: none."""
+        """The newest boot number of another member that this one has recorded; 0: none."""
         if self.driver is None:
             return 0
         return self.driver._peers._boots_known.get(member_id, 0)
 
     @property
     def key(self) -> bytes:
-        """The cluster key that its links prove; empty: none."""
+        """The cluster key proven by its links; empty: none."""
         return (*self.driver.roll.keys.held, b"")[0] if self.driver is not None else b""
 
     def receive_peer(self, sender: str, message: Any, boot: int, key: bytes) -> None:
-        """A message of another member, on a link that has proved a key."""
+        """A message of another member, over a link with a proven key."""
         self._input(self._peer_message, sender, message, boot, key)
 
     def receive_session(self, session: int, message: Any) -> None:
@@ -154,17 +155,17 @@ class SimMember:
         self._input(self._session_message, session, message)
 
     def session_gone(self, session: int) -> None:
-        """A session is over."""
+        """A session was closed."""
         self._input(self._session_closed, session)
 
     def link_broke(self, address: str) -> None:
         """The connection to another member broke."""
         self._input(self._peer_lost, address)
 
-    # --- life and death
+    # --- lifecycle
 
     def start(self) -> None:
-        """Start the process: recover from the disk."""
+        """Start the process and recover from the disk."""
         if self.driver is not None:
             return
         self.life += 1
@@ -190,13 +191,13 @@ class SimMember:
             driver.roll.keys.share = b""
         self.driver = driver
         self.images = [*self.images[-3:], (self.disk.snapshot(), self.life)]
-        for check in self.world.on_started:
+        for check in self.world.on_start:
             check(self, driver)
         first_us = self._jitter.draw(1, self.setup.tick_ms * MS)
         self.world.timeline.after(first_us, self._tick, self.life)
 
     def crash(self, why: str, *, power: bool) -> None:
-        """The process ends here and now; with `power`, so does whatever was not synced."""
+        """Crash the process; with `power` unsynced data is lost as well."""
         self.world.trace.note(self.name, "crash", why, "power cut" if power else "kill")
         self._stop()
         if power:
@@ -205,7 +206,7 @@ class SimMember:
             self.disk.kill()
 
     def replace_disk(self) -> None:
-        """The operator puts in an empty disk."""
+        """The operator replaces the disk by an empty one."""
         self.world.trace.note(self.name, "empty disk")
         self._stop()
         self.disk = VirtualDisk()
@@ -213,12 +214,12 @@ class SimMember:
         self.stale = self.doomed = False
 
     def pause(self) -> None:
-        """The process is suspended: time passes it by, messages pile up."""
+        """Suspend the process: it misses ticks, and messages queue up."""
         self._paused = True
         self.world.trace.note(self.name, "pause")
 
     def resume(self, life: int) -> None:
-        """It runs again and finds everything at once."""
+        """Resume the process; all queued messages arrive at once."""
         if self.life != life or not self._paused:
             return
         self._paused = False
@@ -239,7 +240,7 @@ class SimMember:
             self.world.network.member_died(self)
 
     def _halt(self, error: DiskError) -> None:
-        """The product refuses to run on."""
+        """The product stops itself."""
         self.world.trace.note(self.name, "halt", str(error))
         self.world.count(f"halt_{error.code.name.lower()}")
         self._stop()
@@ -261,7 +262,7 @@ class SimMember:
         if self.life != life or self.driver is None:
             return
         self.world.timeline.after(self.setup.tick_ms * MS, self._tick, life)
-        if not self._paused:  # a suspended process does not make up for the ticks it missed
+        if not self._paused:  # a suspended process misses its ticks
             self._input(self._driver_tick)
 
     def _input(self, action: Callable[..., None], *arguments: Any) -> None:
@@ -274,7 +275,7 @@ class SimMember:
         try:
             action(driver, *arguments)
             if not self._busy:
-                self._begin(driver)  # unless the action was the end of it
+                self._begin(driver)  # unless the action stopped it
         except SimulatedCrash:
             self.crash("at a crash point", power=True)
         except DiskError as error:
@@ -284,7 +285,7 @@ class SimMember:
         while not self._busy and self.driver is driver:
             work = driver.begin()
             if work is not None:
-                for check in self.world.on_works:
+                for check in self.world.on_write:
                     check(self, driver, work)
             self._flush(driver)
             if work is not None:
@@ -299,7 +300,7 @@ class SimMember:
             self.world.timeline.after(delay_us, self._run, self.life, driver, work)
 
     def _set_alarm(self, driver: Driver) -> None:
-        """As `roles.member.alarm`: a rate lets a job start before the next tick."""
+        """As `roles.member.alarm`: a rate may let a job start before the next tick."""
         wait_ms = driver.leader_state.wait_ms() if driver.leading else None
         if wait_ms is None:
             return
@@ -325,7 +326,7 @@ class SimMember:
             self._flush(driver)
             if driver.roll.phase is JoinPhase.PRESENT:
                 self.present_life = self.life
-            for check in self.world.on_turned:
+            for check in self.world.on_turn:
                 check(self, driver)
             self._busy = False
             self._begin(driver)
@@ -335,13 +336,13 @@ class SimMember:
             self._halt(error)
 
     def _maybe_snapshot(self, driver: Driver) -> None:
-        """A child would write it from the memory of this moment; its end comes much later."""
+        """A child process would write it from the memory of this moment; it ends much later."""
         order = driver.begin_snapshot()
         if order is None:
             return
         chance = self.world.streams.disk
         steps: Iterator[None] = iter(())
-        if chance.draw(0, 16) == 0:  # the child is killed before it is done
+        if chance.draw(0, 16) == 0:  # the child is killed
             self.world.count("snapshot_child_killed")
         else:
             steps = order.steps(order.write())
@@ -351,7 +352,7 @@ class SimMember:
     def _publish(
         self, life: int, driver: Driver, order: SnapshotOrder, steps: Iterator[None]
     ) -> None:
-        """One step, and later the next: turns go on between them."""
+        """Run one step; turns continue between the steps."""
         if self.life != life:
             return
         if self._paused:
@@ -364,7 +365,7 @@ class SimMember:
                 )
                 return
             driver.finish_snapshot(order)
-            for check in self.world.on_turned:
+            for check in self.world.on_turn:
                 check(self, driver)
         except SimulatedCrash:
             self.crash("at a crash point", power=True)
@@ -382,7 +383,7 @@ class SimMember:
     def _flush(self, driver: Driver) -> None:
         network = self.world.network
         for output in driver.take_outputs():
-            for check in self.world.on_sends:
+            for check in self.world.on_send:
                 check(self, driver, output)
             if isinstance(output, ToPeer):
                 network.send(self, output.address, output.message)
@@ -395,9 +396,9 @@ class SimMember:
                 self.world.trace.note(self.name, "close peer", output)
                 network.close_peer(self, output.address)
             elif isinstance(output, ProvePeer):
-                pass  # every message proves what its sender holds
+                pass  # messages carry the sender's key here
             elif isinstance(output, Mishap):
-                raise output.error  # production goes on after it; a run of ours must not hide it
+                raise output.error  # production continues after it; a test must not hide it
             elif isinstance(output, Tell):
                 self.world.trace.note(self.name, output.event.word, output.fields)
             else:
@@ -407,7 +408,7 @@ class SimMember:
             self._deliver(batch)
 
     def _deliver(self, batch: FanOut) -> None:
-        """Encoded once, for all receivers."""
+        """Encode once for all receivers."""
         decoder = FrameDecoder()
         decoder.feed(SharedFrames(batch.messages).encoded(ONE_BY_ONE))
         for frame in decoder.frames():
@@ -416,7 +417,7 @@ class SimMember:
                 self.world.network.to_endpoint(number, message)
 
     def _aside(self, life: int, order: KeepBlobs | Complete) -> None:
-        """Blobs of the simulator are kept by all members at once, and never lost."""
+        """Blobs in the simulator are stored at all members at once, and never lost."""
         if self.life == life:
             self._input(self._do_aside, order)
 
@@ -434,7 +435,7 @@ class SimMember:
     def _read_kept(self, ref: BlobRef) -> bytes:
         return self.world.kept[ref.digest]
 
-    # --- inputs of the driver, as plain functions so that they can wait in the backlog
+    # --- inputs of the driver, as plain functions so that they can be queued while suspended
 
     def _driver_tick(self, driver: Driver) -> None:
         driver.tick()
@@ -448,7 +449,7 @@ class SimMember:
             self.world.trace.note(self.name, "closes the link of", sender, reason)
 
     def _session_message(self, driver: Driver, session: int, message: Any) -> None:
-        for check in self.world.on_hears:
+        for check in self.world.on_receive:
             check(self, session, message)
         driver.session_message(session, message)
 
@@ -459,9 +460,9 @@ class SimMember:
         driver.peer_lost(address)
 
     def _watch_applies(self, driver: Driver) -> None:
-        """Let the checkers see every entry as it is applied."""
+        """Call the checkers for every entry that is applied."""
         apply = driver.replica.apply
-        checks = self.world.on_applied
+        checks = self.world.on_apply
 
         def watched(entry: Entry) -> Applied:
             applied = apply(entry)
@@ -473,4 +474,4 @@ class SimMember:
 
 
 def _nothing(driver: Driver) -> None:
-    """A turn that nothing came in for."""
+    """A turn without an input."""

@@ -1,5 +1,5 @@
-"""Schedules in the simulator: an operator makes, changes, pauses, resumes, runs and removes them
-while the group has its troubles, and then leaves them alone."""
+"""Schedules in the simulator: an operator puts, changes, pauses, resumes, runs and removes them
+during the chaos phase."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import msgspec
 from rollq.base.schedules import ALL, CANCEL, CATCH_UPS, OVERLAPS, SKIP
 from rollq.testing.applications import QUEUES
 from rollq.testing.checkers.schedules import EVERY_MINUTE, SchedulesKept
-from rollq.testing.clock import MS, Timeline
+from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
 from rollq.testing.swarm import Swarm
 from rollq.testing.workload import JobPlan, body_of
 from rollq.wire.messages import Admin
 
-SLOW: Final = "sweep"  # its jobs may run for longer than its period
+SLOW: Final = "sweep"  # its jobs may run longer than its period
 NAMES: Final = (SLOW, "beat", "team/report")
 SLOW_MS_MAX: Final = 2_500
 LOOK_MS: Final = 600
 EVERY_MS: Final = (1_000, 1_000, 2_000, 3_000)
-# Of those that make up for each instant where clocks leap by a day.
+# With catch-up of every instant, if clocks leap by a day.
 LONG_EVERY_MS: Final = (900_000, 1_800_000)
 
 
@@ -32,7 +32,7 @@ class SimSchedules:
     def __init__(
         self,
         client: SimClient,
-        timeline: Timeline,
+        timeline: VirtualTimeline,
         chance: SeededJitter,
         swarm: Swarm,
         checker: SchedulesKept,
@@ -45,21 +45,21 @@ class SimSchedules:
         self._is_ending = False
 
     def start(self) -> None:
-        """Begin to change schedules, until the chaos is over."""
+        """Start changing schedules, until the chaos phase is over."""
         self._timeline.after(self._chance.draw(1, LOOK_MS) * MS, self._look)
 
     def end(self) -> None:
-        """Remove all of them."""
+        """Remove all schedules."""
         self._is_ending = True
         self._look()
 
-    def lacks(self, time_ms: int) -> list[str]:
-        """What keeps a healed cluster from being whole, at this time of the group."""
-        lacks = [f"schedule {name} is overdue" for name in self._checker.overdue(time_ms)]
+    def unmet(self, time_ms: int) -> list[str]:
+        """Why the schedules have not converged at this time of the group."""
+        unmet = [f"schedule {name} is overdue" for name in self._checker.overdue(time_ms)]
         if self._is_ending:
-            lacks += [f"schedule {name} is not removed" for name in self._checker.ghosts]
-            lacks += [f"job {one.hex()} of a schedule is open" for one in self._checker.open]
-        return lacks
+            unmet += [f"schedule {name} is not removed" for name in self._checker.ghosts]
+            unmet += [f"job {one.hex()} of a schedule is open" for one in self._checker.open]
+        return unmet
 
     def _look(self) -> None:
         chance = self._chance
@@ -73,7 +73,7 @@ class SimSchedules:
         self._timeline.after(chance.draw(LOOK_MS // 4, LOOK_MS) * MS, self._look)
 
     def _change(self) -> None:
-        """One change of one of few schedules; some are refused, for there is none of that name."""
+        """Change one of a few schedules; some changes are refused, as it does not exist."""
         name, dice = self._chance.pick(NAMES), self._chance.draw(0, 100)
         if dice < 35:
             self._put(name)
@@ -92,7 +92,7 @@ class SimSchedules:
         leaps = "clock_jump" in self._swarm.faults
         every_ms = chance.pick(LONG_EVERY_MS if catch_up == ALL and leaps else EVERY_MS)
         is_cron = chance.chance(150)
-        is_slow = name == SLOW  # only one job of it runs, so that others find workers
+        is_slow = name == SLOW  # at most one of its jobs runs, which leaves workers free
         run_ms = chance.draw(1, SLOW_MS_MAX if is_slow else self._swarm.usual_run_ms)
         plan = JobPlan(run_ms, chance.pick((0, 0, 1)), salt=chance.draw(0, 1 << 30))
         wanted = {

@@ -1,5 +1,4 @@
-"""The connection of a simulated client or worker: what the network tells of it, and what the
-machine asks of it."""
+"""The connection of a simulated client or worker, between its machine and the network."""
 
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ from rollq.testing.sim_member import World
 
 
 class SimSession:
-    """Turns what the network tells into events of a machine, and its words into messages."""
+    """Turns network events into events of a machine, and its instructions into messages."""
 
     world: World
     name: str
-    life: int  # of the process; what an earlier one asked for does not matter
+    life: int  # of the process; scheduled actions of earlier lives are ignored
 
     def __init__(self) -> None:
         self._link: SessionLink | None = None
-        self._ticket = 0  # of the last dial; an earlier one's fate does not matter
+        self._ticket = 0  # of the last dial; the outcome of earlier ones is ignored
 
     def connected(self, link: SessionLink) -> None:
         """The connection is open."""
@@ -28,7 +27,7 @@ class SimSession:
         self._feed(dialogue.Connected())
 
     def refused(self, ticket: int) -> None:
-        """The connection could not be made."""
+        """The connection attempt failed."""
         if ticket == self._ticket:
             self._feed(dialogue.Disconnected())
 
@@ -38,7 +37,7 @@ class SimSession:
             self._feed(dialogue.Received(message))
 
     def lost(self, link: SessionLink) -> None:
-        """The connection is over."""
+        """The connection was lost."""
         if link is self._link:
             self._link = None
             self._feed(dialogue.Disconnected())

@@ -1,7 +1,7 @@
-"""A topic in the simulator: a client that publishes to it, and one that reads it by a durable name.
+"""A topic in the simulator: a client that publishes to it, and a durable subscriber.
 
-The reader is the place of the product (`roles.client.topic_places`) and an application that writes
-down what it is done with, as the group will be told; it dies and comes back with those notes.
+The subscriber uses `roles.client.topic_places` of the product and an application that persists its
+position; it crashes and resumes from that position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rollq.roles.client import signals
 from rollq.roles.client.standing import SessionState
 from rollq.roles.client.topic_places import TopicPlace
 from rollq.testing.checkers.topics import TopicChecker
-from rollq.testing.clock import MS, Timeline
+from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
 from rollq.wire.messages import Accepted, Admin, Error
@@ -25,18 +25,18 @@ TOPIC: Final = "prices"
 SUBJECT: Final = "price.eur"
 DURABLE: Final = "desk"
 MESSAGES: Final = 60
-KEPT: Final = (3, 20, 1_000)  # of these one: few are enough, or all
+KEPT: Final = (3, 20, 1_000)  # one is drawn: retention of a few messages, or of all
 LOOK_MS: Final = 200
 
 
 class SimTopic:
-    """Both applications."""
+    """The publishing and the reading application."""
 
     def __init__(
         self,
         writer: SimClient,
         reader: SimClient,
-        timeline: Timeline,
+        timeline: VirtualTimeline,
         chance: SeededJitter,
         checker: TopicChecker,
     ) -> None:
@@ -47,18 +47,18 @@ class SimTopic:
         self._left = MESSAGES
         self._is_made = False
         self._put_id = b""
-        self._life = 0  # of the reader's process, when it subscribed
+        self._life = 0  # of the subscribed reader's process
         self._place: TopicPlace | None = None
-        writer.on_told.append(self._told)
-        reader.on_told.append(self._subscribed)
+        writer.on_answers.append(self._on_answer)
+        reader.on_answers.append(self._subscribed)
         reader.on_published.append(self._published)
 
     def start(self) -> None:
-        """Begin: an operator makes the topic, then one writes and one reads."""
+        """Create the topic, then publish and read."""
         self._timeline.after(self._chance.draw(1, 400) * MS, self._look)
 
-    def lacks(self) -> list[str]:
-        """What keeps a healed cluster from being whole."""
+    def unmet(self) -> list[str]:
+        """Why the topic has not converged yet."""
         if self._left:
             return [f"{self._left} messages are not published"]
         last, got = self._checker.last_index, self._checker.reader_index
@@ -90,14 +90,14 @@ class SimTopic:
         }
         self._writer.ask(Admin(self._put_id, "put_topic", msgspec.msgpack.encode(wanted)))
 
-    def _told(self, request: signals.Request, answer: Any) -> None:
+    def _on_answer(self, request: signals.Request, answer: Any) -> None:
         if request is not None and isinstance(request, Admin) and isinstance(answer, Accepted):
             self._is_made |= answer.request_id == self._put_id
         elif isinstance(request, Publish) and isinstance(answer, Accepted):
             self._checker.accepted(answer.count, request.payload)
 
     def _subscribe(self) -> None:
-        """The process of the reader has begun: it knows what it wrote down."""
+        """Subscribe from a new process of the reader, at its persisted position."""
         self._life = self._reader.life
         number = 1 + self._chance.draw(0, 1_000)
         ident = (self._chance.draw_id(), number, ">", "", TOPIC, DURABLE, FROM_START)
@@ -108,7 +108,7 @@ class SimTopic:
 
     def _subscribed(self, request: signals.Request, answer: Any) -> None:
         if isinstance(request, Subscribe) and isinstance(answer, Error):
-            self._life = 0  # refused for now: again
+            self._life = 0  # refused: try again
 
     def _published(self, messages: list[Any]) -> None:
         place = self._place
@@ -129,7 +129,7 @@ class SimTopic:
             self._timeline.after(LOOK_MS * MS, self._finish, place)
 
     def _finish(self, place: TopicPlace) -> None:
-        """It is idle: it asks for the next."""
+        """When idle, confirm the last message."""
         place.next_asked()
         self._tell(place)
 
@@ -140,4 +140,4 @@ class SimTopic:
         if machine.link is SessionState.OPEN and place.is_untold:
             told: Consumed = place.take_told()
             self._checker.consumed(told.index)
-            self._reader.say(told)
+            self._reader.send(told)

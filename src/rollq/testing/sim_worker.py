@@ -22,21 +22,21 @@ from rollq.testing.network import SessionLink
 from rollq.testing.sim_files import WorkerFiles
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
-from rollq.testing.workload import Offer, outputs_of, plan_of, result_of, status_of
+from rollq.testing.workload import WorkerOffer, outputs_of, plan_of, result_of, status_of
 from rollq.wire.messages import AssignJob
 
-FETCH_MS_MAX = 40  # to fetch the inputs of a job, or to upload its outputs
-LATE_PER_MILLE = 80  # of the fetches come late
+FETCH_MS_MAX = 40  # duration of a fetch of inputs, or of an upload of outputs
+LATE_PER_MILLE = 80  # share of slow fetches
 LATE_MS_MAX = 2_500
-CALL_MS_MAX = 100  # a call that takes no longer never waits
+CALL_MS_MAX = 100  # a shorter call does not give up the shared slot
 CALLS_A_TURN = 4
-# Some lives are of older versions: the hello names all that the worker holds, and jobs come alone.
+# Some lives are of older versions, whose hello lists all attempts, and which get single jobs.
 FEATURES_BEFORE = ("compact", "accepted", "lease", "patterns", "alive", "programs", "returns")
 FEATURES = (*FEATURES_BEFORE, "holdings", "runs", "drain")
 
 
 class SimWorker(SimSession):
-    """One worker: its process (or its absence), and the table that survives it."""
+    """One worker: its process, if it runs, and its durable table."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SimWorker(SimSession):
         ahead: int,
         programs: frozenset[str],
         calls: frozenset[str],
-        offer: Offer,
+        offer: WorkerOffer,
         on_start: Callable[[AttemptRef, WorkerId, AssignJob], None],
         on_tried: Callable[[AttemptRef], None],
     ) -> None:
@@ -68,31 +68,31 @@ class SimWorker(SimSession):
         self.files = WorkerFiles(world.files)
         self._chance = world.streams.named(f"{name}/files")
         self._preparing: dict[AttemptRef, AssignJob] = {}
-        self._prepared: dict[AttemptRef, None] = {}  # their inputs were sound when they were placed
+        self._prepared: dict[AttemptRef, None] = {}  # inputs were intact when fetched
         self._programs = programs
         self._calls = calls
         self._offer = offer
         self._on_start = on_start
         self._on_tried = on_tried
-        self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # the execution, as a ticket
-        self._line: dict[AttemptRef, AssignJob] = {}  # calls that have not begun
+        self._running: dict[AttemptRef, tuple[int, AssignJob]] = {}  # with the number of the run
+        self._line: dict[AttemptRef, AssignJob] = {}  # calls that have not started
         self._paused = False
         self._backlog: list[signals.Event] = []
 
     @property
     def is_patient(self) -> bool:
-        """Whether it bears the silence of a member for longer than at first."""
+        """Whether it tolerates a silent member for longer than at first."""
         return self.machine is not None and self.machine._session.is_patient
 
     @property
     def held_jobs(self) -> list[JobId]:
-        """The jobs that it has been given and whose results are not taken."""
+        """The jobs that it holds."""
         return [] if self.machine is None else [ref.job_id for ref in self.machine.holding]
 
-    # --- life and death
+    # --- lifecycle
 
     def start(self) -> None:
-        """Start the process with what the table holds."""
+        """Start the process with the durable table."""
         if self.machine is not None:
             return
         self.life += 1
@@ -118,7 +118,7 @@ class SimWorker(SimSession):
         self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self, *, lose_table: bool) -> None:
-        """The process dies with everything that ran in it."""
+        """Crash the process and everything that runs in it."""
         if self.machine is None:
             return
         self.world.trace.note(self.name, "crash", "table lost" if lose_table else "")
@@ -141,12 +141,12 @@ class SimWorker(SimSession):
         self._prepared.clear()
 
     def pause(self) -> None:
-        """Suspended: it hears nothing and renews nothing."""
+        """Suspend the process: it neither receives nor renews leases."""
         self._paused = True
         self.world.trace.note(self.name, "pause")
 
     def resume(self, life: int) -> None:
-        """It goes on where it was, as if nothing had happened: a zombie, perhaps."""
+        """Resume the process where it was; its attempts may be lost by now (a zombie)."""
         if self.life != life:
             return
         self._paused = False
@@ -156,17 +156,17 @@ class SimWorker(SimSession):
             self._feed(event)
 
     def cpu(self, *, busy: bool) -> None:
-        """The load of its machine changed."""
+        """The CPU load of its machine has crossed the cap."""
         self._feed(signals.CpuBusy() if busy else signals.CpuOk())
 
     def find(self, programs: frozenset[str]) -> None:
-        """Programs came to it, or went."""
+        """Change its installed programs."""
         self._programs = programs
         self.world.trace.note(self.name, "has", *sorted(programs))
         self._feed(signals.ProgramsFound(programs))
 
     def drain(self) -> None:
-        """It is asked to finish what runs and leave."""
+        """Ask it to finish its running attempts and exit."""
         self._feed(signals.DrainRequested())
 
     # --- the machine's shell
@@ -181,7 +181,7 @@ class SimWorker(SimSession):
     def _handle(self, event: signals.Event) -> None:
         if self.machine is not None:
             instructions = self.machine.handle(event)
-            for check in self.world.on_worked:
+            for check in self.world.on_worker_event:
                 check(self, event, instructions)
             for instruction in instructions:
                 getattr(self, DO[type(instruction)])(instruction)
@@ -259,7 +259,7 @@ class SimWorker(SimSession):
         self._line.update((ref, job) for job, ref in instruction.jobs)
 
     def _serve(self, life: int) -> None:
-        """Call some of the line, until one waits."""
+        """Run calls of the shared slot, until one takes long."""
         if life != self.life:
             return
         ended: list[signals.StoredResult] = []
@@ -284,7 +284,7 @@ class SimWorker(SimSession):
             self.world.timeline.after(MS, self._serve, life)
 
     def _run(self, job: AssignJob, ref: AttemptRef, *, is_call: bool = False) -> bool:
-        """Begin an execution; whether it goes on."""
+        """Start an execution; returns whether it is running."""
         plan = plan_of(job.body)
         if job.exec_name not in self._programs:
             self._later(1, signals.StartFailed(ref, "no such program", not_started=True))
@@ -373,7 +373,7 @@ class SimWorker(SimSession):
 
 
 def _in_runs(events: list[signals.Event]) -> Iterator[signals.Event]:
-    """Messages that came one after the other are one read of a process that slept meanwhile."""
+    """Consecutive messages become one read of a process that was suspended."""
     for kind, group in groupby(events, type):
         if kind is signals.MessageReceived:
             yield signals.MessageReceived([m for event in group for m in event.messages])  # type: ignore[union-attr]

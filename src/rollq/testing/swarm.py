@@ -1,6 +1,6 @@
-"""What a seed is made of: sizes, paces, and which faults exist at all in its world.
+"""The parameters of a run, drawn from its seed: sizes, rates, and the enabled kinds of faults.
 
-Each seed switches most faults off, so that the others get room to do their worst ("swarm").
+Each seed disables most faults, which gives the others more room (swarm testing).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rollq.raft.state import RaftOptions
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.network import NetFaults
 
-# Everything that the nemesis can do, by the name that the statistics use.
+# All fault kinds, by their names in the statistics.
 NET_FAULTS: Final = (
     "partition",
     "one_way",
@@ -66,15 +66,15 @@ ALL_FAULTS: Final = NET_FAULTS + PROCESS_FAULTS + DISK_FAULTS + OPERATION_FAULTS
 
 @dataclass(slots=True, frozen=True)
 class Swarm:
-    """The constitution of one run."""
+    """The parameters of one run."""
 
     members: int = 3
     workers: int = 3
     clients: int = 2
     slots: int = 2
-    limited: bool = False  # limits, rates and weights are set and changed
-    scheduled: bool = False  # schedules are made and changed
-    ahead: int = 0  # jobs that a worker may prefetch
+    limited: bool = False  # limits, rates and weights are changed
+    scheduled: bool = False  # schedules are changed
+    ahead: int = 0  # the most jobs that a worker may prefetch
     usual_run_ms: int = 300  # most jobs run for less
     cap: int = 0
     jobs_per_client: int = 25
@@ -83,13 +83,13 @@ class Swarm:
     silent_ms_max: int = (
         12_000  # results come within this if the leader falls silent; 0: it does not
     )
-    fault_ms_min: int = 150  # between two faults
+    fault_ms_min: int = 150  # time between two faults
     fault_ms_max: int = 1_200
     faults: tuple[str, ...] = ()
     net: NetFaults = field(default_factory=NetFaults)
     snapshot_entries: int = 40
     hot_bytes_max: int = 256  # bodies of waiting jobs in memory
-    large_bytes_min: int = 16  # bodies from here on stay in the log
+    large_bytes_min: int = 16  # larger bodies stay in the log
     segment_bytes: int = 8 * 1024
     tick_ms: int = 50
     raft: RaftOptions = field(default_factory=RaftOptions)
@@ -98,7 +98,7 @@ class Swarm:
 
 
 def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
-    """The swarm of a seed; `overrides` narrow it, as a mutant's profile does."""
+    """Draw the parameters of a seed; `overrides` replace some, as for a mutant."""
     faults = tuple(name for name in ALL_FAULTS if chance.chance(400))
     noisy = chance.chance(600)
     net = NetFaults(
@@ -125,7 +125,7 @@ def draw_swarm(chance: SeededJitter, **overrides: Any) -> Swarm:
         append_bytes_max=append_bytes_max,
         inflight_appends_max=chance.pick((2, 8, 64)),
         snapshot_chunk_bytes_max=chance.pick((256, 1_024, 65_536)),
-        log_tail_bytes=append_bytes_max,  # whatever else is applied is read back from disk
+        log_tail_bytes=append_bytes_max,  # other entries are read back from disk
     )
     swarm = Swarm(
         members=5 if chance.chance(300) else 3,

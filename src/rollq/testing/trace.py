@@ -1,47 +1,47 @@
-"""What happened, kept as values in a ring and made readable only when a person must read it."""
+"""The event log of a run: values in a ring buffer, formatted only when printed."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any, Final
 
-from rollq.testing.clock import Timeline
+from rollq.testing.clock import VirtualTimeline
 
 LINES_KEPT: Final = 5_000
 VALUE_CHARS_MAX: Final = 160
 
 
 class Trace:
-    """The last happenings of one run."""
+    """The latest events of one run."""
 
     __slots__ = ("_lines", "_timeline", "live")
 
-    def __init__(self, timeline: Timeline, *, live: bool = False) -> None:
+    def __init__(self, timeline: VirtualTimeline, *, live: bool = False) -> None:
         self._timeline = timeline
         self._lines: deque[tuple[int, str, str, tuple[Any, ...]]] = deque(maxlen=LINES_KEPT)
-        self.live = live  # print as it happens
+        self.live = live  # print immediately
 
     def note(self, who: str, what: str, *values: Any) -> None:
-        """Remember that `who` did or saw `what`."""
+        """Record an event: `what` happened at the node `who`."""
         line = (self._timeline.now_us, who, what, values)
         self._lines.append(line)
         if self.live:
             print(as_text(line))
 
     def lines(self, count: int) -> list[str]:
-        """The last lines, oldest first."""
+        """The latest events as text, oldest first."""
         return [as_text(line) for line in list(self._lines)[-count:]]
 
 
 def as_text(line: tuple[int, str, str, tuple[Any, ...]]) -> str:
-    """One line for people."""
+    """An event as text."""
     now_us, who, what, values = line
     words = " ".join(short(value) for value in values)
     return f"{now_us / 1_000_000:10.6f} {who:<8} {what:<12} {words}"
 
 
 def short(value: Any) -> str:
-    """A value without its bulk; an id is shown by its first bytes and its last."""
+    """A value, shortened; an id by its first bytes and its last."""
     if isinstance(value, bytes):
         return (value[:3] + value[-1:]).hex() if len(value) == 16 else f"<{len(value)} bytes>"
     if isinstance(value, str | int | bool) or value is None:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from rollq.base.jobs import AttemptRef
-from rollq.testing.clock import EPOCH_MS, MS, SECOND, Timeline, VirtualClock
+from rollq.testing.clock import EPOCH_MS, MS, SECOND, VirtualClock, VirtualTimeline
 from rollq.testing.jitter import Streams
 from rollq.testing.trace import Trace
 
 
 def test_things_happen_in_time_and_equal_times_in_order() -> None:
-    timeline = Timeline()
+    timeline = VirtualTimeline()
     seen: list[tuple[str, int]] = []
     for name, at_us in (("late", 30), ("a", 10), ("b", 10), ("never", 99)):
         timeline.after(at_us, lambda name=name: seen.append((name, timeline.now_us)))
@@ -19,7 +19,7 @@ def test_things_happen_in_time_and_equal_times_in_order() -> None:
 
 
 def test_a_clock_drifts_jumps_and_leaps_after_a_sleep() -> None:
-    timeline = Timeline()
+    timeline = VirtualTimeline()
     clock = VirtualClock(timeline, drift_ppm=1_000, base_ms=7)
     timeline.run_until(10 * SECOND)
     assert clock.now_ms() == 7 + 10_010
@@ -46,7 +46,7 @@ def test_streams_do_not_move_each_other() -> None:
 
 
 def test_a_trace_is_readable_and_bounded_per_value() -> None:
-    timeline = Timeline()
+    timeline = VirtualTimeline()
     trace = Trace(timeline)
     timeline.run_until(1_500 * MS)
     trace.note("w1", "holds", AttemptRef(bytes(range(16)), 2, 3), b"12345", [1] * 9, None)

@@ -20,7 +20,7 @@ def ledger_of(*entries: tuple[int, int]) -> Ledger:
     ledger = Ledger()
     for index, (term, applied_term) in enumerate(entries, 1):
         member: Any = SimpleNamespace(name="m1", term=applied_term)
-        ledger.applied(member, Entry(term, index, 0, b""), Applied(index, 0, [], [], []), STATE)
+        ledger.on_apply(member, Entry(term, index, 0, b""), Applied(index, 0, [], [], []), STATE)
     return ledger
 
 
@@ -47,12 +47,12 @@ MEMBER: Any = SimpleNamespace(name="m3")
 def test_a_leader_without_what_was_committed_before_its_term_is_found() -> None:
     checker = OneLeader(ledger_of((1, 1), (3, 3)))
     with pytest.raises(Violation, match="without committed entry 2 of term 3"):
-        checker.turned(MEMBER, leader(4, [1, 4]))
+        checker.on_turn(MEMBER, leader(4, [1, 4]))
 
 
 def test_a_leader_seen_late_need_not_have_what_a_later_term_committed() -> None:
     # Elected in term 4 without entry 2, then suspended. The leader of term 5 had the entry and
     # committed it with one of its own. Then the first leader wakes up and is seen.
     checker = OneLeader(ledger_of((1, 1), (3, 5), (5, 5)))
-    checker.turned(MEMBER, leader(4, [1, 4]))
+    checker.on_turn(MEMBER, leader(4, [1, 4]))
     assert checker.term_count == 1

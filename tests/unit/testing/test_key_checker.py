@@ -39,20 +39,20 @@ def test_a_member_may_tell_whom_it_knew_as_a_member_when_it_spoke() -> None:
     # m3 calls while a turn is being written, and is answered; in the same turn its removal arrives.
     # The answer leaves at the end of the turn.
     checker = OneKey()
-    checker.started(MEMBER, driver(THREE))
-    checker.sends(MEMBER, driver(TWO), TOLD)
+    checker.on_start(MEMBER, driver(THREE))
+    checker.on_send(MEMBER, driver(TWO), TOLD)
 
 
 def test_a_member_that_was_removed_in_an_earlier_turn_is_told_nothing() -> None:
     checker = OneKey()
-    checker.started(MEMBER, driver(THREE))
-    checker.turned(MEMBER, driver(TWO))
+    checker.on_start(MEMBER, driver(THREE))
+    checker.on_turn(MEMBER, driver(TWO))
     with pytest.raises(Violation, match="tells the key to m3:5000, which is no member"):
-        checker.sends(MEMBER, driver(TWO), TOLD)
+        checker.on_send(MEMBER, driver(TWO), TOLD)
 
 
 def test_a_configuration_of_within_the_turn_counts_too() -> None:
     checker = OneKey()
-    checker.started(MEMBER, driver(TWO))
-    checker.works(MEMBER, driver(THREE), SimpleNamespace())  # type: ignore[arg-type]
-    checker.sends(MEMBER, driver(TWO), TOLD)
+    checker.on_start(MEMBER, driver(TWO))
+    checker.on_write(MEMBER, driver(THREE), SimpleNamespace())  # type: ignore[arg-type]
+    checker.on_send(MEMBER, driver(TWO), TOLD)

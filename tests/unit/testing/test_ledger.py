@@ -35,7 +35,7 @@ class Story:
     def tell(self, *events: Event, term: int = 1, index: int = 0, data: bytes = b"") -> None:
         index = index or self.ledger.last_index + 1
         applied = Applied(index, 0, [RunDone(1)] if data else [], list(events), [])
-        self.ledger.applied(MEMBER, Entry(term, index, 0, data), applied, self.state)
+        self.ledger.on_apply(MEMBER, Entry(term, index, 0, data), applied, self.state)
 
 
 ENQUEUED = job(facts.JOB_ENQUEUED)

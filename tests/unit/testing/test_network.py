@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollq.testing.clock import SECOND, Timeline
+from rollq.testing.clock import SECOND, VirtualTimeline
 from rollq.testing.jitter import Streams
 from rollq.testing.network import NetFaults, Network, SessionLink
 from rollq.testing.trace import Trace
@@ -53,7 +53,7 @@ class FakeEndpoint:
 
 class World:
     def __init__(self, **faults: int) -> None:
-        self.timeline = Timeline()
+        self.timeline = VirtualTimeline()
         self.network = Network(self.timeline, Streams(1).net, Trace(self.timeline))
         self.network.faults = NetFaults(**faults)
         self.a, self.b = FakeMember("a"), FakeMember("b")

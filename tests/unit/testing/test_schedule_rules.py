@@ -50,7 +50,7 @@ class Story:
         self.index += 1
         entry = Entry(1, self.index, 0, encode_batch(self.time_ms, [command]))
         applied = Applied(self.index, self.time_ms, [Done(1)], list(events), [])
-        self.checker.applied(MEMBER, entry, applied, GridState())
+        self.checker.on_apply(MEMBER, entry, applied, GridState())
 
     def fire(self, command: FireSchedule, *events: Event, late_ms: int = 0) -> None:
         """An instant is taken, and its job made."""

@@ -43,7 +43,7 @@ class Told:
     def tell(self, *events: Event) -> None:
         index = self.ledger.last_index + 1
         applied = Applied(index, 0, [], list(events), [])
-        self.ledger.applied(MEMBER, Entry(1, index, 0, b""), applied, GridState())
+        self.ledger.on_apply(MEMBER, Entry(1, index, 0, b""), applied, GridState())
 
     def deliver(self, count: int) -> None:
         self.book.delivered(CLIENT, wire.Result(ARRAY, "cancelled", 2, b"", "tool", count=count))
@@ -77,12 +77,12 @@ def born(*kinds: str) -> BatchChecker:
     checker = BatchChecker()
     events = [Event(kind, JOB, "c") for kind in kinds]
     applied = Applied(1, 0, [Done(1), Done(1)], events, [])
-    checker.applied(MEMBER, Entry(1, 1, 0, encode_batch(0, batch)), applied, GridState())
+    checker.on_apply(MEMBER, Entry(1, 1, 0, encode_batch(0, batch)), applied, GridState())
     return checker
 
 
 def test_a_job_of_a_batch_that_was_forgotten_may_be_submitted_again() -> None:
-    born(facts.JOB_ENQUEUED, facts.JOB_FORGOTTEN, facts.JOB_ENQUEUED).finished([])
+    born(facts.JOB_ENQUEUED, facts.JOB_FORGOTTEN, facts.JOB_ENQUEUED).on_finish([])
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_a_job_of_a_batch_that_is_lost_or_there_twice_is_a_violation(
     kinds: tuple[str, ...], times: int
 ) -> None:
     with pytest.raises(Violation, match=f"is there {times} times"):
-        born(*kinds).finished([])
+        born(*kinds).on_finish([])

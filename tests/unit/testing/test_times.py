@@ -17,7 +17,7 @@ from rollq.grid.state import GridState
 from rollq.raft.types import Entry
 from rollq.testing.checkers.base import Violation
 from rollq.testing.checkers.times import Times
-from rollq.testing.clock import MS, Timeline
+from rollq.testing.clock import MS, VirtualTimeline
 
 JOB, ARRAY = b"j" * 16, b"a" * 16
 MEMBER: Any = SimpleNamespace(name="m1")
@@ -26,7 +26,7 @@ TTL_MS = 5_000
 
 class Story:
     def __init__(self, stalled_ms: int = 0) -> None:
-        self.timeline = Timeline()
+        self.timeline = VirtualTimeline()
         self.checker = Times(self.timeline, lambda: stalled_ms)
         self.index = 0
         settings = Settings(result_ttl_ms=TTL_MS, dead_ttl_ms=TTL_MS)
@@ -37,7 +37,7 @@ class Story:
         self.index += 1
         entry = Entry(1, self.index, 0, encode_batch(0, [command]))
         applied = Applied(self.index, 0, [Done(1)], list(events), [])
-        self.checker.applied(MEMBER, entry, applied, GridState())
+        self.checker.on_apply(MEMBER, entry, applied, GridState())
 
 
 def forget(story: Story, after_ms: int) -> None:

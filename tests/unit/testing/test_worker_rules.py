@@ -36,7 +36,7 @@ class Watched:
 
     def handle(self, event: Event) -> list[Instruction]:
         done = self.machine.handle(event)
-        self.rules.worked(self.worker, event, list(done))
+        self.rules.on_worker_event(self.worker, event, list(done))
         return list(done)
 
 
@@ -58,4 +58,4 @@ def test_an_attempt_that_was_replaced_earlier_may_not_start() -> None:
     (message,) = assign(ref(1, 1)).messages
     late = StartJobs([(cast(Any, message), ref(1, 1))])
     with pytest.raises(Violation):
-        watched.rules.worked(watched.worker, assign(ref(2)), [late])
+        watched.rules.on_worker_event(watched.worker, assign(ref(2)), [late])

@@ -1,4 +1,4 @@
-"""Deliberate bugs, one module a part of the product: `consensus`, `grid`, `leader`, `worker`,
+"""Deliberate bugs, one module per part of the product: `consensus`, `grid`, `leader`, `worker`,
 `client`, `storage`, `clocks`, `silence`, `limits`, `needs`, `flows`, `schedules`. `registry`
-says what a mutant is; `rollq.testing.mutants` runs them.
+defines a mutant; `rollq.testing.mutants` runs them.
 """

@@ -1,4 +1,4 @@
-"""Bugs of the client's runs: what is said of one job is taken for another's, or one is lost."""
+"""Bugs of the client's runs: the answer of one job is applied to another, or a job is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of time: durations that follow a wall clock which is set."""
+"""Bugs of time: durations that follow an adjusted wall clock."""
 
 from __future__ import annotations
 

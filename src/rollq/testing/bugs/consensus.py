@@ -1,4 +1,4 @@
-"""Bugs of consensus and of the roll call."""
+"""Bugs of consensus and of the roll call of members."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _zombie_ack(old: Any) -> Any:
             worker = next(iter(state.workers.values()), None)
             if record is None or record.state is not QUEUED or record.attempt != command.attempt:
                 continue
-            if worker is not None:  # the job waits again, and still the lost attempt's ack counts
+            if worker is not None:  # the ack of a lost attempt is accepted while the job is queued
                 moves.enter_assigned(state, (record,), worker, 1, out.stamp_ms)
                 record.attempt, record.fence = command.attempt, fence
         outcome: Outcome = old(state, command, out)
@@ -81,7 +81,7 @@ def _half_a_run(old: Any) -> Any:
 
 @mutant("split_of_a_run_is_lost", attempts, "are_alike", faults=())
 def _split_lost(old: Any) -> Any:
-    return lambda one, other: True  # also if they are of two clients
+    return lambda one, other: True  # even if they have different clients
 
 
 @mutant("cap_counts_runs", attempts, "room_left", cap=1, slots=3)
@@ -134,7 +134,7 @@ def _cap_not_checked_by_policy(old: Any) -> Any:
 def _cut_is_not_owed(old: Any) -> Any:
     def cut_array(state: GridState, array: Any, end: JobState, out: Applied, **how: Any) -> int:
         count: int = old(state, array, end, out, **how)
-        if count:  # told once, and never again
+        if count:  # delivered once, not again until confirmed
             array.client.owed.remove(array.cut_seq)
             array.cut_seq = 0
         return count
@@ -181,7 +181,7 @@ def _apply_differs(old: Any) -> Any:
         nonlocal calls
         calls += 1
         applied: Applied = old(state, index, data)
-        if calls % 101 == 0:  # as if a set had been walked in this process's own order
+        if calls % 101 == 0:  # like the iteration order of a set
             state.last_seq += 1
         return applied
 

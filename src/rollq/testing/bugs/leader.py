@@ -1,4 +1,4 @@
-"""Bugs of the leader: what it sends, owes and counts."""
+"""Bugs of the leader: what it sends, what it still has to deliver, and its counters."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _assigned_early(old: Any) -> Any:
 
 
 class _Early:
-    """The dispatcher with another `decide`."""
+    """A dispatcher with a replaced `decide`."""
 
     def __init__(self, dispatcher: Dispatcher, decide: Callable[[int, int], Any]) -> None:
         self._dispatcher = dispatcher

@@ -1,4 +1,4 @@
-"""Bugs of what jobs need and workers have."""
+"""Bugs of labels and resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mutant is, and how it is switched on: by swapping functions of the product in a block."""
+"""The registry of mutants. A mutant replaces functions of the product inside a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Swap: TypeAlias = tuple[Any, str, Callable[[Any], Any]]  # owner, attribute, old
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    """One bug."""
+    """A deliberate bug: attributes to replace, and overrides of the swarm."""
 
     name: str
     swaps: tuple[Swap, ...]
@@ -25,7 +25,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(name: str, owner: Any, attribute: str, **overrides: Any) -> Callable[[Any], Any]:
-    """Register a function old -> new as a mutant that swaps one attribute."""
+    """Register a function old -> new as a mutant that replaces one attribute."""
 
     def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
         known = MUTANTS.get(name)
@@ -38,7 +38,7 @@ def mutant(name: str, owner: Any, attribute: str, **overrides: Any) -> Callable[
 
 @contextmanager
 def applied_mutant(bug: Mutant) -> Iterator[None]:
-    """The product has this bug inside the block."""
+    """Apply a mutant inside the block."""
     with ExitStack() as stack:
         for owner, attribute, make in bug.swaps:
             stack.enter_context(_swapped(owner, attribute, make))
@@ -65,7 +65,7 @@ def _swapped(owner: Any, attribute: str, make: Callable[[Any], Any]) -> Iterator
         setattr(owner, attribute, old)
 
 
-# Worlds that several mutants thrive in.
+# Faults and networks that several mutants need.
 CRASHES = ("crash_power", "crash_point", "crash_disk_op", "crash_all")
 SPLITS = ("partition", "isolate_leader", "flap", "one_way")
 LOSSY = NetFaults(loss_per_mille=100, delay_ms_max=20)

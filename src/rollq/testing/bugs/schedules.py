@@ -19,7 +19,7 @@ from rollq.testing.bugs.registry import mutant
 def _taken_twice(old: Any) -> Any:
     def fire_schedule(state: GridState, command: FireSchedule, out: Applied) -> Any:
         record = state.schedules.by_name.get(command.name)
-        if record is not None and record.next_ms > command.due_ms:  # it was taken
+        if record is not None and record.next_ms > command.due_ms:  # this instant has been taken
             state.schedules.next_sum += command.due_ms - record.next_ms
             record.next_ms = command.due_ms
         return old(state, command, out)

@@ -1,4 +1,4 @@
-"""Bugs of links: silence is not noticed, or is taken for death."""
+"""Bugs of links: silence is not detected, or is taken for a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of the log, the snapshots and the history on disk."""
+"""Bugs of the log, snapshots and history on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of the worker's machine: slots, credit, prefetch, give-back, inputs and outputs."""
+"""Bugs of the worker: slots, credit, prefetch, give-back, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.testing.bugs.registry import mutant
 def _credit_given_twice(old: Any) -> Any:
     def grant(self: Any, in_hand: int) -> int:
         count: int = old(self, in_hand)
-        self.granted -= count // 2  # half of it is forgotten, and granted again
+        self.granted -= count // 2  # half of the grant is not recorded, and granted again
         return count
 
     return grant

@@ -1,8 +1,7 @@
-"""Checkers: separate objects that watch a run and know nothing of each other.
+"""Checkers: independent objects that verify invariants during a run.
 
-`base` says what a checker is. `consensus`, `replicas` and `keys` watch members, `sessions`,
-`attempts`, `batches` and `confirmations` what clients and workers were promised, `workers` each
-worker, `drains`, `limits`, `needs` and `served` who is given jobs, `flows` who waits for whom,
-`topics` what is kept and read, `schedules` what fires when, `references` blobs, and `times`
-durations.
+`base` defines a checker. `consensus`, `replicas` and `keys` check members; `sessions`, `attempts`,
+`batches` and `confirmations` the guarantees to clients and workers; `workers` each worker;
+`drains`, `limits`, `needs` and `served` the assignment of jobs; `flows` dependencies; `topics`
+retained messages; `schedules` firings; `references` blobs; and `times` durations.
 """

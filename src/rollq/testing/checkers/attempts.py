@@ -1,4 +1,4 @@
-"""Checker of attempts: no job dies of attempts that it never had."""
+"""Checker of attempts: a job dies only of attempts that it had."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rollq.testing.checkers.sessions import Runs
 from rollq.testing.sim_member import SimMember
 
 LOST = frozenset({facts.JOB_TIMED_OUT, facts.JOB_WORKER_LOST, facts.JOB_NACKED, facts.JOB_RETRIED})
-# Whether such an attempt was started before it was lost, the group cannot know.
+# Causes after which the group cannot know whether the attempt had started.
 UNKNOWN = frozenset({Cause.LEASE_LOST, Cause.WORKER_DOWN, Cause.WORKER_RESTARTED})
 
 
 class Starts(LogChecker):
-    """A job dies only if a worker tried to start it as often as it may, not counting what was given
-    back, and counting those lost attempts of which no member knows."""
+    """A job dies only after as many attempts as it may have. An attempt counts if a worker tried to
+    start it or if no member can know; one that was given back does not."""
 
     name = "only starts count as attempts"
 
@@ -29,7 +29,7 @@ class Starts(LogChecker):
         self._runs = runs
         self._counted: dict[JobId, int] = {}  # since the last redrive
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
         for event in facts.each_of(applied.events):
             if event.kind in (facts.JOB_REDRIVEN, facts.JOB_FORGOTTEN, facts.JOB_PURGED):
                 self._counted.pop(event.job_id, None)
@@ -47,11 +47,11 @@ class Starts(LogChecker):
     def _check(self, event: Event, state: GridState) -> None:
         record = state.jobs.get(event.job_id)
         if record is None or record.end is None:
-            return  # it was redriven or forgotten in the same entry
-        most = record.options.max_attempts or state.settings.max_attempts
+            return  # redriven or forgotten in the same entry
+        limit = record.options.max_attempts or state.settings.max_attempts
         counted = self._counted.get(event.job_id, 0)
-        if counted < most:
+        if counted < limit:
             self.fail(
                 f"job {event.job_id.hex()} died at attempt {event.attempt}, after {counted} "
-                f"attempts that count of {most}: {event.detail}"
+                f"attempts that count of {limit}: {event.detail}"
             )

@@ -1,4 +1,4 @@
-"""What a checker is, and how it complains."""
+"""The interface of checkers, and their verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Violation(Exception):  # noqa: N818 - a verdict, not an error
-    """A promise of the product is broken, or it did not do its duty in time."""
+    """An invariant is broken, or a liveness bound is exceeded."""
 
     def __init__(self, checker: str, what: str) -> None:
         super().__init__(f"{checker}: {what}")
@@ -28,47 +28,47 @@ class Violation(Exception):  # noqa: N818 - a verdict, not an error
 
 
 class Checker:
-    """Watches; the default of every observation is to do nothing."""
+    """Observes a run; every hook does nothing by default."""
 
     name = "checker"
 
     def fail(self, what: str) -> None:
-        """Stop the run."""
+        """Fail the run."""
         raise Violation(self.name, what)
 
-    def started(self, member: SimMember, driver: Driver) -> None:
-        """A member recovered from its disk."""
+    def on_start(self, member: SimMember, driver: Driver) -> None:
+        """A member has recovered from its disk."""
 
-    def turned(self, member: SimMember, driver: Driver) -> None:
-        """A member finished a turn."""
+    def on_turn(self, member: SimMember, driver: Driver) -> None:
+        """A member has finished a turn of its loop."""
 
-    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
-        """A member is about to write."""
+    def on_write(self, member: SimMember, driver: Driver, work: Work) -> None:
+        """A member is about to write to its disk."""
 
-    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
-        """A message leaves a member."""
+    def on_send(self, member: SimMember, driver: Driver, output: Any) -> None:
+        """A member sends a message."""
 
-    def hears(self, member: SimMember, session: int, message: Any) -> None:
-        """A member takes a message of a session."""
+    def on_receive(self, member: SimMember, session: int, message: Any) -> None:
+        """A member receives a message of a session."""
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """A member applied an entry."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """A member has applied an entry."""
 
-    def worked(self, worker: SimWorker, event: Any, instructions: list[Any]) -> None:
-        """A worker's machine handled an event; what it asks for is not done yet."""
+    def on_worker_event(self, worker: SimWorker, event: Any, instructions: list[Any]) -> None:
+        """A worker's machine has handled an event; its instructions are not executed yet."""
 
-    def finished(self, members: list[SimMember]) -> None:
-        """The run is over and everything is whole again."""
+    def on_finish(self, members: list[SimMember]) -> None:
+        """The run is over, and the cluster has healed and converged."""
 
 
 class LogChecker(Checker):
-    """Keeps an account of its own from the log: each entry once, when a member first applies it."""
+    """Builds a model of its own from the log: sees each entry once, when it is first applied."""
 
     def __init__(self) -> None:
         self._seen = 0
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Go through an entry that no member had applied yet."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Process an entry that no member has applied before."""
         if entry.index <= self._seen:
             return
         self._seen = entry.index
@@ -76,24 +76,25 @@ class LogChecker(Checker):
             commands = _commands_in(entry.data)
             for command, outcome in zip(commands, applied.outcomes, strict=True):
                 if isinstance(outcome, Done):
-                    self.done(applied.index, command, outcome.count)
+                    self.on_command(applied.index, command, outcome.count)
                 elif isinstance(outcome, RunDone):
                     others = dict(outcome.others)
                     count = outcome.count + len(others)
-                    self.done_run(command, [at for at in range(count) if at not in others])
-        self.followed(member, applied, state)
+                    self.on_run(command, [at for at in range(count) if at not in others])
+        self.on_entry(member, applied, state)
 
-    def done(self, index: int, command: Command, count: int) -> None:
-        """A command was done, not refused and not known; `count` is its outcome's."""
+    def on_command(self, index: int, command: Command, count: int) -> None:
+        """A command succeeded: it was neither refused nor a duplicate. `count` is of its
+        outcome."""
 
-    def done_run(self, command: Command, positions: list[int]) -> None:
-        """A run was done for the jobs at these positions."""
+    def on_run(self, command: Command, positions: list[int]) -> None:
+        """A run succeeded for the jobs at these positions."""
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        """All commands of an entry are told; this is what it came to."""
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """All commands of an entry were processed; `applied` has its events."""
 
 
 @lru_cache(maxsize=1)
 def _commands_in(data: bytes) -> tuple[Command, ...]:
-    """Decoded once for all checkers, which see an entry one after the other."""
+    """Decode an entry once for all checkers, which see it one after the other."""
     return decode_batch(data).commands

@@ -1,6 +1,6 @@
-"""Checker of staged batches: each job of a committed batch is born once, one of any other never.
+"""Checker of staged batches: each job of a committed batch is created once, of any other never.
 
-Its own account, made from the commands that were done and from the events.
+The model is built from successful commands and from events.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from rollq.grid.state import GridState
 from rollq.testing.checkers.base import LogChecker
 from rollq.testing.sim_member import SimMember
 
-BIRTHS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED, facts.JOB_BLOCKED)
-GOINGS = (facts.JOB_FORGOTTEN, facts.JOB_PURGED)  # after which the id may be used again
+CREATIONS = (facts.JOB_ENQUEUED, facts.JOB_DELAYED, facts.JOB_BLOCKED)
+REMOVALS = (facts.JOB_FORGOTTEN, facts.JOB_PURGED)  # after these the id may be reused
 
 
 class BatchChecker(LogChecker):
-    """What was staged, what was committed, and what came of it."""
+    """Model of what was staged and committed, and of the jobs created from it."""
 
     name = "a committed batch is each of its jobs once"
 
@@ -27,12 +27,14 @@ class BatchChecker(LogChecker):
         super().__init__()
         self.committed: dict[tuple[ClientId, str], tuple[int, list[JobId]]] = {}  # index, new jobs
         self._staged: dict[tuple[ClientId, str], dict[str, dict[int, commands.StageJobs]]] = {}
-        self._uncommitted: dict[JobId, None] = {}  # ids that were staged, but for committed ones
-        self._births: dict[JobId, int] = {}
-        self._goings: dict[JobId, int] = {}
-        self._again: dict[JobId, None] = {}  # dead jobs that a commit promised to run again
+        self._uncommitted: dict[JobId, None] = {}  # staged ids that are not committed
+        self._creations: dict[JobId, int] = {}
+        self._removals: dict[JobId, int] = {}
+        self._to_redrive: dict[
+            JobId, None
+        ] = {}  # dead jobs of committed batches that must be redriven
 
-    def done(self, index: int, command: commands.Command, count: int) -> None:
+    def on_command(self, index: int, command: commands.Command, count: int) -> None:
         if isinstance(command, commands.StageJobs):
             parts = self._staged.setdefault((command.client_id, command.batch_key), {})
             parts.setdefault(command.part, {})[command.number] = command
@@ -51,37 +53,37 @@ class BatchChecker(LogChecker):
             self.fail(f"batch {command.batch_key} was committed twice")
         parts = self._staged.pop(name, {})
         new: list[JobId] = []
-        again: list[JobId] = []
+        redriven: list[JobId] = []
         for part in command.parts:
             for staged in parts.get(part.part, {}).values():
                 for group in staged.groups:
-                    (again if group.redrives else new).extend(ids_of(group.job_ids))
-        if len(new) + len(again) != count:
+                    (redriven if group.redrives else new).extend(ids_of(group.job_ids))
+        if len(new) + len(redriven) != count:
             self.fail(f"batch {command.batch_key} was committed with {count} jobs")
         self.committed[name] = (index, new)
-        self._again.update(dict.fromkeys(again))
+        self._to_redrive.update(dict.fromkeys(redriven))
         for job_id in new:
             self._uncommitted.pop(job_id, None)
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
         for event in facts.each_of(applied.events):
-            if event.kind in BIRTHS and event.job_id:
-                self._born(event.job_id)
-            elif event.kind in GOINGS:
-                self._goings[event.job_id] = self._goings.get(event.job_id, 0) + 1
+            if event.kind in CREATIONS and event.job_id:
+                self._created(event.job_id)
+            elif event.kind in REMOVALS:
+                self._removals[event.job_id] = self._removals.get(event.job_id, 0) + 1
             elif event.kind == facts.JOB_REDRIVEN:
-                self._again.pop(event.job_id, None)
+                self._to_redrive.pop(event.job_id, None)
 
-    def _born(self, job_id: JobId) -> None:
+    def _created(self, job_id: JobId) -> None:
         if job_id in self._uncommitted:
             self.fail(f"job {job_id.hex()} was staged, not committed, and is there")
-        self._births[job_id] = self._births.get(job_id, 0) + 1
+        self._creations[job_id] = self._creations.get(job_id, 0) + 1
 
-    def finished(self, members: list[SimMember]) -> None:
+    def on_finish(self, members: list[SimMember]) -> None:
         for (_, batch_key), (_, job_ids) in self.committed.items():
             for job_id in job_ids:
-                births = self._births.get(job_id, 0)
-                if not 1 <= births <= 1 + self._goings.get(job_id, 0):
-                    self.fail(f"job {job_id.hex()} of batch {batch_key} is there {births} times")
-        if self._again:
-            self.fail(f"{len(self._again)} dead jobs of a committed batch did not run again")
+                creations = self._creations.get(job_id, 0)
+                if not 1 <= creations <= 1 + self._removals.get(job_id, 0):
+                    self.fail(f"job {job_id.hex()} of batch {batch_key} is there {creations} times")
+        if self._to_redrive:
+            self.fail(f"{len(self._to_redrive)} dead jobs of a committed batch did not run again")

@@ -1,4 +1,4 @@
-"""What a client has confirmed is owed to it no more, each job of a run for itself."""
+"""Checker of confirmations: a confirmed result is not delivered again; for each job of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollq.testing.sim_member import SimMember
 
 
 class Confirmations(LogChecker):
-    """Every result that a committed confirmation names is confirmed."""
+    """Every result named by a committed confirmation is marked as confirmed."""
 
     name = "what is confirmed is owed no more"
 
@@ -22,11 +22,11 @@ class Confirmations(LogChecker):
         self._ledger = ledger
         self._named: list[tuple[ClientId, JobId]] = []  # by confirmations of the entry
 
-    def done(self, index: int, command: commands.Command, count: int) -> None:
+    def on_command(self, index: int, command: commands.Command, count: int) -> None:
         if isinstance(command, commands.ConfirmRun):
             self._named += [(command.client_id, job_id) for job_id in ids_of(command.job_ids)]
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
         for client_id, job_id in self._named:
             record = state.jobs.get(job_id)
             if record is None or record.end is None or record.client.client_id != client_id:

@@ -1,4 +1,4 @@
-"""Checkers of consensus: leaders, votes, promises about the disk, and what a leader must hold."""
+"""Checkers of consensus: election safety, leader completeness, and persistence before sending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rollq.testing.sim_member import SimMember
 
 
 class OneLeader(Checker):
-    """At most one leader a term, and it holds everything that was committed in earlier terms."""
+    """At most one leader per term, and it holds all entries committed in earlier terms."""
 
     name = "one leader per term; leader completeness"
 
@@ -27,10 +27,10 @@ class OneLeader(Checker):
         self.on_elected: Callable[[SimMember], None] | None = None
         self.term_count = 0
 
-    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
-        self.turned(member, driver)  # a leader is seen before its first word leaves
+    def on_write(self, member: SimMember, driver: Driver, work: Work) -> None:
+        self.on_turn(member, driver)  # check a new leader before its first message is sent
 
-    def turned(self, member: SimMember, driver: Driver) -> None:
+    def on_turn(self, member: SimMember, driver: Driver) -> None:
         raft = driver.raft
         if raft.role is not Role.LEADER:
             return
@@ -46,7 +46,7 @@ class OneLeader(Checker):
             self.fail(f"term {raft.term} has two leaders, {known:x} and {raft.member_id:x}")
 
     def _check_config(self, member: SimMember, driver: Driver) -> None:
-        """A leader votes in its own configuration, and changes it one step at a time."""
+        """A leader is a voter of its configuration, and has at most one pending change of it."""
         raft = driver.raft
         if all(voter.id != raft.member_id for voter in raft.config.voters):
             self.fail(f"{member.name} leads term {raft.term} and has no vote in it")
@@ -55,8 +55,8 @@ class OneLeader(Checker):
             self.fail(f"{member.name} has two changes of configuration under way")
 
     def _check_complete(self, member: SimMember, driver: Driver) -> None:
-        """What was committed before its term is in its log. A leader may be seen late, when it was
-        suspended right after its election: what later terms committed, it need not have."""
+        """The log has all entries committed before the leader's term. A leader that was suspended
+        after its election is checked late, and need not have what later terms committed."""
         raft = driver.raft
         for index in range(raft.first_index, self._ledger.last_index + 1):
             line = self._ledger.lines[index - 1]
@@ -69,7 +69,7 @@ class OneLeader(Checker):
 
 @dataclass(slots=True)
 class Promise:
-    """What one identity told others about its disk."""
+    """What a member id has acknowledged to others."""
 
     term: int = 0
     index: int = 0
@@ -77,8 +77,8 @@ class Promise:
 
 
 class Promises(Checker):
-    """Terms, votes and acknowledgements that left a member are on its disk when it comes back; and
-    a disk that came back from the past promises nothing any more."""
+    """Terms, votes and acknowledgements that a member sent are on its disk when it restarts; and a
+    member on an older copy of its disk sends none."""
 
     name = "persisted before sent"
 
@@ -86,7 +86,7 @@ class Promises(Checker):
         self._promises: dict[MemberId, Promise] = {}
         self._votes: dict[tuple[MemberId, int], MemberId] = {}
 
-    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+    def on_send(self, member: SimMember, driver: Driver, output: Any) -> None:
         if not isinstance(output, ToPeer):
             return
         message = output.message
@@ -116,8 +116,8 @@ class Promises(Checker):
         promise = self._promises.setdefault(message.sender, Promise())
         promise.term = max(promise.term, message.term)
 
-    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
-        """A leader may replace the tail: what was promised of it holds no longer."""
+    def on_write(self, member: SimMember, driver: Driver, work: Work) -> None:
+        """A leader may replace the tail of the log: acknowledgements of it no longer bind."""
         promise = self._promises.get(driver.raft.member_id)
         if promise is None or work.ready is None:
             return
@@ -127,7 +127,7 @@ class Promises(Checker):
         if work.ready.snapshot_chunks:
             promise.index = 0
 
-    def started(self, member: SimMember, driver: Driver) -> None:
+    def on_start(self, member: SimMember, driver: Driver) -> None:
         raft = driver.raft
         promise = self._promises.get(raft.member_id)
         if promise is None or member.damaged:

@@ -1,4 +1,4 @@
-"""Checker of drains: a drained worker gets no job, whoever leads and however it comes back."""
+"""Checker of drains: a drained worker gets no job, under any leader and in any session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rollq.testing.checkers.base import LogChecker
 
 
 class Drains(LogChecker):
-    """Its own account of who is drained, from the log alone."""
+    """A model of the drained workers, built from the log."""
 
     name = "drains"
 
@@ -16,16 +16,16 @@ class Drains(LogChecker):
         super().__init__()
         self._drained: set[WorkerId] = set()
 
-    def done(self, index: int, command: Command, count: int) -> None:
-        """Workers were drained, or get jobs again."""
+    def on_command(self, index: int, command: Command, count: int) -> None:
+        """Workers were drained or undrained."""
         if isinstance(command, DrainWorkers):
             if command.undo:
                 self._drained.difference_update(command.worker_ids)
             else:
                 self._drained.update(command.worker_ids)
 
-    def done_run(self, command: Command, positions: list[int]) -> None:
-        """Jobs were given to a worker."""
+    def on_run(self, command: Command, positions: list[int]) -> None:
+        """Jobs were assigned to a worker."""
         if not isinstance(command, AssignRun | AssignTasks) or not positions:
             return
         if command.worker_id in self._drained:

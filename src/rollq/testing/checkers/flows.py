@@ -1,4 +1,4 @@
-"""Checker of dependencies: no child before its parents, and none is left behind."""
+"""Checker of dependencies: no child starts before its parents, and no child stays blocked."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from rollq.testing.checkers.base import LogChecker
 if TYPE_CHECKING:
     from rollq.testing.sim_member import SimMember
 
-# Which conditions an end fulfils.
+# The conditions that each kind of end fulfils.
 BY_OK = frozenset((Condition.OK, Condition.RESULT, Condition.ENDED))
 BY_FAILURE = frozenset((Condition.FAILED, Condition.ENDED))
 BY_CANCEL = frozenset((Condition.ENDED,))
 
 
 class Flows(LogChecker):
-    """Its own account of who waits for whom, from the facts alone."""
+    """A model of the dependencies, built from events."""
 
     name = "no child before its parents"
 
     def __init__(self) -> None:
         super().__init__()
         self._parents: dict[JobId, list[tuple[JobId, int]]] = {}
-        self._fulfilled: dict[JobId, frozenset[Condition]] = {}  # of jobs that ended, ever
+        self._fulfilled: dict[JobId, frozenset[Condition]] = {}  # by job, of all its ends
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        """Go through what became true."""
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """Process the events of an entry."""
         for event in facts.each_of(applied.events):
             self._follow(event)
             if event.kind == facts.ARRAY_ENDED:
-                # How its tasks ended, its own record says best; who waits for it, the facts do.
+                # The ends of its tasks are in its record only; the events name only the array.
                 array = state.array_of(event.array_id)
                 is_ok = array is not None and array.ended_counts[DONE] - array.failed == event.count
                 self._end(event.array_id, BY_OK if is_ok else BY_FAILURE | BY_CANCEL)
@@ -64,8 +64,8 @@ class Flows(LogChecker):
             if condition not in self._fulfilled.get(parent_id, ()):
                 self.fail(f"job {job_id.hex()} starts before {parent_id.hex()} ended as it had to")
 
-    def finished(self, members: list[SimMember]) -> None:
-        """Everything has ended, so nobody waits any more."""
+    def on_finish(self, members: list[SimMember]) -> None:
+        """After convergence no job is blocked."""
         for member in members:
             if member.driver is None:
                 continue

@@ -1,4 +1,4 @@
-"""The checker of cluster keys: one a cluster, told to its members alone, and never forgotten."""
+"""Checker of cluster keys: one key per cluster, known only to its members, and never forgotten."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from rollq.wire.messages import LeaderHello, RollAnswer
 
 
 class OneKey(Checker):
-    """Members that are sure of a key are sure of the same; what a member says that it holds is on
-    its disk, and still there when it comes back; and nobody else is told."""
+    """Members that are sure of a key are sure of the same one; a key that a member claims to hold
+    is on its disk, and still there after a restart; and only members are sent the key."""
 
     name = "one cluster key"
 
     def __init__(self) -> None:
         self._sure: dict[bytes, bytes] = {}  # by cluster
-        # Ids of keys that were on the disks of members in their lives, and whether they were sure.
+        # By member, in its current life: ids of keys that were on its disk, and if it was sure.
         self._written: dict[str, set[tuple[bytes, bool]]] = {}
-        self._on_disk: dict[str, ClusterKey] = {}  # the last of these
-        self._told: dict[MemberId, bytes] = {}  # the ids of sure keys that members said they hold
-        # Configurations that members had since their last turn: a message leaves at the end of one,
-        # and was made by what its sender knew then.
+        self._on_disk: dict[str, ClusterKey] = {}  # the latest of these
+        self._told: dict[MemberId, bytes] = {}  # ids of sure keys that members have claimed to hold
+        # Configurations since a member's last turn: a message sent at the end of a turn may be
+        # based on any of them.
         self._configs: dict[str, list[Config]] = {}
 
-    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
+    def on_write(self, member: SimMember, driver: Driver, work: Work) -> None:
         self._configs[member.name].append(driver.raft.config)
 
-    def turned(self, member: SimMember, driver: Driver) -> None:
+    def on_turn(self, member: SimMember, driver: Driver) -> None:
         self._configs[member.name] = [driver.raft.config]
         keys = driver.roll.keys
         on_disk = driver._store.wal.key
@@ -48,7 +48,7 @@ class OneKey(Checker):
             if sure != keys.key.value:
                 self.fail(f"{member.name} is sure of another key than a member before it")
 
-    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+    def on_send(self, member: SimMember, driver: Driver, output: Any) -> None:
         if not isinstance(output, ToPeer):
             return
         message = output.message
@@ -56,7 +56,7 @@ class OneKey(Checker):
             on_disk = driver._store.wal.key
             said = message.key_id, message.key_sure
             now = key_id_of(on_disk.value), on_disk.is_sure
-            # A key of a later term may have been written after the message was made.
+            # The message may be older than a key of a later term.
             if said not in (now, (now[0], False), *self._written[member.name]):
                 self.fail(f"{member.name} says that it holds a key that is not on its disk")
             if message.key_sure:
@@ -69,7 +69,7 @@ class OneKey(Checker):
             if message.share and output.address not in member.setup.peers:
                 self.fail(f"{member.name} tells its share to {output.address}")
 
-    def started(self, member: SimMember, driver: Driver) -> None:
+    def on_start(self, member: SimMember, driver: Driver) -> None:
         self._written[member.name] = set()
         self._on_disk.pop(member.name, None)
         self._configs[member.name] = [driver.raft.config]
@@ -79,7 +79,7 @@ class OneKey(Checker):
         if key_id_of(driver.roll.keys.key.value) != told:
             self.fail(f"{member.name} forgot the key that it was sure of")
 
-    def finished(self, members: list[SimMember]) -> None:
+    def on_finish(self, members: list[SimMember]) -> None:
         for member in members:
             if member.driver is not None and not member.driver.roll.keys.is_guarded:
                 self.fail(f"{member.name} has no key that is sure")

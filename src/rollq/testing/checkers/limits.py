@@ -1,10 +1,9 @@
-"""Checker of limits: no limit and no rate is exceeded. Counted from the log and from what workers
-hold, not from the counts that the product keeps.
+"""Checker of limits: no limit and no rate is exceeded. Counted from the log and from the attempts
+that workers hold, not from the product's own counters.
 
-A decision knows the limits as they were when it was made, and those that were under way then know
-older ones. So an entry that starts jobs under a limit may leave as many tokens running as the
-highest maximum that was in force since the oldest of those decisions was made. Of a rate, those
-starts are looked at that were decided when it was in force as it is.
+A decision is based on the limits at the time it was made, and pending decisions on older ones. So
+an entry that starts jobs may leave as many tokens running as the highest maximum since the oldest
+pending decision was made. A rate is checked only for starts decided under its current setting.
 """
 
 from __future__ import annotations
@@ -30,28 +29,29 @@ Key: TypeAlias = tuple[str, str]
 
 NO_LIMIT: Final = PutLimit("", "")
 ANY_NUMBER: Final = 1 << 60
-RATE_SPAN_MS: Final = 86_400_000  # in which `rate` starts may be
+RATE_SPAN_MS: Final = 86_400_000  # rates are per day
 
 
 class LimitsKept(LogChecker):
-    """Its own account of limits, of what runs under them, and of when it started."""
+    """A model of the limits, of the attempts that run under them, and of their starts."""
 
     name = "no limit is exceeded"
 
     def __init__(self) -> None:
         super().__init__()
-        # By limit: from which index on it was what.
+        # By limit: its settings, each with the index from which it is in force.
         self._history: dict[Key, list[tuple[int, PutLimit]]] = {}
-        self._floors: dict[SimMember, tuple[int, int]] = {}  # by leader: its life, and see `works`
-        self._made: dict[tuple[int, int], int] = {}  # by term and index: what its maker had applied
-        self._known: dict[int, int] = {}  # the same by index, of entries that were applied
-        # By limit, since its last change: when a start was, and of how many tokens.
+        self._floors: dict[SimMember, tuple[int, int]] = {}  # by leader: life, and see `on_write`
+        # By term and index: the applied index of the leader that decided it.
+        self._made: dict[tuple[int, int], int] = {}
+        self._known: dict[int, int] = {}  # the same, by index of applied entries
+        # By limit, since its last change: times of starts, and their tokens.
         self._starts: dict[Key, list[tuple[int, int]]] = {}
         self._index = 0
 
-    def works(self, member: SimMember, driver: Driver, work: Work) -> None:
-        """An entry is first written by whoever made it. What it decides may have been decided in an
-        earlier turn, if the log took no more then."""
+    def on_write(self, member: SimMember, driver: Driver, work: Work) -> None:
+        """An entry is first written by the leader that made it. Its decisions may be from an
+        earlier turn, if the log was full then."""
         life, floor = self._floors.get(member, (member.life, 0))
         if life != member.life:
             floor = 0
@@ -62,13 +62,13 @@ class LimitsKept(LogChecker):
             floor = driver.state.applied_index
         self._floors[member] = member.life, floor
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Note what the maker of an entry knew."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Record what the leader that made an entry had applied."""
         self._index = entry.index
         self._known.setdefault(entry.index, self._made.get((entry.term, entry.index), 0))
-        super().applied(member, entry, applied, state)
+        super().on_apply(member, entry, applied, state)
 
-    def done(self, index: int, command: Command, count: int) -> None:
+    def on_command(self, index: int, command: Command, count: int) -> None:
         """Limits were changed."""
         if isinstance(command, PutLimit | RemoveLimit):
             key = command.scope, command.name
@@ -76,8 +76,8 @@ class LimitsKept(LogChecker):
             self._history.setdefault(key, []).append((index, new))
             self._starts.pop(key, None)
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        """Look at everything that an entry started."""
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """Check everything that an entry started."""
         if not self._history:
             return
         started: dict[Key, None] = {}
@@ -91,13 +91,13 @@ class LimitsKept(LogChecker):
             self._check_running(key, state)
 
     def _check_running(self, key: Key, state: GridState) -> None:
-        most = max(one.running_max or ANY_NUMBER for one in self._in_force(key))
-        if most == ANY_NUMBER:
+        limit = max(one.running_max or ANY_NUMBER for one in self._in_force(key))
+        if limit == ANY_NUMBER:
             return
         held = [state.jobs[job_id] for worker in state.workers.values() for job_id in worker.held]
         running = sum(_tokens_in(record, key) for record in held)
-        if running > most:
-            self.fail(f"{':'.join(key)}: {running} tokens run, at most {most} may")
+        if running > limit:
+            self.fail(f"{':'.join(key)}: {running} tokens run, at most {limit} may")
 
     def _check_rate(self, key: Key, tokens: int, stamp_ms: int, state: GridState) -> None:
         in_force = self._in_force(key)
@@ -106,7 +106,7 @@ class LimitsKept(LogChecker):
             total = min(tokens, limit.burst)
             for at_ms, earlier in reversed(starts):
                 total += earlier
-                # Leaps are no time, and stamps are whole milliseconds.
+                # Clock leaps do not count as time, and stamps are rounded to milliseconds.
                 passed_ms = elapsed_ms(state, at_ms, stamp_ms) + 1
                 if total > limit.burst + Fraction(limit.rate * passed_ms, RATE_SPAN_MS):
                     self.fail(
@@ -116,7 +116,7 @@ class LimitsKept(LogChecker):
         starts.append((stamp_ms, tokens))
 
     def _in_force(self, key: Key) -> list[PutLimit]:
-        """What a limit was since the oldest decision that was under way, in order."""
+        """The settings of a limit since the oldest pending decision, in order."""
         since = self._known.get(self._index, 0)
         since = min(self._known.get(index, 0) for index in range(since + 1, self._index + 1))
         found = [NO_LIMIT]
@@ -128,7 +128,7 @@ class LimitsKept(LogChecker):
 
 
 def tokens_of(event: Event, options: JobOptions) -> list[tuple[Key, int]]:
-    """What an attempt takes of which limits, if they are set."""
+    """The tokens that an attempt takes, by limit; these may be unset."""
     taken = [
         (("exec", event.exec_name), 1),
         (("queue", event.queue), 1),

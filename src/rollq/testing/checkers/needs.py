@@ -1,4 +1,4 @@
-"""Checker of needs: no worker holds attempts that it lacks the labels or the resources for."""
+"""Checker of needs: workers hold only attempts that match their labels and resources."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rollq.testing.sim_member import SimMember
 
 
 class Needs(LogChecker):
-    """Adds up what the attempts of each worker hold, from the state after every entry."""
+    """Sums up the resources of all attempts of each worker, after every entry."""
 
     name = "needs"
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        """An entry was applied for the first time."""
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """Check all workers after a new entry."""
         for worker in state.workers.values():
             self._check(worker, state)
 

@@ -1,7 +1,7 @@
-"""Checker of references: nothing that a job or a kept result needs may be let go.
+"""Checker of blob references: nothing that a job or a kept result needs is released.
 
-Its own account, made from commands that were done and from what the ledger says of the jobs. That
-nothing else is kept is a law of the state itself (`rollq.grid.invariants`).
+The model is built from successful commands and from the ledger. That nothing else is kept is an
+invariant of the state itself (`rollq.grid.invariants`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SAMPLE_EVERY = 8  # entries
 
 
 class References(LogChecker):
-    """What may run again has its inputs counted, what is done its outputs."""
+    """Inputs of jobs that may run again are referenced, and outputs of jobs that are done."""
 
     name = "blobs that are needed are held"
 
@@ -30,7 +30,7 @@ class References(LogChecker):
         self._inputs: dict[JobId, tuple[BlobRef, ...]] = {}  # of jobs and arrays
         self._outputs: dict[JobId, tuple[BlobRef, ...]] = {}
 
-    def done(self, index: int, command: commands.Command, count: int) -> None:
+    def on_command(self, index: int, command: commands.Command, count: int) -> None:
         if isinstance(command, commands.SubmitBulk):
             self._inputs.update((item.job_id, item.blobs) for item in command.items)
         elif isinstance(command, commands.SubmitArray):
@@ -41,13 +41,13 @@ class References(LogChecker):
                     ids = ids_of(group.job_ids)
                     self._inputs.update(zip(ids, group.blobs, strict=True))
 
-    def done_run(self, command: commands.Command, positions: list[int]) -> None:
+    def on_run(self, command: commands.Command, positions: list[int]) -> None:
         if isinstance(command, commands.SubmitRun | commands.AckRun) and command.blobs:
             kept = self._inputs if isinstance(command, commands.SubmitRun) else self._outputs
             job_ids = list(ids_of(command.job_ids))
             kept.update((job_ids[at], command.blobs[at]) for at in positions)
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
         if applied.index % SAMPLE_EVERY:
             return
         for job_id, job in self._ledger.jobs.items():

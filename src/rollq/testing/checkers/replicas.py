@@ -1,4 +1,4 @@
-"""Checkers of replicas: equal state at equal index, the grid's own laws, and equal histories."""
+"""Checkers of replicas: equal state at equal index, state invariants, and equal histories."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ SAMPLE_EVERY = 24  # entries
 
 
 class EqualState(Checker):
-    """Members that applied the same index have the same state, to the byte; and it is lawful."""
+    """Members that applied the same index have byte-identical state, and it keeps its
+    invariants."""
 
     name = "equal state at equal index"
 
     def __init__(self) -> None:
         self._crcs: dict[int, int] = {}
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
         if entry.index % SAMPLE_EVERY == 0:
             self._compare(member, entry.index, state)
 
-    def turned(self, member: SimMember, driver: Driver) -> None:
-        if driver.leading and driver.reports._diverged:  # else no alarm is about states
+    def on_turn(self, member: SimMember, driver: Driver) -> None:
+        if driver.leading and driver.reports._diverged:  # otherwise there is no such alarm
             for alarm in driver.reports.alarms(driver.raft.member_id, driver.raft.config):
                 if alarm.code == ErrorCode.STATE_DIVERGED:
                     self.fail(f"{member.name} raised the alarm: {alarm.text}")
 
-    def finished(self, members: list[SimMember]) -> None:
+    def on_finish(self, members: list[SimMember]) -> None:
         for member in members:
             if member.driver is not None:
                 self._compare(member, member.driver.state.applied_index, member.driver.state)
@@ -60,14 +61,14 @@ class EqualState(Checker):
 
 
 class EqualHistory(Checker):
-    """Every member has every row of every index, and they are those of the entries."""
+    """Every member has the complete history, derived from the committed entries."""
 
     name = "history gap-free and equal"
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def finished(self, members: list[SimMember]) -> None:
+    def on_finish(self, members: list[SimMember]) -> None:
         for member in members:
             self._check(member)
 

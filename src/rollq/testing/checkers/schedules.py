@@ -1,5 +1,5 @@
-"""Checker of schedules: every instant is taken once, in its order and not before its time, and each
-makes a job or none by the rule of its schedule."""
+"""Checker of schedules: every instant is processed once, in order and not before its time, and
+creates a job or not, according to the schedule's rules."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from rollq.testing.checkers.base import LogChecker
 if TYPE_CHECKING:
     from rollq.testing.sim_member import SimMember
 
-EVERY_MINUTE: Final = "* * * * *"  # the one cron line whose instants are known here, in UTC
+EVERY_MINUTE: Final = "* * * * *"  # the only cron line whose instants the model knows, in UTC
 MINUTE_MS: Final = 60_000
-OVERDUE_MS: Final = 3_000  # a healed group has fired by then, also if it must propose it again
+OVERDUE_MS: Final = 3_000  # a healed group has fired by then, even if it must propose again
 BY_HAND: Final = " by hand"
 ENDINGS: Final = (
     *(facts.JOB_ACKED, facts.JOB_DEAD, facts.JOB_EXPIRED, facts.JOB_CANCELLED),
@@ -42,7 +42,7 @@ STARTS: Final = (facts.SCHEDULE_FIRED, facts.SCHEDULE_SKIPPED, facts.SCHEDULE_RE
 
 @dataclass(slots=True)
 class ScheduleGhost:
-    """A schedule as the commands tell it."""
+    """A schedule in the model, built from commands."""
 
     spec: ScheduleSpec
     version: int
@@ -51,54 +51,54 @@ class ScheduleGhost:
 
     @property
     def period_ms(self) -> int:
-        """Between two of its instants."""
+        """The time between two instants."""
         return self.spec.every_ms or MINUTE_MS
 
     def fires_ms(self, due_ms: int) -> int:
-        """When an instant is fired."""
+        """When an instant is to be fired."""
         return due_ms + jitter_of(self.spec.name, due_ms, self.spec.jitter_ms)
 
 
 class SchedulesKept(LogChecker):
-    """Its own account of schedules, of what they fired, and of the jobs that came of it."""
+    """A model of schedules, of their firings, and of the jobs they created."""
 
     name = "every instant once"
 
     def __init__(self) -> None:
         super().__init__()
         self.ghosts: dict[str, ScheduleGhost] = {}
-        self.open: dict[JobId, None] = {}  # jobs of schedules that have not ended
+        self.open: dict[JobId, None] = {}  # unfinished jobs of schedules
         self.fired_count = 0
-        self._fired: dict[tuple[str, int], int] = {}  # by name and instant, ever: at which index
-        self._last: dict[str, JobId] = {}  # the job that a schedule made last
-        self._cancelled: dict[JobId, None] = {}  # or asked to be
-        self._due: list[tuple[str, str]] = []  # what the entry must tell of: key and overlap rule
+        self._fired: dict[tuple[str, int], int] = {}  # log index, by name and instant
+        self._last: dict[str, JobId] = {}  # the latest job of each schedule
+        self._cancelled: dict[JobId, None] = {}  # including requested cancellations
+        self._due: list[tuple[str, str]] = []  # firings without an event yet: key, overlap
         self._stamp_ms = 0
 
     def overdue(self, time_ms: int) -> list[str]:
-        """Schedules whose instant has come some time ago, by the time of the group."""
+        """Schedules whose next firing is overdue at this time of the group."""
         return [
             name
             for name, ghost in self.ghosts.items()
             if not ghost.paused and ghost.fires_ms(ghost.next_ms) + OVERDUE_MS < time_ms
         ]
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Note what time it was."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Record the time of the entry."""
         self._stamp_ms = applied.stamp_ms
-        super().applied(member, entry, applied, state)
+        super().on_apply(member, entry, applied, state)
 
-    # --- what was decided
+    # --- commands
 
-    def done(self, index: int, command: Command, count: int) -> None:
-        """A schedule was changed, or fires."""
+    def on_command(self, index: int, command: Command, count: int) -> None:
+        """A schedule was changed, or fired."""
         if isinstance(command, PutSchedule):
             before = self.ghosts.get(command.spec.name)
             is_paused = before is not None and before.paused
             self._begin(ScheduleGhost(command.spec, index, command.next_ms, is_paused))
         elif isinstance(command, ResumeSchedule):
             ghost = self.ghosts[command.name]
-            # Decided for another version: it goes on with the instant that it has.
+            # A resume that was decided for another version keeps the next instant.
             next_ms = command.next_ms if command.version == ghost.version else ghost.next_ms
             self._begin(ScheduleGhost(ghost.spec, index, next_ms))
         elif isinstance(command, PauseSchedule):
@@ -109,7 +109,7 @@ class SchedulesKept(LogChecker):
             self._take(index, command)
 
     def _begin(self, ghost: ScheduleGhost) -> None:
-        """It goes on with the first instant from when it was asked for."""
+        """Continue with the first instant after the command was made."""
         spec, next_ms = ghost.spec, ghost.next_ms
         if next_ms > self._stamp_ms + ghost.period_ms:
             self.fail(f"{spec.name} begins {next_ms - self._stamp_ms} ms from now")
@@ -143,7 +143,7 @@ class SchedulesKept(LogChecker):
             self._due.append((firing_key(name, fire_ms), ghost.spec.overlap))
 
     def _check_missed(self, ghost: ScheduleGhost, command: FireSchedule, passed: int) -> None:
-        """Passed over is only what is late, as the catch-up rule says."""
+        """Only late instants are skipped, according to the catch-up rule."""
         rule, name = ghost.spec.catch_up, command.name
         late_ms = self._stamp_ms - ghost.fires_ms(command.next_ms - ghost.period_ms)
         if rule == ALL or late_ms <= MISSED_AFTER_MS:
@@ -151,10 +151,10 @@ class SchedulesKept(LogChecker):
         if rule == LAST and not command.fire_ms and passed < MISSED_STEPS_MAX:
             self.fail(f"{name} fires none of {passed}, by the rule {rule!r}")
 
-    # --- what came of it
+    # --- events
 
-    def followed(self, member: SimMember, applied: Applied, state: GridState) -> None:
-        """Each firing of the entry is told of once, and its overlap rule is kept."""
+    def on_entry(self, member: SimMember, applied: Applied, state: GridState) -> None:
+        """Each firing of the entry has one event, and keeps its overlap rule."""
         for event in facts.each_of(applied.events):
             if event.kind in STARTS:
                 self._told(event)

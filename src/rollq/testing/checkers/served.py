@@ -1,4 +1,4 @@
-"""Checker of service: while a job waits that may start, and somebody with credit could run it, the
+"""Checker of progress: while a startable job waits and a worker with credit can run it, the
 leader assigns something."""
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rollq.subjects.queues import assign_subject
 from rollq.testing.checkers.base import Checker
 from rollq.testing.sim_member import SimMember
 
-TURNS_MAX: Final = 20  # of one leader in which something could start, and nothing does
+TURNS_MAX: Final = 20  # turns of a leader without an assignment although one is possible
 
 
 class Served(Checker):
-    """How many turns each leader has let pass."""
+    """Counts the idle turns of each leader."""
 
     name = "whoever can start is served"
 
     def __init__(self) -> None:
-        # By member: its term, the last fence that it saw, and turns since in which somebody waited.
+        # By member: its term, the last fence, and the turns since then with a startable job.
         self._idle: dict[SimMember, tuple[int, int, int]] = {}
 
-    def turned(self, member: SimMember, driver: Driver) -> None:
-        """A turn of a leader is over."""
+    def on_turn(self, member: SimMember, driver: Driver) -> None:
+        """Check a leader after its turn."""
         if not driver.leading:
             self._idle.pop(member, None)
             return
@@ -50,7 +50,7 @@ class Served(Checker):
 
 
 def _servable(driver: Driver) -> tuple[JobRecord | ArrayRecord, DispatchSession] | None:
-    """Something that could start, and where; None while decisions are under way."""
+    """A startable job and a worker for it; None while decisions are pending."""
     dispatcher, state = driver.replica.dispatcher, driver.state
     free = [session for session in dispatcher._sessions.values() if session.credit > 0]
     holds = dispatcher._holds
@@ -71,7 +71,7 @@ def _waiting(state: GridState) -> Iterator[JobRecord | ArrayRecord]:
 
 
 def _wanted(state: GridState) -> dict[tuple[str, str], int]:
-    """The most that one of those who wait needs of a limit."""
+    """The most tokens that one of the waiting jobs needs, by limit."""
     wanted: dict[tuple[str, str], int] = {}
     for work in _waiting(state):
         for limit, tokens in _limits(state, work):
@@ -92,10 +92,10 @@ def _may_start(
         return False
     now_us = driver.time.rates_ms() * 1_000
     for limit, _ in _limits(state, work):
-        # Whoever needs more than there is may be waited for, with all others behind it.
-        most = wanted[limit.scope, limit.name]
-        is_full = limit.running_max and limit.running + most > limit.running_max
-        if is_full or due_of(limit, most) > now_us:
+        # A job that needs more tokens than are free may block the jobs behind it.
+        tokens = wanted[limit.scope, limit.name]
+        is_full = limit.running_max and limit.running + tokens > limit.running_max
+        if is_full or due_of(limit, tokens) > now_us:
             return False
     return True
 

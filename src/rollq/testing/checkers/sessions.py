@@ -1,4 +1,4 @@
-"""Checkers of what workers and clients see: credits, runs, answers, reads, results."""
+"""Checkers of sessions with workers and clients: credits, runs, answers, reads, results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATE_OF_OUTCOME = {"done": DONE, "dead": DEAD, "cancelled": CANCELLED}
 
 
 def assignments_in(messages: Iterable[Any]) -> Iterator[wire.AssignJob]:
-    """The assignments that a worker is sent, one by one."""
+    """The assignments in messages to a worker, with runs split into jobs."""
     for message in messages:
         if isinstance(message, AssignRun):
             yield from assignments_of(message)
@@ -39,16 +39,16 @@ def assignments_in(messages: Iterable[Any]) -> Iterator[wire.AssignJob]:
 
 
 class Credits(Checker):
-    """A worker session is never given more new attempts than it granted credit for."""
+    """A worker session never gets more new attempts than it has granted credit for."""
 
     name = "credit"
 
     def __init__(self) -> None:
         self._workers: dict[tuple[str, int, int], WorkerId] = {}
         self._granted: dict[tuple[str, int, int], int] = {}
-        self._opened: dict[tuple[str, int, WorkerId], int] = {}  # fence when the session opened
+        self._opened: dict[tuple[str, int, WorkerId], int] = {}  # the last fence before it
 
-    def hears(self, member: SimMember, session: int, message: Any) -> None:
+    def on_receive(self, member: SimMember, session: int, message: Any) -> None:
         key = (member.name, member.life, session)
         if isinstance(message, wire.HelloWorker):
             self._workers[key] = message.worker_id
@@ -56,17 +56,17 @@ class Credits(Checker):
         elif isinstance(message, wire.Credit) and key in self._granted:
             self._granted[key] += message.count
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
         for event in facts.each_of(applied.events):
             if event.kind == facts.WORKER_OPENED:
                 self._opened[member.name, member.life, event.worker_id] = state.last_fence
 
-    def sends(self, member: SimMember, driver: Driver, output: Any) -> None:
+    def on_send(self, member: SimMember, driver: Driver, output: Any) -> None:
         if not isinstance(output, ToSession):
             return
         key = (member.name, member.life, output.session)
         for message in assignments_in(output.messages):
-            # Attempts from before the session's opening are sent again and cost no credit.
+            # Attempts from before the session are sent again, and cost no credit.
             if message.fence > self._opened[member.name, member.life, self._workers[key]]:
                 self._granted[key] -= 1
                 if self._granted[key] < 0:
@@ -74,14 +74,14 @@ class Credits(Checker):
 
 
 class Runs(Checker):
-    """An attempt runs at most once, and only the attempt that was committed for that worker."""
+    """An attempt runs at most once, and only as committed, on the worker it was assigned to."""
 
     name = "an attempt runs once"
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._started: dict[AttemptRef, WorkerId] = {}
-        self._tried: dict[AttemptRef, None] = {}  # their inputs could not be had
+        self._tried: dict[AttemptRef, None] = {}  # inputs could not be fetched
 
     def begins(self, ref: AttemptRef, worker_id: WorkerId, job: wire.AssignJob) -> None:
         """A worker starts an execution."""
@@ -90,18 +90,18 @@ class Runs(Checker):
         self._started[ref] = worker_id
         if job.blobs != inputs_of(job.body):
             self.fail(f"job {ref.job_id.hex()} was assigned with other inputs than it has")
-        ghost = self._ledger.jobs.get(ref.job_id)
-        if ghost is None or ref.fence > ghost.fence:
+        job_model = self._ledger.jobs.get(ref.job_id)
+        if job_model is None or ref.fence > job_model.fence:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs uncommitted")
-        elif ref.fence == ghost.fence and ghost.worker_id != worker_id:
+        elif ref.fence == job_model.fence and job_model.worker_id != worker_id:
             self.fail(f"attempt {ref.attempt} of job {ref.job_id.hex()} runs on another worker")
 
     def tried(self, ref: AttemptRef) -> None:
-        """A worker could not get the inputs of an attempt."""
+        """A worker could not fetch the inputs of an attempt."""
         self._tried[ref] = None
 
     def has_started(self, ref: AttemptRef) -> bool:
-        """Whether a worker ever tried to start this attempt."""
+        """Whether a worker has tried to start this attempt."""
         return ref in self._started or ref in self._tried
 
     def start_count(self, job_id: JobId) -> int:
@@ -111,7 +111,7 @@ class Runs(Checker):
 
 @dataclass(slots=True)
 class SubmittedJob:
-    """A job as its client asked for it."""
+    """A job as submitted by its client."""
 
     client: str
     body: bytes
@@ -121,7 +121,7 @@ class SubmittedJob:
 
 @dataclass(slots=True)
 class ClientBook(Checker):
-    """What clients were told is true, committed, complete, and not stale."""
+    """Answers to clients are true, committed, complete and not stale."""
 
     ledger: Ledger
     jobs: dict[JobId, SubmittedJob] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class ClientBook(Checker):
     task_counts: dict[JobId, int] = field(default_factory=dict)
     first_tasks: dict[JobId, JobId] = field(default_factory=dict)  # array -> id of its task 0
     prefixes: dict[bytes, JobId] = field(default_factory=dict)
-    seen_index: int = 0  # the highest index whose effect any client has seen
+    seen_index: int = 0  # the highest index that any client has seen the effect of
     reads: dict[bytes, tuple[int, JobId | None]] = field(default_factory=dict)
     result_count: int = 0
     read_count: int = 0
@@ -138,10 +138,10 @@ class ClientBook(Checker):
 
     name = "what clients were told"
 
-    # --- the book that clients write
+    # --- observations by clients
 
     def asked(self, client: SimClient, request: Request) -> None:
-        """The application asks for something."""
+        """The application sends a request."""
         if isinstance(request, wire.SubmitJob):
             self.jobs.setdefault(request.job_id, SubmittedJob(client.client_id, request.body))
         elif isinstance(request, wire.SubmitBulk):
@@ -165,9 +165,9 @@ class ClientBook(Checker):
             self.reads.setdefault(request.request_id, (self.seen_index, known_job))
 
     def told(self, client: SimClient, request: Request, answer: Any) -> None:
-        """It got its answer."""
+        """A client received an answer."""
         if isinstance(request, CommitBatch):
-            self._told_of_batch((client.client_id, request.batch_key), answer)
+            self._batch_answered((client.client_id, request.batch_key), answer)
         elif isinstance(answer, wire.Accepted):
             self._accepted(request)
         elif isinstance(answer, wire.Answer):
@@ -188,22 +188,22 @@ class ClientBook(Checker):
                 self.arrays[request.array_id].accepted = True
                 self.accepted_count += 1
 
-    def _told_of_batch(self, name: tuple[str, str], answer: Any) -> None:
+    def _batch_answered(self, name: tuple[str, str], answer: Any) -> None:
         is_accepted = isinstance(answer, wire.Accepted)
         index, job_ids = self.batches.committed.get(name, (0, []))
         if is_accepted != (index > 0):
             self.fail(f"batch {name[1]}: {answer}, but it was committed at {index}")
         self.seen_index = max(self.seen_index, index)
-        for job_id in job_ids:  # they come into their queues some entries later
+        for job_id in job_ids:  # they are enqueued some entries later
             self.accepted_count += not self.jobs[job_id].accepted
             self.jobs[job_id].accepted = True
 
     def _accepted_job(self, job_id: JobId) -> None:
-        ghost = self.ledger.jobs.get(job_id)
-        if ghost is None:
+        job_model = self.ledger.jobs.get(job_id)
+        if job_model is None:
             self.fail(f"job {job_id.hex()} was accepted but is not committed")
         else:
-            self.seen_index = max(self.seen_index, ghost.born_index)
+            self.seen_index = max(self.seen_index, job_model.born_index)
             self.jobs[job_id].accepted = True
             self.accepted_count += 1
 
@@ -218,17 +218,17 @@ class ClientBook(Checker):
         self.seen_index = max(self.seen_index, answer.index)
 
     def delivered(self, client: SimClient, result: wire.Result) -> None:
-        """It got a result."""
+        """A client received a result."""
         self.result_count += 1
         known = self._submitted(result.job_id)
         if known is None or known.client != client.client_id:
             self.fail(f"{client.name} got a result of job {result.job_id.hex()}, not its own")
             return
-        ghost = self.ledger.jobs.get(result.job_id)
-        if ghost is None:
+        job_model = self.ledger.jobs.get(result.job_id)
+        if job_model is None:
             self._delivered_cut(result)
             return
-        self.seen_index = max(self.seen_index, min(ghost.ended_index, self.ledger.last_index))
+        self.seen_index = max(self.seen_index, min(job_model.ended_index, self.ledger.last_index))
         if result.outcome == "done":
             plan = plan_of(known.body)
             right = (
@@ -241,7 +241,7 @@ class ClientBook(Checker):
                 self.fail(f"job {result.job_id.hex()} has a wrong result: {result}")
 
     def _delivered_cut(self, result: wire.Result) -> None:
-        """It got the end of tasks that were never assigned."""
+        """A client received the combined result of tasks that were never assigned."""
         array_id = self.prefixes.get(result.job_id[:12], b"")
         cut = self.ledger.cuts.get(array_id) or self.ledger.past_cuts.get(array_id)
         if cut is None:
@@ -260,43 +260,46 @@ class ClientBook(Checker):
             known = self.arrays.get(array_id) if array_id is not None else None
         return known
 
-    # --- the end
+    # --- at the end
 
     def missing(self, clients: dict[str, SimClient]) -> list[str]:
-        """What is not as it must be at the end: jobs without an end, ends without their result."""
-        lacks: list[str] = []
+        """Unmet obligations: unfinished jobs, and results that were not delivered."""
+        unmet: list[str] = []
         for job_id, job in self.jobs.items():
             if job.accepted:
-                self._miss(job_id, clients[job.client], lacks)
+                self._check_job(job_id, clients[job.client], unmet)
         for array_id, array in self.arrays.items():
             if array.accepted:
                 for number in range(self.task_counts[array_id]):
                     job_id = task_id(self.first_tasks[array_id], number)
                     if job_id in self.ledger.jobs:
-                        self._miss(job_id, clients[array.client], lacks)
-                self._miss_cut(array_id, clients[array.client], lacks)
-        return lacks
+                        self._check_job(job_id, clients[array.client], unmet)
+                self._check_cut(array_id, clients[array.client], unmet)
+        return unmet
 
-    def _miss_cut(self, array_id: JobId, client: SimClient, lacks: list[str]) -> None:
+    def _check_cut(self, array_id: JobId, client: SimClient, unmet: list[str]) -> None:
         cut = self.ledger.cuts.get(array_id)
         if cut is not None:
             last = task_id(self.first_tasks[array_id], self.task_counts[array_id] - 1)
             if last not in client.results:
-                lacks.append(f"{client.name} never heard of the cut of array {array_id.hex()}")
+                unmet.append(f"{client.name} never heard of the cut of array {array_id.hex()}")
 
-    def _miss(self, job_id: JobId, client: SimClient, lacks: list[str]) -> None:
-        ghost = self.ledger.jobs.get(job_id)
-        if ghost is None:
-            lacks.append(f"job {job_id.hex()} was accepted and is lost")
-        elif ghost.state == GONE:
-            return  # its end was forgotten by its TTL, or it was purged
-        elif ghost.state not in STATE_OF_OUTCOME.values():
-            lacks.append(f"job {job_id.hex()} is still {ghost.state} (attempt {ghost.attempt})")
+    def _check_job(self, job_id: JobId, client: SimClient, unmet: list[str]) -> None:
+        job_model = self.ledger.jobs.get(job_id)
+        if job_model is None:
+            unmet.append(f"job {job_id.hex()} was accepted and is lost")
+        elif job_model.state == GONE:
+            return  # its result expired, or it was purged
+        elif job_model.state not in STATE_OF_OUTCOME.values():
+            unmet.append(
+                f"job {job_id.hex()} is still {job_model.state} (attempt {job_model.attempt})"
+            )
         else:
             result = client.results.get(job_id)
             if result is None:
-                lacks.append(f"{client.name} never got the result of job {job_id.hex()}")
-            elif STATE_OF_OUTCOME[result.outcome] != ghost.state:
-                lacks.append(
-                    f"{client.name} was told {result.outcome}, job {job_id.hex()} is {ghost.state}"
+                unmet.append(f"{client.name} never got the result of job {job_id.hex()}")
+            elif STATE_OF_OUTCOME[result.outcome] != job_model.state:
+                state = job_model.state
+                unmet.append(
+                    f"{client.name} was told {result.outcome}, job {job_id.hex()} is {state}"
                 )

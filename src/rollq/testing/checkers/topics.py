@@ -1,5 +1,5 @@
-"""Checker of topics: what was accepted is kept under its index, and a durable subscription gets all
-of it in order, at least once, but for what is told to be dropped."""
+"""Checker of topics: accepted messages are kept under their index, and a durable subscription
+gets all of them in order, at least once, except those reported as dropped."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from rollq.testing.sim_member import SimMember
 
 
 class TopicChecker(Checker):
-    """Its own account: messages by the log, and what the reader saw."""
+    """A model of the messages, built from the log, and of the reader's position."""
 
     name = "topics"
 
     def __init__(self) -> None:
         self._seen = 0  # entries
-        self._kept: dict[int, bytes] = {}  # by index, also what was dropped since
-        self._at = 0  # of the reader's process: the last index that it got or was told of
-        self._done = 0  # the highest that any process of it was done with, or began after
-        self._opened: dict[str, None] = {}  # durable names that the group knows
+        self._kept: dict[int, bytes] = {}  # by index, including messages dropped since
+        self._at = 0  # the last index that the reader's current process got; -1 before the first
+        self._done = 0  # the highest index that any of its processes has consumed
+        self._opened: dict[str, None] = {}  # durable names known to the group
 
     @property
     def last_index(self) -> int:
-        """Of the newest message."""
+        """The index of the newest message."""
         return len(self._kept)
 
     @property
     def reader_index(self) -> int:
-        """How far the reader is."""
+        """The position of the reader."""
         return self._done if self._at < 0 else self._at
 
-    # --- what was agreed on
+    # --- from the log
 
-    def applied(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
-        """Indexes follow each other; no cursor is ahead of what its reader has said."""
+    def on_apply(self, member: SimMember, entry: Entry, applied: Applied, state: GridState) -> None:
+        """Indexes are consecutive; no cursor is ahead of what its reader has consumed."""
         if entry.index <= self._seen:
             return
         self._seen = entry.index
@@ -47,13 +47,13 @@ class TopicChecker(Checker):
                     self._kept[self.last_index + 1] = payload
         for topic in state.topics.by_name.values():
             for durable, cursor in topic.cursors.items():
-                if durable not in self._opened:  # it begins here, whatever was dropped before
+                if durable not in self._opened:  # it starts here, whatever was dropped before
                     self._opened[durable] = None
                     self._done = cursor.index
                 elif cursor.index > self._done:
                     self.fail(f"{durable} is at {cursor.index}, and was done with {self._done}")
 
-    # --- what the applications saw
+    # --- from the applications
 
     def accepted(self, index: int, payload: bytes) -> None:
         """A publish was answered with its index."""
@@ -61,11 +61,11 @@ class TopicChecker(Checker):
             self.fail(f"index {index} was accepted, and is another message")
 
     def begun(self) -> None:
-        """A new process of the reader: it may get again what the group does not know it has."""
+        """A new process of the reader started: unconfirmed messages may be delivered again."""
         self._at = -1
 
     def read(self, index: int, payload: bytes) -> None:
-        """The reader got a message."""
+        """The reader received a message."""
         if self._kept.get(index) != payload:
             self.fail(f"index {index} was read, and is another message")
         if self._at < 0 and index > self._done + 1:
@@ -75,12 +75,12 @@ class TopicChecker(Checker):
         self._at = index
 
     def missed(self, count: int, next_index: int) -> None:
-        """The reader was told that so many were dropped, and with which it goes on."""
+        """The reader was told how many messages were dropped, and the index that follows."""
         first = next_index - count
         if first > self._done + 1 if self._at < 0 else count and first != self._at + 1:
             self.fail(f"{first} to {next_index - 1} were missed, after {max(self._at, self._done)}")
         self._at = max(self._at, next_index - 1)
 
     def consumed(self, index: int) -> None:
-        """The reader is done with all up to this."""
+        """The reader has consumed all messages up to this index."""
         self._done = max(self._done, index)

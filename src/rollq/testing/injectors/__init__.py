@@ -1,5 +1,5 @@
-"""What the nemesis can do, one function a fault; each says whether it struck.
+"""Fault injectors, one function per fault; each returns whether the fault took effect.
 
-`network`, `disks`, `processes`; `operations` are faults of workers and clients, and what operators
-do.
+`network`, `disks`, `processes`; `operations` has faults of workers and clients, and the actions of
+operators.
 """

@@ -17,7 +17,7 @@ ROT_FOLDERS = ("wal", "wal", "snapshots", "history", "bodies")
 
 
 def sync_fails(nemesis: Nemesis) -> bool:
-    """The next sync of a disk fails, and its pages are gone."""
+    """The next sync of a disk fails and loses its pages."""
     member = nemesis.some_up()
     if member is not None:
         member.disk.fail_next_sync = True
@@ -60,7 +60,7 @@ def disk_slow(nemesis: Nemesis) -> bool:
 
 
 def rot(nemesis: Nemesis) -> bool:
-    """A bit of a disk flips."""
+    """Flip a bit on a disk."""
     member = nemesis.may_damage()
     if member is None:
         return False
@@ -88,7 +88,7 @@ def rot(nemesis: Nemesis) -> bool:
 
 
 def rot_tail(nemesis: Nemesis) -> bool:
-    """The page of the log that was synced last, and that the mark beside the log vouches for."""
+    """Corrupt the last synced page of the log, which the mark beside the log covers."""
     member = nemesis.may_damage()
     if member is None:
         return False
@@ -97,7 +97,7 @@ def rot_tail(nemesis: Nemesis) -> bool:
     data = disk.read(name, 0, disk.size(name))
     end = marked_bytes(data, number_of(name), read_vouched(disk).seq)
     if end == 0 or data[end:].strip(b"\0"):
-        return False  # what is newer than the mark is judged by the log alone
+        return False  # records newer than the mark: the log decides alone
     member.damaged = True
     member.rotten_life = member.life
     for place in range(max(0, end - chance.draw(1, ROTTEN_BYTES_MAX)), end):
@@ -114,11 +114,11 @@ def number_of(name: str) -> int:
 
 
 def marked_bytes(data: bytes, segment: int, vouched_seq: int) -> int:
-    """How much of a segment some record, or the mark beside the log, calls synced.
+    """How much of a segment is known to be synced, by a later record or by the mark beside the log.
 
-    Rot in a batch that neither vouches for cannot be told from a torn write: the log cuts it, and
-    what it had acknowledged is gone like with an emptied disk that does not know it. A limit of the
-    format, so the nemesis keeps away from there.
+    Rot in a batch that neither covers looks like a torn write: the log is truncated there, and
+    acknowledged data is lost without notice. This is a limit of the format, so the nemesis avoids
+    it.
     """
     headers = list(find_headers(data, 0, segment))
     marked = max((header.synced_seq for _, header in headers), default=0)
@@ -130,7 +130,7 @@ def marked_bytes(data: bytes, segment: int, vouched_seq: int) -> int:
 
 
 def empty_disk(nemesis: Nemesis) -> bool:
-    """A disk is lost."""
+    """Replace a disk by an empty one."""
     member = nemesis.may_damage()
     if member is None:
         return False
@@ -140,7 +140,7 @@ def empty_disk(nemesis: Nemesis) -> bool:
 
 
 def old_disk(nemesis: Nemesis) -> bool:
-    """A machine is restored from an image of an earlier life."""
+    """Restore the disk of a machine from an earlier image."""
     member = nemesis.may_damage()
     if member is None:
         return False
@@ -155,8 +155,8 @@ def old_disk(nemesis: Nemesis) -> bool:
 
 
 def has_witnesses(nemesis: Nemesis, member: SimMember) -> bool:
-    """Whether no majority could form around an older copy without a member that knows better.
-    The copy itself has forgotten, so it is no witness."""
+    """Whether every majority contains a member that knows the boot number of the newer disk. The
+    restored member itself does not know it."""
     assert member.driver is not None
     member_id, boot = member.driver.raft.member_id, member.boot
     witnesses = [other for other in nemesis.cluster.members if other.boot_noted(member_id) == boot]

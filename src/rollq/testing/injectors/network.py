@@ -1,4 +1,4 @@
-"""Faults of the network: partitions of every shape, and sessions that break."""
+"""Faults of the network: partitions of every shape, and broken sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def partition(nemesis: Nemesis) -> bool:
-    """Two sides that do not hear each other."""
+    """Partition the members into two sides."""
     addresses = nemesis.shuffled([member.address for member in nemesis.cluster.members])
     cut = nemesis.chance.draw(1, len(addresses))
     block(nemesis, [(a, b) for a in addresses[:cut] for b in addresses[cut:]], both=True)
@@ -31,14 +31,14 @@ def partition(nemesis: Nemesis) -> bool:
 
 
 def one_way(nemesis: Nemesis) -> bool:
-    """No other member hears one member, but that one hears."""
+    """One member cannot send to the others, but receives."""
     addresses = nemesis.shuffled([member.address for member in nemesis.cluster.members])
     block(nemesis, [(addresses[0], other) for other in addresses[1:]], both=False)
     return True
 
 
 def isolate_leader(nemesis: Nemesis) -> bool:
-    """The leader alone, as often as not still hearing."""
+    """Isolate the leader, fully or in the sending direction only."""
     leader = nemesis.cluster.leader()
     if leader is None:
         return False
@@ -49,7 +49,7 @@ def isolate_leader(nemesis: Nemesis) -> bool:
 
 
 def choke_leader(nemesis: Nemesis) -> bool:
-    """The next leader reaches no member, or one only, from its first message on."""
+    """The next leader reaches at most one member, from its first message on."""
     nemesis.choke_next = True
     leader = nemesis.cluster.leader()
     if leader is not None and nemesis.chance.chance(700):
@@ -58,7 +58,7 @@ def choke_leader(nemesis: Nemesis) -> bool:
 
 
 def elected(nemesis: Nemesis, member: SimMember) -> None:
-    """A leader was just elected, and has sent no message yet."""
+    """Called when a leader is elected, before its first message."""
     if not nemesis.active or not nemesis.choke_next:
         return
     nemesis.choke_next = False
@@ -68,7 +68,7 @@ def elected(nemesis: Nemesis, member: SimMember) -> None:
 
 
 def flap(nemesis: Nemesis) -> bool:
-    """One link that comes and goes."""
+    """One link fails and recovers repeatedly."""
     a, b = nemesis.shuffled([member.address for member in nemesis.cluster.members])[:2]
     for time in range(nemesis.chance.draw(2, 6)):
         nemesis.timeline.after(time * 300 * MS, nemesis.if_active, lambda: toggle(nemesis, a, b))
@@ -76,7 +76,7 @@ def flap(nemesis: Nemesis) -> bool:
 
 
 def toggle(nemesis: Nemesis, a: str, b: str) -> None:
-    """Cut a link, or mend it."""
+    """Block a link, or unblock it."""
     blocked = nemesis.cluster.network.blocked
     for pair in ((a, b), (b, a)):
         if pair in blocked:
@@ -86,7 +86,7 @@ def toggle(nemesis: Nemesis, a: str, b: str) -> None:
 
 
 def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool, low_ms: int = 200) -> None:
-    """Cut directed links for a while."""
+    """Block directed links for a while."""
     pairs = pairs + [(b, a) for a, b in pairs] if both else pairs
     blocked = nemesis.cluster.network.blocked
     for pair in pairs:
@@ -102,7 +102,7 @@ def block(nemesis: Nemesis, pairs: list[tuple[str, str]], *, both: bool, low_ms:
 
 
 def cut_sessions(nemesis: Nemesis) -> bool:
-    """Half of all sessions break."""
+    """Break half of all sessions."""
     links = list(nemesis.cluster.network.links.values())
     for link in links:
         if nemesis.chance.chance(500):
@@ -111,7 +111,7 @@ def cut_sessions(nemesis: Nemesis) -> bool:
 
 
 def shut_out(nemesis: Nemesis) -> bool:
-    """No client and no worker reaches this member for a while."""
+    """Make a member unreachable for clients and workers for a while."""
     network = nemesis.cluster.network
     address = nemesis.chance.pick(nemesis.cluster.members).address
     network.shut[address] = None
@@ -126,9 +126,9 @@ def shut_out(nemesis: Nemesis) -> bool:
 
 
 def forge(nemesis: Nemesis) -> bool:
-    """An attacker who knows the cluster speaks in the name of a member: terms that leap to the end,
-    starts that never were, and newcomers in their place. Without the key it also says what a member
-    might say: there is no telling it apart but by the key."""
+    """An attacker who knows the cluster impersonates a member: extreme terms, restarts that never
+    happened, and new members in its place. While the members use no key it also sends valid
+    messages, which only a key could tell from real ones."""
     up = [member for member in nemesis.cluster.members if member.driver is not None]
     if len(up) < 2:
         return False
@@ -148,7 +148,7 @@ def forge(nemesis: Nemesis) -> bool:
         AppendEntries(to, sender, term, 0, 0, 2**62),
         VoteResponse(to, sender, term, granted=False, commit=2**62, commit_term=2**62),
     ]
-    # It does not get what is sent to the members, so it cannot repeat their boots in an answer.
+    # It does not receive the members' messages, so it cannot echo their boot numbers.
     told = tuple((one.driver.raft.member_id, later) for one in up if one.driver is not None)
     words += [replace(hello, boot=later, lives=(*hello.lives[1:], later))] * 3
     words += [
@@ -168,8 +168,8 @@ def forge(nemesis: Nemesis) -> bool:
 
 
 def blackhole(nemesis: Nemesis) -> bool:
-    """A member, often the leader, that some or all others cannot reach, or be reached from, and
-    neither end is told: bytes vanish in one direction or both."""
+    """Drop all packets between a member, often the leader, and some or all other processes, in one
+    direction or both, without an error on either end."""
     cluster, chance = nemesis.cluster, nemesis.chance
     member = nemesis.some_up()
     if member is None:

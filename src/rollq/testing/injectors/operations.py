@@ -1,4 +1,4 @@
-"""Faults of workers and clients, and what operators do to a group under load."""
+"""Faults of workers and clients, and actions of operators under load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOBS_MISSING_MAX = 8
 
 
 def worker_crash(nemesis: Nemesis) -> bool:
-    """A worker dies, sometimes with its table."""
+    """Crash a worker, sometimes with the loss of its table."""
     worker = nemesis.chance.pick(nemesis.cluster.workers)
     worker.crash(lose_table=nemesis.chance.chance(300))
     nemesis.later(100, 4_000, worker.start)
@@ -23,7 +23,7 @@ def worker_crash(nemesis: Nemesis) -> bool:
 
 
 def worker_pause(nemesis: Nemesis) -> bool:
-    """A worker is suspended: perhaps beyond its leases."""
+    """Suspend a worker, perhaps for longer than its leases."""
     worker = nemesis.chance.pick(nemesis.cluster.workers)
     worker.pause()
     life = worker.life
@@ -32,7 +32,7 @@ def worker_pause(nemesis: Nemesis) -> bool:
 
 
 def worker_drain(nemesis: Nemesis) -> bool:
-    """A worker is asked to leave, and comes back later."""
+    """Drain a worker; it restarts later."""
     worker = nemesis.chance.pick(nemesis.cluster.workers)
     worker.drain()
     nemesis.later(1_000, 4_000, worker.start)
@@ -40,19 +40,19 @@ def worker_drain(nemesis: Nemesis) -> bool:
 
 
 def worker_programs(nemesis: Nemesis) -> bool:
-    """Programs come to a worker or go. The first one keeps all, so that every job can run."""
+    """Change the programs of a worker. The first worker keeps all, so that every job can run."""
     worker = nemesis.chance.pick(nemesis.cluster.workers[1:])
     worker.find(frozenset(tool for tool in TOOLS if nemesis.chance.chance(500)))
     return True
 
 
 def worker_rot(nemesis: Nemesis) -> bool:
-    """A blob on the disk of a worker rots."""
+    """Corrupt a blob in the cache of a worker."""
     return nemesis.chance.pick(nemesis.cluster.workers).files.rot(nemesis.chance)
 
 
 def blobs_missing(nemesis: Nemesis) -> bool:
-    """The group lacks some blobs, until they are uploaded again or found."""
+    """The group lacks some blobs until they are uploaded again or recovered."""
     files = nemesis.cluster.world.files
     for _ in range(nemesis.chance.draw(1, BLOBS_MISSING_MAX)):
         files.missing[blob(nemesis.chance.draw(1, BLOB_NUMBERS)).digest] = None
@@ -61,7 +61,7 @@ def blobs_missing(nemesis: Nemesis) -> bool:
 
 
 def blobs_damaged(nemesis: Nemesis) -> bool:
-    """What is fetched from the group often comes damaged, for a while."""
+    """Fetches from the group are often corrupt, for a while."""
     files = nemesis.cluster.world.files
     files.damaged_per_mille = nemesis.chance.draw(100, 1_000)
 
@@ -73,7 +73,7 @@ def blobs_damaged(nemesis: Nemesis) -> bool:
 
 
 def worker_busy(nemesis: Nemesis) -> bool:
-    """The machine of a worker is busy."""
+    """The machine of a worker is above its CPU cap for a while."""
     worker = nemesis.chance.pick(nemesis.cluster.workers)
     worker.cpu(busy=True)
     nemesis.later(200, 2_000, lambda: worker.cpu(busy=False))
@@ -81,7 +81,7 @@ def worker_busy(nemesis: Nemesis) -> bool:
 
 
 def client_crash(nemesis: Nemesis) -> bool:
-    """A client dies and comes back under its name."""
+    """Crash a client; it restarts under its name."""
     client = nemesis.chance.pick(list(nemesis.cluster.clients.values()))
     client.crash()
     nemesis.later(100, 5_000, client.start)
@@ -89,7 +89,7 @@ def client_crash(nemesis: Nemesis) -> bool:
 
 
 def transfer(nemesis: Nemesis) -> bool:
-    """An operator hands leadership over."""
+    """Transfer leadership."""
     to = nemesis.chance.pick(nemesis.cluster.members)
     if to.driver is None:
         return False
@@ -99,7 +99,7 @@ def transfer(nemesis: Nemesis) -> bool:
 
 
 def remove_member(nemesis: Nemesis) -> bool:
-    """An operator takes a member out, and brings the machine back with an empty disk."""
+    """Remove a member; its machine returns later with an empty disk."""
     member = nemesis.may_damage()
     if member is None or member.driver is None or member.driver.raft.role is Role.LEADER:
         return False

@@ -1,4 +1,4 @@
-"""Faults of processes and their clocks: death at any point, sleep, and time that jumps."""
+"""Faults of processes and clocks: crashes at any point, suspension, and clock jumps."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ CRASH_POINTS = (
 
 
 def crash_power(nemesis: Nemesis) -> bool:
-    """A machine dies."""
+    """Power cut of a member's machine."""
     return crash(nemesis, nemesis.some_up(), power=True)
 
 
 def crash_kill(nemesis: Nemesis) -> bool:
-    """A process dies; its machine lives on."""
+    """Kill a member's process; unsynced data survives in the page cache."""
     return crash(nemesis, nemesis.some_up(), power=False)
 
 
 def crash(nemesis: Nemesis, member: SimMember | None, *, power: bool) -> bool:
-    """A member dies now."""
+    """Crash a member now."""
     if member is None:
         return False
     member.crash("by the nemesis", power=power)
@@ -50,22 +50,22 @@ def crash(nemesis: Nemesis, member: SimMember | None, *, power: bool) -> bool:
 
 
 def tell_links(nemesis: Nemesis, dead: SimMember) -> None:
-    """A process that ends closes its connections; a machine that ends does not."""
+    """The kernel closes the connections of a killed process; after a power cut nobody does."""
     for member in nemesis.cluster.members:
         if member is not dead and nemesis.chance.chance(500):
             member.link_broke(dead.address)
 
 
 def crash_point(nemesis: Nemesis) -> bool:
-    """A member will die at a named point of its loop."""
+    """Crash a member at a named point of its loop, later."""
     member = nemesis.some_up()
     if member is not None:
         member.armed_point = nemesis.chance.pick(CRASH_POINTS)
-    return False  # counted when it happens, by the name of the point
+    return False  # counted at the crash, by the name of the point
 
 
 def crash_disk_op(nemesis: Nemesis) -> bool:
-    """A machine will die at some disk call."""
+    """Power cut of a machine at a later disk operation."""
     member = nemesis.some_up()
     if member is None:
         return False
@@ -74,7 +74,7 @@ def crash_disk_op(nemesis: Nemesis) -> bool:
 
 
 def crash_all(nemesis: Nemesis) -> bool:
-    """All members die at once."""
+    """Crash all members at once."""
     power = nemesis.chance.chance(700)
     for member in nemesis.cluster.members:
         if member.driver is not None:
@@ -83,7 +83,7 @@ def crash_all(nemesis: Nemesis) -> bool:
 
 
 def pause(nemesis: Nemesis) -> bool:
-    """A process is suspended for a while."""
+    """Suspend a process for a while."""
     member = nemesis.some_up()
     if member is None:
         return False
@@ -94,7 +94,7 @@ def pause(nemesis: Nemesis) -> bool:
 
 
 def freeze_leader(nemesis: Nemesis) -> bool:
-    """The leader's process is suspended, until the heal or nearly: its sockets stay open."""
+    """Suspend the leader's process for long: its sockets stay open."""
     leader = nemesis.cluster.leader()
     if leader is None:
         return False
@@ -105,7 +105,7 @@ def freeze_leader(nemesis: Nemesis) -> bool:
 
 
 def sleep_alone(nemesis: Nemesis) -> bool:
-    """The leader is cut off and suspended; it wakes up still cut off, believing that it leads."""
+    """Isolate and suspend the leader; it resumes still isolated, and believes that it leads."""
     leader = nemesis.cluster.leader()
     if leader is None:
         return False
@@ -119,14 +119,14 @@ def sleep_alone(nemesis: Nemesis) -> bool:
 
 
 def clock_jump(nemesis: Nemesis) -> bool:
-    """The wall clock of a member is set."""
+    """Set the wall clock of a member."""
     chance = nemesis.cluster.streams.clock
     chance.pick(nemesis.cluster.members).clock.jump(chance.pick(JUMPS_MS))
     return True
 
 
 def clock_stall(nemesis: Nemesis) -> bool:
-    """A machine sleeps: its monotonic clock leaps."""
+    """Suspend a machine: its monotonic clock leaps."""
     chance = nemesis.cluster.streams.clock
     chance.pick(nemesis.cluster.members).clock.stall(chance.draw(100, 5_000))
     return True
