@@ -101,7 +101,8 @@ class Task(Generic[P, R]):
         self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:
         """The same as `delay`, with options for this job: `countdown=10`, `queue="slow"`."""
-        return _current().submit_call(self, tuple(args), kwargs or {}, options_of(options))
+        asked = options_of(options, OF_ONE_CALL)
+        return _current().submit_call(self, tuple(args), kwargs or {}, asked)
 
     def s(self, *args: Any, **kwargs: Any) -> Any:
         """A call of it as a step of a chain, a group or a chord: `add.s(1, 2) | add.s(3)`."""
@@ -232,8 +233,8 @@ def task(
 
     Raises:
         LocalError: BAD_SETUP, if the name cannot be an exec name or is taken; BAD_OPTIONS, for
-            exceptions, an initializer or an option of Celery's that cannot be meant so. Others are
-            checked when a job is submitted.
+            exceptions, an initializer or an option that is not there or cannot be meant so. Values
+            of options that Celery does not have are checked when a job is submitted.
     """
     retried = _exceptions(autoretry_for)
     _check_initializer(initializer)
@@ -332,6 +333,8 @@ class _Last:
     reporter: Callable[[Any, JobProgress], None] | None = None
 
 
+# What `apply_async` takes beside options of jobs.
+OF_ONE_CALL: Final = ("job_id", "key", "then", "notify", "timeout", "progress")
 PROGRESS_S_MIN: Final = 0.05  # between two that are told
 ATTEMPT: Final[ContextVar[Any]] = ContextVar("rollq_attempt", default=None)
 ENDS: Final[ContextVar[tuple[ParentEnd, ...]]] = ContextVar("rollq_ends", default=())

@@ -125,6 +125,25 @@ def test_a_member_alone_answers_without_a_leader(tmp_path: Path) -> None:
         run(story(left))
 
 
+def test_another_group_is_told_at_once_with_its_name(tmp_path: Path) -> None:
+    member = MemberProcess(tmp_path / "m").start()
+
+    async def story() -> None:
+        observer = Observer([member.address], "other", answer_s=10 * DEADLINE_S)
+        await observer.start()
+        with pytest.raises(StateError) as raised:
+            await observer.query("counts")
+        assert raised.value.code is ErrorCode.BAD_HANDSHAKE
+        assert raised.value.message == "this is the group 'default', not 'other'"
+        assert "--group default" in raised.value.hint
+        await observer.stop()
+
+    try:
+        run(story())
+    finally:
+        member.kill()
+
+
 def test_accounts_see_what_is_theirs(tmp_path: Path) -> None:
     member = MemberProcess(tmp_path / "m", auth="allow").start()
 
@@ -154,6 +173,18 @@ def test_accounts_see_what_is_theirs(tmp_path: Path) -> None:
                 await wrong.query("counts")
             assert refused.value.code is ErrorCode.LOGIN_FAILED
         await wrong.stop()
+        await refused_among_dead(member.address)
+
+    async def refused_among_dead(address: str) -> None:
+        """Members that are down do not hide why the last one refuses, however long they are."""
+        dead = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        nobody = Observer([address, *dead], "default", answer_s=DEADLINE_S)
+        await nobody.start()
+        for _ in range(2):
+            with pytest.raises(RollqError) as refused:
+                await nobody.query("counts")
+            assert refused.value.code is ErrorCode.LOGIN_REQUIRED
+        await nobody.stop()
 
     try:
         with BlockingClient(member.address, timeout=DEADLINE_S) as client:

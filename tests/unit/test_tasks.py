@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from rollq import task
+from rollq.base.celery_names import OPTION_NAMES
 from rollq.base.errors import LocalError
 from rollq.base.needs import rate_of
+from rollq.roles.client.specs import FIELDS
 from rollq.tasks import TASKS
 
 
@@ -150,6 +152,22 @@ def test_a_rate_is_the_grids(given: Any, taken: str) -> None:
     with pytest.raises(LocalError, match=f"rollq limit set exec:NAME --rate {taken}$"):
         task("slow", rate_limit=given)
     assert rate_of(taken) > 0
+
+
+def test_an_option_that_is_not_there_is_told_by_the_decorator() -> None:
+    assert set(OPTION_NAMES) == set(FIELDS)
+    for wrong, told in (
+        ({"max_retrys": 3}, "no option 'max_retrys'; do you mean 'max_retries'"),
+        ({"notify": "x"}, "no option 'notify'; use one of: queue, .*, countdown, max_retries"),
+    ):
+        with pytest.raises(LocalError, match=told):
+            task("slow", **wrong)
+    assert task("slow", max_retries=3)(print).options == {"max_attempts": 4}
+
+
+def test_an_option_of_one_call_that_is_not_there_is_told_by_celerys_names() -> None:
+    with pytest.raises(LocalError, match="no option 'countdwn'; do you mean 'countdown'"):
+        task("slow")(print).apply_async(("a",), countdwn=3)
 
 
 def test_a_coroutine_function_has_no_initializer() -> None:

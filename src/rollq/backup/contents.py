@@ -19,6 +19,11 @@ from rollq.store.backup_file import BLOB, HISTORY, SNAPSHOT, BackupFile, BackupP
 from rollq.store.snapshot_layout import ROW_BYTES, SnapshotLayout, decode_layout
 
 READ_BYTES: Final = 1024 * 1024
+JOB_WORDS: Final = {
+    JobState.QUEUED: "waiting",
+    JobState.ASSIGNED: "running",
+    JobState.DONE: "ended",
+}
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -132,12 +137,17 @@ def _read(file: BackupFile, part: BackupPart, begin: int, end: int) -> Iterator[
 
 
 def _job_counts(state: GridState) -> dict[str, int]:
-    counts = dict.fromkeys((one.name.lower() for one in JobState), 0)
+    counts = dict.fromkeys(map(_word_of, JobState), 0)
     for queue in state.queues.values():
         for one in JobState:
-            counts[one.name.lower()] += queue.counts[one]
-        counts["queued"] += queue.tasks_waiting
+            counts[_word_of(one)] += queue.counts[one]
+        counts["waiting"] += queue.tasks_waiting
     return counts
+
+
+def _word_of(state: JobState) -> str:
+    """The word of people for a state; how ended jobs ended is in their results."""
+    return JOB_WORDS.get(state, state.name.lower())
 
 
 def _corrupt(file: BackupFile, reason: str) -> DiskError:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 
+# Those of `rollq.Options`, for modules that an application imports: the client comes later.
+OPTION_NAMES: Final = (
+    *("queue", "priority", "delay", "max_attempts", "lease", "run_limit", "run_limit_soft"),
+    *("expire", "result_ttl", "retry_base", "retry_exit_codes", "worker", "ships_exec"),
+    *("resources", "labels", "limits", "sticky_key", "after", "env", "secrets", "traceparent"),
+)
 ALWAYS: Final = "leave it out: it is always so"
 OTHER_NAMES: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "time_limit": ("run_limit", None),
@@ -29,8 +36,9 @@ NOT_HERE: Final = {
 }
 
 
-def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a job by the names of `rollq.Options`, out of those and of Celery's.
+def options_of(options: Mapping[str, Any], others: Collection[str] = ()) -> dict[str, Any]:
+    """Options of a job by the names of `rollq.Options`, out of those and of Celery's. `others` are
+    names that mean something else and are left as they are.
 
     Raises:
         LocalError: BAD_OPTIONS, for one that is not here, with what to do instead.
@@ -47,6 +55,8 @@ def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
             raise _refused(name, value, hint)
         if name in NOT_HERE:
             raise _refused(name, value, NOT_HERE[name])
+        if own not in OPTION_NAMES and name not in others:
+            raise _unknown(name)
         try:
             made[own] = value if convert is None else convert(value)
         except (TypeError, ValueError):
@@ -57,6 +67,13 @@ def options_of(options: Mapping[str, Any]) -> dict[str, Any]:
 def _refused(name: str, value: Any, hint: str) -> LocalError:
     what = f"{name}={value!r} is not an option of a task"
     return LocalError(ErrorCode.BAD_OPTIONS, what, hint)
+
+
+def _unknown(name: str) -> LocalError:
+    known = [*OPTION_NAMES, *OTHER_NAMES]
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"do you mean {close[0]!r}?" if close else f"use one of: {', '.join(known)}"
+    return LocalError(ErrorCode.BAD_OPTIONS, f"no option {name[:64]!r}", hint)
 
 
 def _rate_text(given: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 BackupArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
-# Words of people for states as the log has them; how ended jobs ended is in their results.
-JOB_WORDS: Final = {"queued": "waiting", "assigned": "running", "done": "ended"}
 
 
 @app.callback()
@@ -126,7 +124,7 @@ def verify(file: BackupArgument, as_json: Json = False) -> None:
 
 def counted_jobs(jobs: dict[str, int]) -> str:
     """How many jobs are in which state, those that are."""
-    shown = [f"{count} {JOB_WORDS.get(name, name)}" for name, count in jobs.items() if count]
+    shown = [f"{count} {name}" for name, count in jobs.items() if count]
     return ", ".join(shown) or "none"
 
 

@@ -2,6 +2,7 @@
 
 One that is behind the others may not know an account or token that was made a moment ago, so one
 refusal proves nothing. Two in a row do: then whoever waits is told, and members are dialed seldom.
+A member that is not reached says nothing about it: with two of three down, one refuses each time.
 """
 
 from __future__ import annotations
@@ -34,12 +35,11 @@ class Refusals:
         last: Why we are not let in; None: we may be.
     """
 
-    __slots__ = ("_count", "_is_new", "last")
+    __slots__ = ("_count", "last")
 
     def __init__(self) -> None:
         self.last: Error | None = None
         self._count = 0
-        self._is_new = False  # it came on the last connection
 
     @property
     def final(self) -> Error | None:
@@ -50,17 +50,8 @@ class Refusals:
         """We are not let in."""
         self.last = error
         self._count += 1
-        self._is_new = True
 
     def over(self) -> None:
-        """A member let us in."""
+        """A member let us in, or answered our hello in another way."""
         self.last = None
         self._count = 0
-        self._is_new = False
-
-    def disconnected(self) -> None:
-        """A connection has ended, or did not come about. If it was for another reason, all is open
-        again."""
-        if not self._is_new:
-            self.over()
-        self._is_new = False

@@ -34,6 +34,7 @@ STATUS: Final[dict[ErrorCode, int]] = {
         (
             *(E.NOT_LEADER, E.GRID_FULL, E.OVERLOADED, E.PROPOSAL_DROPPED, E.NOT_READY),
             *(E.OUTCOME_UNKNOWN, E.UNREACHABLE, E.DISCONNECTED, E.TIMED_OUT),
+            E.BAD_HANDSHAKE,  # the pages were started for another group
         ),
         503,
     ),

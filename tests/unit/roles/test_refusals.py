@@ -42,14 +42,13 @@ def test_an_error_of_dialing_is_a_refusal_if_it_is_one() -> None:
     assert refusal_of(StateError(ErrorCode.UNREACHABLE, "nobody")) is None
 
 
-def test_two_refusals_in_a_row_are_final_until_anything_else_happens() -> None:
+def test_two_refusals_in_a_row_are_final_until_a_member_answers_otherwise() -> None:
     refusals = Refusals()
     for _ in range(2):
         assert refusals.final is None
         refusals.noted(REFUSED)
-        refusals.disconnected()
     assert refusals.final == REFUSED
-    refusals.disconnected()
+    refusals.over()
     assert refusals.final is None
 
 
@@ -100,6 +99,17 @@ def test_a_client_is_refused_before_a_connection_as_on_one() -> None:
     assert waits(second) == [REDIAL_REFUSED_MS]
 
 
+def test_members_that_are_down_hide_no_refusal() -> None:
+    """With two of three down, the third refuses at every third dial."""
+    client = started()
+    assert told(refuse(client)) == []
+    client.handle(Disconnected())
+    client.handle(Disconnected())
+    assert [error.code for error in told(refuse(client))] == [REFUSED.code]
+    client.handle(Disconnected())
+    assert [error.code for error in told(client.handle(Asked([submit(2)])))] == [REFUSED.code]
+
+
 @pytest.mark.parametrize("between", [wire.Welcome("g", 1), wire.NotLeader("m2"), NOT_READY])
 def test_a_client_that_another_member_lets_in_goes_on(between: wire.MemberMessage) -> None:
     client = started()
@@ -124,6 +134,17 @@ def test_a_client_goes_on_when_it_is_let_in_again() -> None:
 
 
 # --- a worker
+
+
+def test_a_worker_that_another_member_answers_goes_on() -> None:
+    worker = worker_machine()
+    worker.handle(worker_signals.Started())
+    for answer in (REFUSED, NOT_READY, REFUSED):
+        worker.handle(worker_signals.Connected())
+        worker.handle(worker_signals.MessageReceived([answer]))
+        out = worker.handle(worker_signals.Disconnected(None))
+        [dial] = [one for one in out if isinstance(one, worker_signals.Connect)]
+        assert dial.delay_ms < REDIAL_REFUSED_MS / 2
 
 
 @pytest.mark.parametrize("is_dialing", [True, False])

@@ -256,7 +256,6 @@ class ClientMachine:
         self._lose_session()
         if event.refusal is not None:
             self._note_refusal(event.refusal)
-        self._refusals.disconnected()
         redial = self._redial
         self._out.append(Connect(*(redial.refused() if self.is_refused else redial.failed())))
 
@@ -409,6 +408,7 @@ class ClientMachine:
         if self.link is SessionState.GREETING and is_refusal(message):
             self._note_refusal(message)
             return
+        self._refusals.over()
         if self._watches.pop(message.request_id, None) is not None:
             self._out.append(signals.Show(message.request_id, message))
         if message.request_id in self._subscribed and not message.retryable:

@@ -220,9 +220,12 @@ class Observer:
         self._trouble = f"{address}: {error.message}"
         self._first_attempt.set()
         refused = refusal_of(error)
+        if error.code is ErrorCode.BAD_HANDSHAKE:  # of another group
+            refused = Error(NIL_ID, int(error.code), error.message, error.hint)
         if refused is not None:
             self._refusals.noted(refused)
-        self._refusals.disconnected()
+        elif not isinstance(error, DialError):
+            self._refusals.over()
         if self._refusals.final is None:
             return self._redial.failed()
         self._fail_all(refusal(self._refusals.final))

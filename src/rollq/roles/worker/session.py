@@ -230,8 +230,11 @@ class LeaderSession:
     def heard(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Messages came."""
         for message in messages if self.state is LinkState.GREETING else ():
-            if type(message) is wire.Error and is_refusal(message):
-                self._refusals.noted(message)
+            if type(message) is wire.Error:
+                if is_refusal(message):
+                    self._refusals.noted(message)
+                else:
+                    self._refusals.over()
         # An error is what a member of ours answers to a legacy hello; a legacy leader sends none.
         self._was_heard |= any(type(message) is not wire.Error for message in messages)
         self._silence.heard(self._now_ms, is_answer=self.state is OPEN)
@@ -249,7 +252,6 @@ class LeaderSession:
         self.state = DOWN
         if refusal is not None:
             self._refusals.noted(refusal)
-        self._refusals.disconnected()
         redial = self._redial
         is_refused = self._refusals.final is not None
         self._orders.give(Connect(*(redial.refused() if is_refused else redial.failed())))

@@ -96,7 +96,7 @@ class ReaderServer:
                 NIL_ID,
                 int(ErrorCode.BAD_HANDSHAKE),
                 f"this is the group {self._group!a}, not {hello.group[:64]!a}",
-                "check the addresses of the members",
+                f"check the addresses of the members, or name this group: --group {self._group}",
             )
         if len(self._threads) >= READER_LINKS_MAX:
             return Error(
