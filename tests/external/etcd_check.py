@@ -59,7 +59,7 @@ def _comparisons(env: Env, views: Views, block: Block, done: Done) -> Iterator[C
         yield "proposal dropped", DROPPED in block.expected, done.refused
     if is_silent(env, block):
         return
-    for node in done.rested:
+    for node in done.evicted:
         yield from _at_rest(env, env.member(node), views.of(node))
     for node in done.stepped:
         yield from _on_the_way(env, env.member(node), views.of(node))

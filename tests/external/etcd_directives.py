@@ -24,7 +24,7 @@ ELECTION_TICKS = 3  # as in etcd's environment
 class Done:
     """What a directive did: which nodes are now at rest, which only took a step."""
 
-    rested: list[int] = field(default_factory=list)
+    evicted: list[int] = field(default_factory=list)
     stepped: list[int] = field(default_factory=list)
     refused: bool | None = None  # None: the directive asks for nothing that can be refused
 
@@ -67,7 +67,7 @@ def _add_nodes(env: Env, block: Block) -> Done:
         born.append(len(env.members))
     if block.option("step-down-on-removal", "false") != "true":
         env.stay_when_removed.update(born)
-    return Done(rested=born)
+    return Done(evicted=born)
 
 
 def _campaign(env: Env, block: Block) -> Done:
@@ -107,7 +107,7 @@ def _stabilize(env: Env, block: Block) -> Done:
         for node in mailed:
             env.deliver(node)
         if not busy and not mailed:
-            return Done(rested=nodes)
+            return Done(evicted=nodes)
     raise ScriptError(block.line, f"no rest after {ROUNDS_MAX} rounds")
 
 

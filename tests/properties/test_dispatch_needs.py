@@ -148,7 +148,7 @@ class NeedyOffice(Office):
         self.leader._backlog.refresh()
         for pool in self.pools():
             for session in pool.sessions:
-                kept = session.kept_for
+                kept = session.reserved_for
                 is_kept = kept is not None and bool(pool.resources) and pool.competes_with(kept)
                 has_room = session.room.count(pool.resources, 1) == 1
                 could = session.credit > 0 and has_room and not is_kept
@@ -188,14 +188,14 @@ class NeedyOffice(Office):
     def is_for_later(self, item: JobRecord | ArrayRecord) -> bool:
         """Whether it waits until others of the many needs of its queue are served."""
         queue = self.leader._backlog.whole_queue_of(item)
-        return queue is not None and need_of(item) in queue.later
+        return queue is not None and need_of(item) in queue.deferred
 
     def could_start(self, name: str, item: JobRecord | ArrayRecord) -> bool:
         session = self.leader._sessions[worker_id(name)]
         worker = self.state.workers[worker_id(name)]
         free = self.free(worker_id(name))
         subject = f"job.assign.{item.queue}"
-        is_kept = session.kept_for is not None and bool(item.options.resources)
+        is_kept = session.reserved_for is not None and bool(item.options.resources)
         return (
             self.credit[name] > 0
             and item.options.worker_name in ("", name)
@@ -226,7 +226,7 @@ class NeedyOffice(Office):
                 progress = True
                 self.apply(AckJob(job.job_id, job.attempt, job.fence, 0))
                 self.grant(WORKERS.index(name_of_worker(job.worker_id)), 1, 0)
-        assert all(session.kept_for is None for session in self.leader._sessions.values())
+        assert all(session.reserved_for is None for session in self.leader._sessions.values())
 
 
 VERBS = [verb.__name__ for verb, weight in WEIGHTS.items() for _ in range(weight)]

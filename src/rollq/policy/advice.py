@@ -1,4 +1,4 @@
-"""Commands that would help somebody whose job waits or failed. Each can be typed as it is."""
+"""Commands that help when a job waits or failed. Each can be typed as printed."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from rollq.grid.state import DEAD, JobRecord
 from rollq.policy.lanes import Item
 
 NAMES_MAX: Final = 5  # of workers, in a command
-NOT_STARTED: Final = ": cannot start "  # a worker says so of a program that the system refused
+# in a worker's error for a program that the system refused to execute
+NOT_STARTED: Final = ": cannot start "
 
 
 def look_at(job_id: JobId) -> str:
-    """What is known of a job or array."""
+    """The command that shows a job or array."""
     return f"rollq job {guid_to_text(job_id)}"
 
 
 def stderr_of(job_id: JobId) -> str:
-    """What its program said last."""
+    """The command that shows the stderr of a job."""
     return f"rollq logs {guid_to_text(job_id)} --stderr"
 
 
 def redrive(job_id: JobId) -> str:
-    """Run a dead job again."""
+    """The command that redrives a dead job."""
     return f"rollq dlq redrive {guid_to_text(job_id)}"
 
 
 def cancel(job_id: JobId) -> str:
-    """End it."""
+    """The command that cancels a job."""
     return f"rollq cancel {guid_to_text(job_id)}"
 
 
 def resume(queue: str) -> str:
-    """Start jobs of a paused queue again."""
+    """The command that resumes a paused queue."""
     return f"rollq queue resume {shlex.quote(queue)}"
 
 
 def undrain(names: list[str]) -> str:
-    """Give drained workers jobs again."""
+    """The command that ends the drain of workers."""
     return shlex.join(("rollq", "drain", *names[:NAMES_MAX], "--undo"))
 
 
 def start_worker(address: str, item: Item, *options: str) -> str:
-    """A worker that serves the queue of an item, under the name that it asks for."""
+    """The command that starts a worker for the queue of an item, with the worker name it asks
+    for."""
     host, _, port = address.rpartition(":")
     words = ["rollq", "worker", host, port, item.queue, *options]
     if item.options.worker_name:
@@ -54,15 +56,15 @@ def start_worker(address: str, item: Item, *options: str) -> str:
 
 
 def after_failure(record: JobRecord) -> tuple[str, ...]:
-    """For a job whose program ran: what it said, and if it is dead how to run it again."""
-    said = stderr_of(record.job_id)
-    return (said, redrive(record.job_id)) if record.state is DEAD else (said,)
+    """For a job whose program ran: how to see its stderr and, if it is dead, how to redrive it."""
+    stderr = stderr_of(record.job_id)
+    return (stderr, redrive(record.job_id)) if record.state is DEAD else (stderr,)
 
 
 def before_running(code: Reason, item: Item, address: str, detail: str = "") -> tuple[str, ...]:
-    """For what a worker lacks: what to do on it, or which worker to start. A program that is there
-    and cannot be seen lacks its mode bits more often than not; one that a worker tried to start,
-    as `detail` says, has them."""
+    """For an attempt that could not start: what to change on the worker, or which worker to start.
+    A program file that is not found most often lacks its mode bits, unless `detail` shows that a
+    worker tried to start it."""
     if code is Reason.PROGRAM_MISSING:
         if NOT_STARTED in detail:
             return ()

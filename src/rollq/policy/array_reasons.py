@@ -1,4 +1,4 @@
-"""Why an array is not at its end, or how it ended: its tasks in groups that have one reason."""
+"""Why an array is not finished, or how it ended: its tasks grouped by reason."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rollq.grid.state import ASSIGNED, ArrayRecord, EndRecord, GridState, JobRec
 from rollq.policy import advice
 from rollq.policy.endings import ReadResult, how_ended, lost_reason
 
-# An answer is made in the leader's loop: of more tasks it is told that there are more.
+# Explanations are made in the leader's loop, so the number of tasks read is bounded.
 TASKS_LOOKED_AT_MAX: Final = 20_000
 FAILURES_READ_MAX: Final = 500
 GROUPS_MAX: Final = 20
 
 
-class Why(NamedTuple):
-    """What keeps something from starting, or that it runs."""
+class StateReason(NamedTuple):
+    """Why something waits, or that it runs."""
 
     code: Reason
     text: str
@@ -40,34 +40,40 @@ class Why(NamedTuple):
 
 
 def grouped(
-    state: GridState, array: ArrayRecord, waits: Why | None, read: ReadResult, address: str
+    state: GridState,
+    array: ArrayRecord,
+    waiting_for: StateReason | None,
+    read: ReadResult,
+    address: str,
 ) -> RawExplanation:
-    """Of an array: how many tasks wait, run and have ended, and why. `waits` says what keeps the
-    next task from starting, if one waits for its first start."""
+    """The explanation of an array: how many tasks wait, run and have ended, and why. `waiting_for`
+    is why the next task does not start, if one waits for its first start."""
     groups: dict[tuple[str, str], TaskGroup] = {}
-    if waits is not None:
+    if waiting_for is not None:
         word = DELAYED if array.delayed else WAITING
-        _count(groups, TaskGroup(array.tasks_waiting, word, waits.code, waits.text))
+        _count(groups, TaskGroup(array.tasks_waiting, word, waiting_for.code, waiting_for.text))
     for job_id in islice(array.open_tasks, TASKS_LOOKED_AT_MAX):
         _count(groups, _of_open(state.jobs[job_id]))
     for record, end in islice(_failures(state, array), FAILURES_READ_MAX):
-        told = how_ended(state, record, end, read, address)
-        _count(groups, TaskGroup(1, told.state, told.code, told.why, record.job_id))
+        ended = how_ended(state, record, end, read, address)
+        _count(groups, TaskGroup(1, ended.state, ended.code, ended.why, record.job_id))
     if array.cut_at < array.task_count:
-        told = cut_reason(array, array.first_cut_id)
-        _count(groups, TaskGroup(array.task_count - array.cut_at, told.state, told.code, told.why))
+        ended = cut_reason(array, array.first_cut_id)
+        _count(
+            groups, TaskGroup(array.task_count - array.cut_at, ended.state, ended.code, ended.why)
+        )
     shown = sorted(groups.values(), key=lambda one: -one.count)[:GROUPS_MAX]
-    state_word, code = _where_it_stands(array, waits)
+    state_word, code = _state_and_reason(array, waiting_for)
     todo: tuple[str, ...] = (advice.look_at(array.array_id),)
-    if waits is not None:
-        todo = waits.todo
+    if waiting_for is not None:
+        todo = waiting_for.todo
     elif state_word in (DEAD, FAILED):
         todo = tuple(advice.stderr_of(one.job_id) for one in shown if one.job_id)[:1] or todo
     return RawExplanation(
         array.array_id,
         state_word,
         code,
-        _sentence(array, waits),
+        _sentence(array, waiting_for),
         todo,
         array.stamp_ms,
         groups=tuple(shown),
@@ -75,7 +81,7 @@ def grouped(
 
 
 def cut_reason(array: ArrayRecord, job_id: JobId) -> RawExplanation:
-    """Of a task that ended before it was ever assigned."""
+    """The explanation of a task that ended before it was ever assigned."""
     if array.cut_as is JobState.DEAD:
         limit = time_text(array.options.expire_ms)
         why = f"its array waited longer than the {limit} that it may; the task never started"
@@ -91,9 +97,9 @@ def _count(groups: dict[tuple[str, str], TaskGroup], more: TaskGroup) -> None:
     if before is None:
         groups[key] = more
     else:
-        told = before if before.job_id else more
+        example = before if before.job_id else more
         groups[key] = TaskGroup(
-            before.count + more.count, more.state, more.code, told.why, told.job_id
+            before.count + more.count, more.state, more.code, example.why, example.job_id
         )
 
 
@@ -122,10 +128,10 @@ def _failures(state: GridState, array: ArrayRecord) -> Iterator[tuple[JobRecord,
 NOT_DONE: Final = (JobState.DEAD, JobState.CANCELLED)
 
 
-def _where_it_stands(array: ArrayRecord, waits: Why | None) -> tuple[str, str]:
-    if waits is not None:
+def _state_and_reason(array: ArrayRecord, waiting_for: StateReason | None) -> tuple[str, str]:
+    if waiting_for is not None:
         word = RUNNING if array.running else DELAYED if array.delayed else WAITING
-        return word, waits.code
+        return word, waiting_for.code
     if array.open_tasks:
         return (RUNNING, Reason.RUNNING) if array.running else (WAITING, Reason.RETRYING)
     counts = array.ended_counts
@@ -140,7 +146,7 @@ def _where_it_stands(array: ArrayRecord, waits: Why | None) -> tuple[str, str]:
     return OK, Reason.OK
 
 
-def _sentence(array: ArrayRecord, waits: Why | None) -> str:
+def _sentence(array: ArrayRecord, waiting_for: StateReason | None) -> str:
     counts = array.ended_counts
     retrying = len(array.open_tasks) - array.running
     figures = (
@@ -152,6 +158,6 @@ def _sentence(array: ArrayRecord, waits: Why | None) -> str:
         (counts[JobState.DEAD], "dead"),
         (counts[JobState.CANCELLED], "cancelled"),
     )
-    told = ", ".join(f"{count} {word}" for count, word in figures if count)
-    tasks = f"{counted(array.task_count, 'task')}: {told}"
-    return f"{waits.text}; of {tasks}" if waits is not None else f"of {tasks}"
+    parts = ", ".join(f"{count} {word}" for count, word in figures if count)
+    tasks = f"{counted(array.task_count, 'task')}: {parts}"
+    return f"{waiting_for.text}; of {tasks}" if waiting_for is not None else f"of {tasks}"

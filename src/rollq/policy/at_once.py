@@ -1,12 +1,12 @@
-"""Jobs that are given to a worker by the entry that accepts them.
+"""Jobs that are assigned by the entry that accepts them.
 
-A job for which a worker is free when it is submitted need not wait for the group twice. The leader
-decides on it before it exists, and the group finds out: if the job is refused, is known already or
-may not start, the assignment is refused for it, as any other is that comes too late.
+If a worker is free when a job is submitted, the job need not wait for two commits. The leader
+decides on it before it exists. If the job is refused, is a duplicate or may not start, its
+assignment is refused as stale when the entry is applied.
 
-Only what is left after `decide` is given away here, so nobody who waits is passed over. Whatever
-needs a closer look (a delay, a worker by name, caches, limits, labels, resources, programs that
-only some workers have) takes the usual way.
+Only credit that is left after `decide` is used here, so no waiting job is overtaken. Jobs that need
+more checks (a delay, a named worker, caches, limits, labels, resources, programs that only some
+workers have) are dispatched in the usual way.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ from rollq.policy.pools import Pool
 def start_at_once(
     state: GridState, backlog: Backlog, holds: Holds, command: SubmitRun
 ) -> list[AssignRun]:
-    """Assignments of jobs of this command, for the same entry, behind it. Call after `decide`."""
+    """Assignments for jobs of this command, to follow it in the same entry. Call after `decide`."""
     client = state.clients.get(command.client_id)
     queue = backlog.idle_queue(command.queue)
-    if client is None or queue is None or command.caches or backlog.line or backlog.pinned_line:
+    if (
+        client is None
+        or queue is None
+        or command.caches
+        or backlog.ready_pools
+        or backlog.ready_pinned_pools
+    ):
         return []
     pools = [pool for pool in queue.pools if pool.candidates.count]
     if not pools:
@@ -65,14 +71,14 @@ def start_at_once(
 
 
 def _first_of(command: SubmitRun, client: ClientRecord) -> JobRecord:
-    """Its first job as it will be, to find a worker by."""
+    """A record of its first job, to choose a worker with."""
     options = command.options or DEFAULT_OPTIONS
     job_id = command.job_ids[:GUID_BYTES]
     return JobRecord(job_id, client, command.queue, command.exec_name, b"", options, QUEUED, 0, 0)
 
 
 def _pool_for(job: JobRecord, queue: QueueLanes, pools: list[Pool]) -> Pool | None:
-    """The pool whose workers may start it now, of those that have credit."""
+    """A pool with credit all of whose workers can run the job now."""
     if job.options.delay_ms or job.options.worker_name:
         return None
     need = need_of(job)

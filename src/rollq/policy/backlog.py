@@ -1,25 +1,24 @@
-"""What waits, by queue, and who is ready to serve it.
+"""Waiting jobs by queue, matched with the workers that serve them.
 
 Joins the two halves of dispatch: queues (`lanes`) and pools of sessions (`pools`). A queue with
-something to give stands in the rings of the pools that serve it; a pool with credit and a ring
-stands in a line. Both leave when they are visited in vain, not when they run dry, so that a queue
-that flips between empty and not costs nothing but its jobs.
+runnable items is in the rings of the pools that serve it; a pool with credit and a non-empty ring
+is in the list of ready pools. Both are removed when a visit finds nothing, not when they become
+empty, so a queue that alternates between empty and not costs nothing but its jobs.
 
 A job that needs labels or resources waits in lanes of that need, which are served by the parts of
 the pools that could run it (`pools`). So does a job of a program that some workers of its queue
-lack: it is split off when a pool with such a worker meets it, so a queue that all its workers can
-run costs nothing for this. Such lanes and the rest of the queue take turns.
+lack: it is split off when a pool with such a worker meets it, so this costs nothing for a queue
+that all its workers can run. Such lanes and the rest of the queue take turns.
 
-Each need that is served costs every worker that could run it. So of one queue NEEDS_SERVED_MAX are
-served at a time; the lanes of further ones wait until others are empty, in the order in which they
-came. Needs that no connected worker could ever run make way for those.
+Each need that is served costs time and memory for every worker that could run it. So a queue serves
+at most NEEDS_SERVED_MAX needs at a time; further ones are deferred until others are empty or no
+connected worker could run them, in FIFO order.
 
 A job that names its worker is pinned: it waits in a queue of that worker alone, with a pool of its
-own, served before everything else. The worker must serve the job's queue all the same.
+own, served before all others. The worker must serve the job's queue as well.
 
-What a turn costs: `push`, `mark_changed` and a decision are O(1) in jobs, queues, clients and
-workers. `refresh` costs one move for each session that changed. O(queues) is only what is rare: a
-new pattern with wildcards, and a change of leader.
+Cost: `push`, `mark_changed` and a decision are O(1), `refresh` is O(changed sessions). Only a new
+pattern with wildcards and a change of leader are O(queues).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from typing import Final
 
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.grid.state import GridState
-from rollq.policy.holdings import Holdings
+from rollq.policy.holdings import BlobHolders
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.needs import AnyNeed, Need, ProgramSet, need_of
 from rollq.policy.pools import DispatchSession, Pool, Pools, only_queue
@@ -39,58 +38,57 @@ from rollq.policy.preferences import NEAR, Preferences
 
 IDLE_MIN: Final = 64  # fewer empty queues are not worth a sweep
 NEEDS_SERVED_MAX: Final = 64  # of one queue, at a time
-NEEDS_TRIED_MAX: Final = 8  # that one turn begins to serve: each costs a look at every worker
+# deferred needs that one turn starts to serve: each costs a scan of all workers
+NEEDS_TRIED_MAX: Final = 8
 PINNED_PATTERN: Final = ""  # of the pools of pinned queues: no worker can ask for it
 
 _served_at = attrgetter("served_at")
 
 
 class Backlog:
-    """Queues with what waits in them, matched with pools of sessions."""
+    """Queues of waiting items, matched with pools of sessions."""
 
     __slots__ = (
         "_changed",
-        "_crowded",
+        "_deferring",
+        "_has_new_wildcards",
         "_named",
         "_pinned",
-        "_policies_new",
+        "_policies_changed",
         "_pools",
         "_preferences",
         "_queues",
         "_state",
-        "_wildcards_new",
         "holdings",
-        "line",
-        "pinned_line",
+        "ready_pinned_pools",
+        "ready_pools",
     )
 
-    def __init__(self, state: GridState, placement: str, holdings: Holdings) -> None:
+    def __init__(self, state: GridState, placement: str, holdings: BlobHolders) -> None:
         self._state = state
         self._preferences = Preferences(state, placement)
-        self._policies_new = True  # policies may have changed since the last `refresh`
+        self._policies_changed = True  # policies may have changed since the last `refresh`
         self.holdings = holdings
-        # By name, made with the first job; kept while the state has the queue, and somewhat longer
-        # (`_sweep`), because most queues fill again.
+        # By name, from the first job until `_sweep`: most queues fill again.
         self._queues: dict[str, QueueLanes] = {}
         # Worker name → queue → lanes. Dropped when empty: there may be one for each worker.
         # Invariant: such lanes have exactly one whole pool, of the worker's sessions that serve
         # the queue; of most workers that is one session or none.
         self._pinned: dict[str, dict[str, QueueLanes]] = {}
-        self._crowded: dict[QueueLanes, None] = {}  # queues with needs that are served later
+        self._deferring: dict[QueueLanes, None] = {}  # queues with deferred needs
         self.clear_sessions()
 
     def clear_sessions(self) -> None:
-        """All sessions are gone at once; what waits stays."""
+        """Remove all sessions; waiting items stay."""
         self._pools = Pools(self.holdings)
         self._named: dict[str, dict[DispatchSession, None]] = {}  # by the name of their worker
         # Sessions whose credit or load changed since the last `refresh`.
         self._changed: dict[DispatchSession, None] = {}
-        # A pattern that may match any queue is new; they are matched once a turn, however many
-        # workers came in it.
-        self._wildcards_new = False
-        # Pools with credit and a ring, in turns; each at most once (`Pool.is_ready`).
-        self.line: deque[Pool] = deque()
-        self.pinned_line: deque[Pool] = deque()  # those of pinned queues, which come first
+        # Whether a new pattern has wildcards: such patterns are matched once a turn.
+        self._has_new_wildcards = False
+        # Pools with credit and a non-empty ring, round-robin; each at most once (`Pool.is_ready`).
+        self.ready_pools: deque[Pool] = deque()
+        self.ready_pinned_pools: deque[Pool] = deque()  # those of pinned queues, which come first
         for queue in self._queues.values():
             for lanes in queue.all:
                 lanes.pools, lanes.absent = [], []
@@ -98,54 +96,55 @@ class Backlog:
             for pinned in by_queue.values():
                 self._add_pinned_pool(pinned)
 
-    # --- what waits
+    # --- items
 
     def push(self, item: Item) -> None:
-        """A job, or an array, may be assigned from now on."""
+        """Add a job or array that may be assigned."""
         queue = self._lanes_for(item)
         queue.push(item)
         if queue.absent:
             self.offer(queue)
 
     def push_run(self, items: list[Item]) -> None:
-        """As `push` for each, of several given by seq that are alike in queue, client, options."""
+        """As `push` for several items in ascending seq with equal queue, client and options."""
         queue = self._lanes_for(items[0])
         queue.push_run(items)
         if queue.absent:
             self.offer(queue)
 
-    def went_stale(self, item: Item) -> None:
-        """What was pushed waits no more, though nobody took it."""
+    def mark_stale(self, item: Item) -> None:
+        """A pushed item no longer waits although `take` did not return it."""
         queue = self.queue_of(item)
         if queue is not None:
-            queue.went_stale(item)
+            queue.mark_stale(item)
             if not queue.size:
                 for pool in queue.pools:
-                    if pool.keeps is not None and not any(lanes.size for lanes in pool.ring):
-                        self.stop_keeping(pool)
+                    if pool.reserved_session is not None and not any(
+                        lanes.size for lanes in pool.ring
+                    ):
+                        self.release_reserved(pool)
                 self.maybe_drop_pinned(queue)
 
     def queue_of(self, item: Item) -> QueueLanes | None:
-        """Where an item waits, or would."""
+        """The lanes in which an item waits, or would."""
         queue = self.whole_queue_of(item)
-        if queue is None or not (queue.split or queue.later):
+        if queue is None or not (queue.split or queue.deferred):
             return queue
         need = need_of(item)
-        return queue.split.get(need) or queue.later.get(need) or queue
+        return queue.split.get(need) or queue.deferred.get(need) or queue
 
     def whole_queue_of(self, item: Item) -> QueueLanes | None:
-        """The queue of an item, which is served by all who serve it, whatever they can run."""
+        """The queue of an item, served by all its pools, whatever their sessions can run."""
         return self.lanes_named(item.queue, item.options.worker_name)
 
     def lanes_named(self, name: str, worker_name: str = "") -> QueueLanes | None:
-        """A queue, or what waits in it for one named worker."""
+        """A queue, or its lanes pinned to a named worker."""
         if worker_name:
             return self._pinned.get(worker_name, {}).get(name)
         return self._queues.get(name)
 
     def idle_queue(self, name: str) -> QueueLanes | None:
-        """A queue in which nothing waits that could be given to a worker, but for what waits apart;
-        None if there is no such queue, or if it is paused."""
+        """The queue, if nothing in it is runnable (lanes of needs apart); else None."""
         queue = self._queues.get(name)
         if queue is None or queue.is_paused or queue.is_runnable:
             return None
@@ -157,27 +156,27 @@ class Backlog:
         yield from self.pinned()
 
     def pinned(self) -> Iterator[QueueLanes]:
-        """Those of named workers."""
+        """The queues pinned to named workers."""
         for by_queue in self._pinned.values():
             yield from by_queue.values()
 
     def queues_named(self, names: Iterable[str]) -> Iterator[QueueLanes]:
-        """Those of these names, pinned ones apart."""
+        """The queues of these names, without pinned ones."""
         for name in names:
             queue = self._queues.get(name)
             if queue is not None:
                 yield queue
 
     def offer(self, queue: QueueLanes) -> None:
-        """Put a queue that has something to give into the rings that it is missing from."""
+        """Add a runnable queue to the rings that it is absent from."""
         if queue.absent and queue.is_runnable:
             for pool in queue.absent:
                 pool.ring.append(queue)
-                self._maybe_line_up(pool)
+                self._maybe_mark_ready(pool)
             queue.absent = []
 
     def pause(self, name: str, is_paused: bool) -> None:
-        """Assign nothing from a queue, or again."""
+        """Stop assigning from a queue, or resume it."""
         queue = self._queues.get(name)
         pinned = [by_queue[name] for by_queue in self._pinned.values() if name in by_queue]
         for whole in pinned if queue is None else [queue, *pinned]:
@@ -186,7 +185,7 @@ class Backlog:
                 self.offer(lanes)
 
     def split_off(self, queue: QueueLanes) -> int:
-        """Let what `take` found unfit wait for those who can run it; how many that were."""
+        """Move what `take` found unfit to the lanes of its need; returns the number of items."""
         unfit, queue.unfit = queue.unfit, []
         for item in unfit:
             need = need_of(item)
@@ -199,33 +198,33 @@ class Backlog:
         return len(unfit)
 
     def maybe_split_all(self, queue: QueueLanes) -> bool:
-        """As `split_off` for all that waits in a queue, if all of it needs the same program; call
-        if some worker that serves it lacks that. Costs the same for one job and for a million: the
-        lanes become those of the program, and new, empty ones become the queue."""
+        """As `split_off` for all that waits in a queue, if all of it needs the same program. Call
+        if some worker that serves it lacks the program. O(1) in jobs: the lanes become those of the
+        program, and new, empty ones become the queue."""
         need = queue.only_need
         if need == MIXED or not queue.size or need in queue.split:
             return False
         whole = self._new_lanes(queue.name, queue.worker_name)
         whole.pools, whole.absent = queue.pools, list(queue.pools)
         whole.split, queue.split = queue.split, {}
-        whole.later, queue.later = queue.later, {}
-        if self._crowded.pop(queue, True) is None:
-            self._crowded[whole] = None
-            whole.tries_left = queue.tries_left
+        whole.deferred, queue.deferred = queue.deferred, {}
+        if self._deferring.pop(queue, True) is None:
+            self._deferring[whole] = None
+            whole.deferred_tries = queue.deferred_tries
         if queue.worker_name:
             self._pinned[queue.worker_name][queue.name] = whole
         else:
             self._queues[queue.name] = whole
-        # The rings of its pools still hold these lanes; `Dispatcher._serve` takes them out, because
-        # they have a need now and the pools have not.
+        # The rings of its pools still hold these lanes; `Dispatcher._serve` removes them, because
+        # their need differs from that of the pool.
         queue.pools = []
         self._serve_need(whole, queue, need)
         self.offer(queue)
         return True
 
     def _serve_need(self, queue: QueueLanes, lanes: QueueLanes, need: AnyNeed) -> None:
-        """Lanes hold what has one need of a queue, and are served by those who could run it. Empty
-        lanes of others go if many are."""
+        """Serve the lanes of one need of a queue by the parts that could run it. Drops empty lanes
+        of other needs if there are many."""
         if len(queue.split) > IDLE_MIN:
             self._drop_empty(queue)
         lanes.need = need
@@ -238,7 +237,7 @@ class Backlog:
             self._stop_serving(queue, known)
 
     def _stop_serving(self, queue: QueueLanes, lanes: QueueLanes) -> None:
-        """Lanes of one need of a queue are served by nobody any more."""
+        """Remove the lanes of one need from the pools that serve them."""
         del queue.split[lanes.need]
         for pool in queue.pools:
             part = pool.parts.get(lanes.need)
@@ -246,13 +245,13 @@ class Backlog:
                 if lanes in part.ring:
                     part.ring.remove(lanes)
                 if not part.ring:
-                    self.stop_keeping(part)
+                    self.release_reserved(part)
                 pool.drop_part(part)
         lanes.pools, lanes.absent = [], []
 
     def _lanes_of_need(self, queue: QueueLanes, need: Need) -> QueueLanes:
-        """Lanes of a queue for what has one need, made if there are none."""
-        lanes = queue.split.get(need) or queue.later.get(need)
+        """The lanes of one need of a queue, created if absent."""
+        lanes = queue.split.get(need) or queue.deferred.get(need)
         if lanes is None:
             lanes = self._new_lanes(queue.name, queue.worker_name)
             if len(queue.split) >= NEEDS_SERVED_MAX:
@@ -261,33 +260,33 @@ class Backlog:
                 self._serve_need(queue, lanes, need)
             else:
                 lanes.need = need
-                queue.later[need] = lanes
-                self._crowded[queue] = None
-                queue.tries_left += 1
+                queue.deferred[need] = lanes
+                self._deferring[queue] = None
+                queue.deferred_tries += 1
         return lanes
 
-    def _serve_later(self, queue: QueueLanes) -> None:
-        """Let needs of a crowded queue be served that were not, as far as there is room."""
+    def _serve_deferred(self, queue: QueueLanes) -> None:
+        """Start serving deferred needs of a crowded queue, as far as there is room."""
         self._drop_empty(queue)
         for known in [known for known in queue.split.values() if isinstance(known.need, Need)]:
             if not any(part.sessions for part in known.pools):
                 self._stop_serving(queue, known)
-                queue.later[known.need] = known  # behind all that came before
-        for _ in range(min(NEEDS_TRIED_MAX, queue.tries_left, len(queue.later))):
+                queue.deferred[known.need] = known  # behind all that came before
+        for _ in range(min(NEEDS_TRIED_MAX, queue.deferred_tries, len(queue.deferred))):
             if len(queue.split) >= NEEDS_SERVED_MAX:
                 return
-            queue.tries_left -= 1
-            need, lanes = next(iter(queue.later.items()))
-            del queue.later[need]
+            queue.deferred_tries -= 1
+            need, lanes = next(iter(queue.deferred.items()))
+            del queue.deferred[need]
             if lanes.size:
                 self._serve_need(queue, lanes, need)
                 self.offer(lanes)
-        if not queue.later:
-            del self._crowded[queue]
-            queue.tries_left = 0
+        if not queue.deferred:
+            del self._deferring[queue]
+            queue.deferred_tries = 0
 
     def maybe_drop_pinned(self, queue: QueueLanes) -> None:
-        """Forget a pinned queue that was emptied; ordinary queues are swept now and then."""
+        """Drop a pinned queue that is empty; ordinary queues are dropped by `_sweep`."""
         if not queue.worker_name or queue.size:
             return
         by_queue = self._pinned.get(queue.worker_name, {})
@@ -302,28 +301,28 @@ class Backlog:
             for session in list(pinned.pools[0].sessions):
                 pinned.pools[0].dismiss(session)
 
-    # --- who serves
+    # --- sessions
 
     def join(self, session: DispatchSession, patterns: Iterable[str]) -> None:
-        """A session serves the queues of its patterns from now on, and those pinned to its name;
-        none, while its worker is drained."""
+        """Add a session to the pools of its patterns, and to the queues pinned to its name; to none
+        while its worker is drained."""
         if session.worker_id in self._state.drained:
             return
         for pool in self._pools.join(session, patterns):
             name = only_queue(pool.pattern)
             if name is None:
-                self._wildcards_new = True
+                self._has_new_wildcards = True
             elif name in self._queues:
                 self._match(self._queues[name])
         if session.name:
             self._named.setdefault(session.name, {})[session] = None
             for pinned in self._pinned.get(session.name, {}).values():
                 self._maybe_serve_pinned(pinned, session)
-        self._try_later()
+        self._retry_deferred()
         self.mark_changed(session)
 
     def leave(self, session: DispatchSession) -> None:
-        """A session serves nobody any more."""
+        """Remove a session from all pools."""
         self._pools.leave(session)
         named = self._named.get(session.name)
         if named is not None:
@@ -331,8 +330,8 @@ class Backlog:
             if not named:
                 del self._named[session.name]
 
-    def follow_drain(self, session: DispatchSession, patterns: Iterable[str]) -> None:
-        """Its worker was drained, and its credit waits for the end of that; or that is the end."""
+    def update_drain(self, session: DispatchSession, patterns: Iterable[str]) -> None:
+        """Apply that the worker was drained (it keeps its credit for later) or undrained."""
         if not session.pools:
             self.join(session, patterns)
         elif session.worker_id in self._state.drained:
@@ -341,21 +340,21 @@ class Backlog:
             session.credit = credit
 
     def announce(self, session: DispatchSession, programs: ProgramSet) -> None:
-        """A session can run other programs from now on."""
+        """Replace the programs that a session can run."""
         for pool in self._pools.announce(session, programs):
-            self._maybe_line_up(pool)
-        self._try_later()
+            self._maybe_mark_ready(pool)
+        self._retry_deferred()
 
     def mark_policies_changed(self) -> None:
-        """Queues may prefer other workers from now on; `refresh` will look at it."""
-        self._policies_new = True
+        """Preferences of queues may have changed; `refresh` reloads them."""
+        self._policies_changed = True
 
     def mark_changed(self, session: DispatchSession) -> None:
-        """The credit or the load of a session changed; `refresh` will look at it."""
+        """The credit or load of a session changed; `refresh` updates its pools."""
         self._changed[session] = None
 
     def refresh(self) -> None:
-        """Catch up with all that was put off: once a turn, however much has happened in it."""
+        """Apply all deferred updates. Called once a turn, however much changed."""
         waiting: list[Pool] = []
         for session in self._changed:
             session.update_load()
@@ -363,23 +362,23 @@ class Backlog:
             waiting += [part for part in session.measured if not part.is_ready and part.ring]
         self._changed.clear()
         if len(waiting) > 1:
-            # Whoever was served longest ago is first: where credit comes one by one, all pools
-            # leave the line in every turn, and the first of them would have it every time.
+            # Longest unserved first: where credit comes one by one, every pool leaves the list in
+            # each turn, and the first of them would be served every time.
             waiting.sort(key=_served_at)
         for pool in waiting:
-            self._maybe_line_up(pool)
-        if self._wildcards_new:
-            self._wildcards_new = False
+            self._maybe_mark_ready(pool)
+        if self._has_new_wildcards:
+            self._has_new_wildcards = False
             for queue in self._queues.values():
                 self._match(queue)
-        if self._policies_new:
-            self._policies_new = False
-            self._follow_policies()
-        for queue in list(self._crowded):
-            self._serve_later(queue)
+        if self._policies_changed:
+            self._policies_changed = False
+            self._reload_policies()
+        for queue in list(self._deferring):
+            self._serve_deferred(queue)
 
-    def _follow_policies(self) -> None:
-        self._preferences.follow_state()
+    def _reload_policies(self) -> None:
+        self._preferences.reload()
         used = self._preferences.used()
         self.holdings.is_used = any(one.placement in NEAR for one in used)
         self._pools.drop_orders(used)
@@ -388,22 +387,22 @@ class Backlog:
             for lanes in queue.all:
                 lanes.preference = preference
 
-    def _try_later(self) -> None:
-        """Somebody may be there who could run a need that nobody could."""
-        for queue in self._crowded:
-            queue.tries_left = len(queue.later)
+    def _retry_deferred(self) -> None:
+        """A worker may have come that could run a deferred need."""
+        for queue in self._deferring:
+            queue.deferred_tries = len(queue.deferred)
 
-    def stop_keeping(self, part: Pool) -> None:
-        """A part has what it waited for, or nothing that waits: no worker is kept for it."""
+    def release_reserved(self, part: Pool) -> None:
+        """Release the worker reserved for a part: the part had its job or has none."""
         part.overtaken_count = 0
-        if part.keeps is not None:
-            for other in part.stop_keeping():
-                self._maybe_line_up(other)
+        if part.reserved_session is not None:
+            for other in part.release_reserved():
+                self._maybe_mark_ready(other)
 
-    def _maybe_line_up(self, pool: Pool) -> None:
+    def _maybe_mark_ready(self, pool: Pool) -> None:
         if not pool.is_ready and pool.ring and pool.candidates.count:
             pool.is_ready = True
-            (self.line if pool.pattern else self.pinned_line).append(pool)
+            (self.ready_pools if pool.pattern else self.ready_pinned_pools).append(pool)
 
     def _lanes_for(self, item: Item) -> QueueLanes:
         name = item.options.worker_name
@@ -424,7 +423,7 @@ class Backlog:
         return queue
 
     def _sweep(self) -> None:
-        """Forget queues in which nothing waits."""
+        """Drop queues in which nothing waits."""
         for name, queue in list(self._queues.items()):
             if name in self._state.queues or any(lanes.size for lanes in queue.all):
                 continue
@@ -434,7 +433,7 @@ class Backlog:
     def _forget(self, queue: QueueLanes) -> None:
         for lanes in list(queue.split.values()):
             self._stop_serving(queue, lanes)
-        self._crowded.pop(queue, None)
+        self._deferring.pop(queue, None)
 
     def _pinned_queue(self, name: str, worker_name: str) -> QueueLanes:
         by_queue = self._pinned.setdefault(worker_name, {})
@@ -454,13 +453,13 @@ class Backlog:
         return queue
 
     def _add_pinned_pool(self, pinned: QueueLanes) -> None:
-        """Give a pinned queue a pool of its own, still without sessions."""
+        """Give a pinned queue its own pool, without sessions."""
         pool = Pool(PINNED_PATTERN, self.holdings)
         pool.start_serving()
         self._serve_by(pinned, [pool])
 
     def _maybe_serve_pinned(self, pinned: QueueLanes, session: DispatchSession) -> None:
-        """Let a session take from a queue that is pinned to its name, if it serves the queue."""
+        """Add a session to a queue pinned to its name, if it serves that queue."""
         serving = self._pools.serving(pinned.name)
         if any(pool in serving for pool in session.pools):
             pinned.pools[0].admit(session)
@@ -468,7 +467,7 @@ class Backlog:
                 self.offer(lanes)
 
     def _match(self, queue: QueueLanes) -> None:
-        """Find the pools that serve a queue; those that are new to it miss it in their rings."""
+        """Find the pools that serve a queue; new ones do not have it in their rings yet."""
         serving = self._pools.serving(queue.name)
         known = dict.fromkeys(queue.pools)
         new = [pool for pool in serving if pool not in known]
@@ -478,7 +477,7 @@ class Backlog:
             self._serve_by(queue, serving)
 
     def _serve_by(self, queue: QueueLanes, serving: list[Pool]) -> None:
-        """A queue is served by these pools from now on, and its split-off lanes by their parts."""
+        """Set the pools that serve a queue, and the parts that serve its lanes of needs."""
         before = queue.pools
         self._change_pools(queue, serving)
         for need, lanes in queue.split.items():

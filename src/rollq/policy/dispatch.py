@@ -2,13 +2,13 @@
 
 `Dispatcher` is an index of what can be assigned. Every member keeps it from the events it applies
 (`index`), so that a new leader has it at once; sessions, credits and decisions exist on the leader
-only.
-It changes nothing that is replicated: a decision is a command, and counts when it is applied.
+only. It changes nothing that is replicated: a decision is a command, and takes effect when it is
+applied.
 
-Turns are taken at every level: pools with credit, then queues of the pool, then (in the highest
-priority that waits) clients of the queue; within a client the oldest job goes first. Where there is
-credit for many jobs a turn is as many jobs as each may have, so that they are given in runs. A
-decision costs the same however many workers, queues, clients and jobs there are.
+Scheduling is round-robin at every level: pools with credit, then queues of the pool, then (in the
+highest priority that waits) clients of the queue; within a client the oldest job goes first. With
+credit for many jobs, a turn is as many jobs as the fair share of each, so that they are assigned in
+runs. A decision is O(1) in workers, queues, clients and jobs.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from rollq.policy.index import DispatchIndex
 from rollq.policy.lanes import MIXED, Item, QueueLanes
 from rollq.policy.needs import ANYTHING, ProgramSet, Room
 from rollq.policy.pools import DispatchSession, Pool
-from rollq.policy.shares import Given, share_of
-from rollq.policy.waiting import Known, explanation, oldest, unserved
+from rollq.policy.shares import AssignmentBatch, share_of
+from rollq.policy.waiting import ExplainContext, explanation, oldest, unserved
 
-# Jobs that one turn may split off for workers that can run them; the rest have their turn later.
-# A million jobs of mixed programs would otherwise hold up the loop when one worker comes.
+# Jobs that one turn may split off; the rest wait for a later turn. A million jobs of mixed programs
+# would otherwise block the loop when one worker joins.
 SPLITS_PER_TURN_MAX: Final = 4_096
 
-# Of those who hold these caches, one of whom the question is true; None if none of a few is.
+# (caches, predicate) -> a worker that holds the caches and satisfies the predicate, or None.
 Nearest: TypeAlias = Callable[[tuple[str, ...], Callable[[WorkerId], bool]], WorkerId | None]
 
 
 class Dispatcher(DispatchIndex):
-    """Index of what can be assigned, and the leader's choice of what is."""
+    """The index of what can be assigned, and the leader's decisions."""
 
-    __slots__ = ("_later", "_served_count", "_splits_left", "nearest")
+    __slots__ = ("_deferred_queues", "_served_count", "_splits_left", "nearest")
 
     def __init__(self, state: GridState, placement: str = "least-load") -> None:
         """Index what waits in `state`, which may be at any point of its life.
@@ -56,10 +56,12 @@ class Dispatcher(DispatchIndex):
             LocalError: BAD_OPTIONS, if there is no such placement policy.
         """
         super().__init__(state, placement)
-        self._served_count = 0  # turns that pools have had
+        self._served_count = 0  # decisions made so far; orders pools by when they were last served
         self._splits_left = 0  # jobs that may still be split off in this turn
-        self._later: dict[QueueLanes, None] = {}  # left until the next turn; see `Limits.judge`
-        # Which of the workers that hold caches suits, if the leader knows one.
+        self._deferred_queues: dict[
+            QueueLanes, None
+        ] = {}  # deferred to the next turn; `Limits.judge`
+        # Finds a worker that holds caches; set by the leader.
         self.nearest: Nearest | None = None
 
     # --- the leader's sessions
@@ -74,16 +76,14 @@ class Dispatcher(DispatchIndex):
         *,
         programs: ProgramSet = ANYTHING,
     ) -> None:
-        """A worker may be given work from now on; it has no credit yet. What labels and resources
-        it has, and what its attempts hold of these, the state says.
+        """Open a session for a worker, without credit. Its labels, its resources and what its
+        attempts hold of them are read from the state.
 
         Args:
-            worker_id: Who; an older session of the same worker ends.
-            incarnation: As in the state: assignments name it.
-            name: For jobs that ask for one worker.
-            patterns: Canonical patterns over `job.assign.<queue>`.
-            running: How many attempts the state counts as its own.
-            programs: What it can run.
+            worker_id: An older session of the same worker is closed. incarnation: As in the state;
+            assignments carry it. name: Matched by jobs that name their worker. patterns: Canonical
+            patterns over `job.assign.<queue>`. running: Its running attempts, as counted in the
+            state. programs: The programs it can run.
         """
         self.close_worker(worker_id)
         session = DispatchSession(worker_id, incarnation, name, running, programs)
@@ -98,13 +98,13 @@ class Dispatcher(DispatchIndex):
         self._backlog.join(session, patterns)
 
     def announce(self, worker_id: WorkerId, programs: ProgramSet) -> None:
-        """A worker can run other programs from now on; no harm if it has no session."""
+        """Replace the programs that a worker can run; ignored without a session."""
         session = self._sessions.get(worker_id)
         if session is not None and session.programs != programs:
             self._backlog.announce(session, programs)
 
     def grant(self, worker_id: WorkerId, credits: int) -> None:
-        """A worker can take that many more jobs; CREDIT_MAX in all, however many it says.
+        """Add credit to a worker's session, up to CREDIT_MAX in all.
 
         Raises:
             RemoteError: BAD_CREDIT, if the number is negative.
@@ -124,8 +124,8 @@ class Dispatcher(DispatchIndex):
         self._backlog.mark_changed(session)
 
     def report(self, worker_id: WorkerId, load: WorkerLoad) -> None:
-        """How busy the computer of a worker is; no harm if it has no session. Nothing is kept in
-        order of it: who compares workers reads it."""
+        """Update the CPU and memory use of a worker; ignored without a session. No order is kept by
+        it: placements read it when they compare sessions."""
         session = self._sessions.get(worker_id)
         if session is not None:
             session.cpu_use = min(max(load.cpu_permille, 0), 1_000)
@@ -133,14 +133,15 @@ class Dispatcher(DispatchIndex):
             session.memory_use = min(max(1_000 * used // total, 0), 1_000)
 
     def credit(self, worker_id: WorkerId) -> int:
-        """How many more jobs a worker may be given; 0 without a session."""
+        """The credit of a worker; 0 without a session."""
         session = self._sessions.get(worker_id)
         return session.credit if session is not None else 0
 
     def step_down(self) -> None:
-        """Leadership is lost: no sessions, no credits, and what was decided waits again.
+        """Leadership is lost: drop sessions and credits, and requeue what was decided.
 
-        It may yet be applied, if the next leader has it in its log; then its event says so.
+        A decision may still be applied if the next leader has it in its log; its event then updates
+        the index.
         """
         decided: list[Item] = [
             job
@@ -159,49 +160,50 @@ class Dispatcher(DispatchIndex):
         self.nearest = None
         self._backlog.clear_sessions()
         for item in dict.fromkeys(decided):
-            self._give_back(item)
+            self._requeue(item)
 
     # --- decisions
 
     def decide(self, count_max: int, now_ms: int = 0) -> list[AssignRun | AssignTasks]:
-        """Assignments of up to `count_max` jobs, in runs. Each job spends a credit until it is
-        applied or refused. `now_ms` is the group's time, if it is later than that of the last
-        entry; `next_ms` says when to ask again, if nothing happens before."""
-        given = Given(count_max)
+        """Decide assignments of up to `count_max` jobs, in runs. Each job holds one credit until
+        the command is applied or refused. `now_ms` is the group's time, if it is later than that of
+        the last entry; `next_ms` is when to call again if nothing happens before."""
+        batch = AssignmentBatch(count_max)
         backlog, limits = self._backlog, self._holds.limits
         backlog.refresh()
         self._splits_left = SPLITS_PER_TURN_MAX
-        # Whoever waited for a limit comes before those who would meet it only now.
+        # Jobs that waited for a limit come before those that would meet it only now.
         called = limits.call(max(now_ms, self._state.time_ms))
-        for queue in self._later:
+        for queue in self._deferred_queues:
             backlog.offer(queue)
-        self._later.clear()
+        self._deferred_queues.clear()
         while True:
             for item in called:
                 self._push_called(item)
-            self._serve(backlog.pinned_line, given)
-            self._serve(backlog.line, given)
-            if given.left <= 0:
-                return given.commands()
-            # Clients come back from their caps only now: nobody else could use the credit.
+            self._serve(backlog.ready_pinned_pools, batch)
+            self._serve(backlog.ready_pools, batch)
+            if batch.left <= 0:
+                return batch.commands()
+            # Parked clients come back only now, when no other client could use the credit.
             woken = self._holds.wake()
             called = limits.call_more(self._can_serve)
             if not woken and not called:
-                return given.commands()
+                return batch.commands()
             for queue in woken:
                 backlog.offer(queue)
 
     @property
     def next_ms(self) -> int | None:
-        """When `decide` has something to give by the passing of time alone; None: never."""
+        """When `decide` may have something to assign because time has passed; None: never."""
         return self._holds.limits.next_ms
 
     def start_at_once(self, command: SubmitRun) -> list[AssignRun]:
-        """What of a submit can be assigned by the same entry; see `at_once`."""
+        """Assignments for a submit, to be applied by the same entry; see `at_once`."""
         return start_at_once(self._state, self._backlog, self._holds, command)
 
     def refused(self, command: AssignRun | AssignTasks, positions: Iterable[int]) -> None:
-        """The group refused a decision for the jobs at these positions: credit and job go back."""
+        """The group refused a decision for the jobs at these positions: return credit and
+        requeue."""
         if isinstance(command, AssignTasks):
             for _ in positions:
                 session = self._holds.release_task(command.array_id, command.worker_id)
@@ -217,7 +219,7 @@ class Dispatcher(DispatchIndex):
                 job = self._state.jobs.get(job_id)
                 self._holds.release_jobs((job_id,))
                 decided.session.room.end_jobs((job_id,))
-                self._holds.room_made(decided.client.client_id)  # its reservation is gone
+                self._holds.room_made(decided.client.client_id)  # the reservation is released
                 self._refund(decided.session, job if job and decided.is_about(job) else None)
 
     def _refund(self, session: DispatchSession, item: Item | None) -> None:
@@ -227,7 +229,7 @@ class Dispatcher(DispatchIndex):
             self._backlog.mark_changed(session)
         if item is not None:
             self._holds.room_made(item.client.client_id)
-            self._give_back(item)
+            self._requeue(item)
 
     # --- views
 
@@ -239,41 +241,41 @@ class Dispatcher(DispatchIndex):
         address: str,
         read: ReadResult,
     ) -> RawExplanation | None:
-        """Why a job or an array does not run, or how it ended; see `waiting.Known`."""
+        """Why a job or array does not run, or how it ended; see `waiting`."""
         self._backlog.refresh()
         index = self._state, self._backlog, self._holds, self._sessions
-        return explanation(Known(*index, is_capped, address, read), job_id)
+        return explanation(ExplainContext(*index, is_capped, address, read), job_id)
 
     def unserved(self, count_max: int) -> list[UnservedView]:
-        """What waits and no connected worker can run."""
+        """Waiting items that no connected worker can run."""
         self._backlog.refresh()
         return unserved(self._state, self._backlog, count_max)
 
     def oldest(self, queues: Collection[str]) -> dict[str, int]:
-        """By queue: since when the job or array waits that waits longest, if any does."""
+        """By queue: the time since which its oldest item waits; queues without one are absent."""
         return oldest(self._backlog, queues)
 
     @property
     def credits(self) -> int:
-        """How many more jobs all workers may be given."""
+        """The credit of all sessions together."""
         return sum([session.credit for session in self._sessions.values()])
 
     @property
     def parked_clients(self) -> int:
-        """How many clients wait because they are at their cap."""
+        """Clients that wait because they are at their cap."""
         return self._holds.parked_clients
 
     @property
     def limited_count(self) -> int:
-        """How many jobs and arrays were put aside by a limit."""
+        """Jobs and arrays that wait for a limit."""
         return self._holds.limits.waiting_count
 
     # --- helpers
 
-    def _serve(self, line: deque[Pool], given: Given) -> None:
-        """Let the pools of a line take turns until none has credit and something to do."""
+    def _serve(self, line: deque[Pool], batch: AssignmentBatch) -> None:
+        """Visit the ready pools of a list in turn until none has credit and something runnable."""
         backlog = self._backlog
-        while line and given.left > 0:
+        while line and batch.left > 0:
             pool = line[0]
             ring = pool.ring
             if not ring or not pool.candidates.count:
@@ -281,13 +283,13 @@ class Dispatcher(DispatchIndex):
                 pool.is_ready = False
                 pool.round_left = 0
                 if not ring:
-                    backlog.stop_keeping(pool)  # it has nothing that waits for room
+                    backlog.release_reserved(pool)  # nothing in it waits for resources
                 continue
             queue = ring[0]
             if queue.need != pool.need:
-                ring.popleft()  # it was split off since it came into this ring
+                ring.popleft()  # it was split off since it was added to this ring
                 continue
-            limited = None  # the pool, if one of its workers may lack the program of some job here
+            limited = None  # the pool, if some of its workers may lack the program of a job here
             need = queue.only_need
             if pool.limited_count and (need == MIXED or not pool.all_can_run(need)):
                 if backlog.maybe_split_all(queue):
@@ -300,16 +302,16 @@ class Dispatcher(DispatchIndex):
                     return
             if item is None:
                 if self._holds.limits.is_spent:
-                    self._later[queue] = None  # it may hold more that limits keep
+                    self._deferred_queues[queue] = None  # it may hold more items that limits block
                 elif queue.is_runnable:
-                    continue  # it holds more unfit jobs than one call takes out
+                    continue  # it holds more unfit jobs than one call removes
                 ring.popleft()
                 queue.turn_left = 0
                 queue.absent.append(pool)
                 backlog.maybe_drop_pinned(queue)
                 continue
-            self._give(item, queue, pool, limited, given)
-            # Whoever was served goes to the end: one turn each, for queues and for pools.
+            self._assign(item, queue, pool, limited, batch)
+            # What was served goes to the end: one turn each, for queues and for pools.
             queue.turn_left -= 1
             if queue.turn_left <= 0:
                 ring.rotate(-1)
@@ -318,36 +320,41 @@ class Dispatcher(DispatchIndex):
             pool.served_at = self._served_count
 
     def _can_serve(self, queue: str, worker_name: str) -> bool:
-        """Whether somebody with credit serves a queue, and has this name if one is asked for."""
+        """Whether some session with credit serves a queue and has this name, if one is given."""
         lanes = self._backlog.lanes_named(queue, worker_name)
         if lanes is None or lanes.is_paused:
             return False
         return any(pool.candidates.count for pool in lanes.pools)
 
-    def _give(
-        self, item: Item, queue: QueueLanes, pool: Pool, limited: Pool | None, given: Given
+    def _assign(
+        self,
+        item: Item,
+        queue: QueueLanes,
+        pool: Pool,
+        limited: Pool | None,
+        batch: AssignmentBatch,
     ) -> None:
-        """Spend credit of the pool on a job, or on the next task of an array, and on as many like
-        it as its client has a share of."""
-        near = self._near(item, pool) if self._state.caches else None
-        session = near or pool.pick(item, queue.preference)
+        """Spend credit of the pool on a job, or on the next task of an array, and on as many items
+        like it as its client has a share of."""
+        holder = self._cache_holder(item, pool) if self._state.caches else None
+        session = holder or pool.pick(item, queue.preference)
         if isinstance(item, JobRecord) and item.past is not None and item.past.attempts:
-            session = pool.untried(session, item.past.attempts)
+            session = pool.prefer_untried(session, item.past.attempts)
         holds, resources = self._holds, pool.resources
-        share = share_of(item, queue, pool, session, given.left, weights=holds.weights)
+        share = share_of(item, queue, pool, session, batch.left, weights=holds.weights)
         lease_ms = item.options.lease_ms or lease_ms_of(self._state, item.exec_name)
         if isinstance(item, JobRecord):
             jobs = [item]
             if share > 1 and item.past is None:
                 jobs += queue.take_more(item, holds, limited, share - 1)
             holds.reserve_jobs(jobs, session)
-            given.add_jobs(session, lease_ms, jobs)
+            batch.add_jobs(session, lease_ms, jobs)
             count = len(jobs)
             if resources:
                 session.room.take_jobs([job.job_id for job in jobs], resources)
         else:
             count = holds.reserve_tasks(item, session, share)
-            given.add_tasks(session, lease_ms, item, count)
+            batch.add_tasks(session, lease_ms, item, count)
             if resources:
                 session.room.take_tasks(item.array_id, resources, count)
         if self._holdings.is_used:
@@ -359,17 +366,18 @@ class Dispatcher(DispatchIndex):
         session.reserved += count
         is_alone = pool.candidates.count == 1 and len(session.serving) == 1
         if session.credit and is_alone and not session.measured:
-            self._backlog.mark_changed(session)  # compared with nobody: once a turn is enough
+            # the only candidate: updating its load once a turn is enough
+            self._backlog.mark_changed(session)
             return
         if resources:
             if pool.overtaken_count:
-                self._backlog.stop_keeping(pool)
+                self._backlog.release_reserved(pool)
             pool.count_overtaking(session)
         session.update_load()
 
-    def _near(self, item: Item, pool: Pool) -> DispatchSession | None:
-        """One of the pool that could take the job at once and holds the files that it names. Nobody
-        waits for such a one, so that a preference starves neither jobs nor workers."""
+    def _cache_holder(self, item: Item, pool: Pool) -> DispatchSession | None:
+        """A session of the pool that can take the job now and holds the caches it names. A job
+        never waits for such a session, so this preference starves neither jobs nor workers."""
         owner = item if isinstance(item, ArrayRecord) else item.array or item.past
         caches = owner.caches if owner is not None else ()
         if not caches or self.nearest is None:

@@ -1,8 +1,8 @@
-"""How a job came to its end, and what became of attempts that gave no result, in words for people.
+"""How a job ended, and why attempts gave no result, as texts for people.
 
-A worker says why it could not run a job with an error of ours, whose code comes first; what it says
-of a limit that a program met is a note of the result. Both are texts from outside: what is not
-known here is told as it is.
+A worker reports why it could not run a job with an error text of ours that starts with the code; a
+limit that a program exceeded is in the note of the result. Both texts come from outside: what is
+not recognised here is shown as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rollq.policy import advice
 
 ATTEMPTS_TOLD: Final = 10
 LINE_CHARS_MAX: Final = 300
-CANNOT_RUN: Final = 126  # the exit code of a job that a worker refused for what it asks for
-REFUSAL: Final = ": rollq: "  # then this is before what its stderr says
+CANNOT_RUN: Final = 126  # the exit code of a job whose options a worker refused
+REFUSAL: Final = ": rollq: "  # then its stderr starts with this
 SIGKILL: Final = 9
 
-# A note of a worker that has one of these is about a limit.
+# A worker's note that contains one of these phrases reports an exceeded limit.
 LIMITS: Final = (
     ("memory limit of ", Reason.OOM),
     ("run limit of ", Reason.TIME_LIMIT),
@@ -39,7 +39,7 @@ LIMITS: Final = (
     (" processes exceeded", Reason.PROCESS_LIMIT),
     ("returned value is too large", Reason.OUTPUT_LIMIT),
 )
-# By the code of the error that a worker could not run a job with.
+# By the code of the error with which a worker could not run a job.
 REFUSALS: Final = {
     ErrorCode.NO_PROGRAM: Reason.PROGRAM_MISSING,
     ErrorCode.NO_SECRET: Reason.SECRET_MISSING,
@@ -64,65 +64,65 @@ LOST: Final = {
 }
 
 
-class Said(NamedTuple):
-    """What the result of a job says beside its figures."""
+class ResultText(NamedTuple):
+    """The texts in a job's result."""
 
-    note: str = ""  # of the worker
-    stderr: str = ""  # the end of it
+    note: str = ""  # the worker's remark
+    stderr: str = ""  # the end of the program's stderr
 
 
-ReadResult = Callable[[bytes], Said]
+ReadResult = Callable[[bytes], ResultText]
 
 
 def how_ended(
     state: GridState, record: JobRecord, end: EndRecord, read: ReadResult, address: str
 ) -> RawExplanation:
-    """Why a job that has ended did so. `address` is of a member, for whoever is told to start a
+    """Why a job that has ended did so. `address` is of a member, for the command that starts a
     worker."""
     if record.state is CANCELLED and end.cause == Cause.PARENT:
         parent = end.detail.split()[1]
         text = f"cancelled, because {end.detail}"
-        return _made(state, record, Reason.PARENT, text, (f"rollq explain {parent}",))
+        return _explanation(state, record, Reason.PARENT, text, (f"rollq explain {parent}",))
     if record.state is CANCELLED:
         how = _after_starts(record)
-        if record.fence:  # its worker ended it; who asked for that is in the history
+        if record.fence:  # its worker ended it; the history has who asked for that
             how = f" while it ran{_where(state, record, end)}"
         elif end.detail and not end.cause:
             how = f" by {canceller_text(end.detail)}{how}"
-        return _made(state, record, Reason.CANCELLED_BY, f"cancelled{how}")
+        return _explanation(state, record, Reason.CANCELLED_BY, f"cancelled{how}")
     if record.state is DEAD and end.cause != Cause.EXIT_CODE:
         return _dead_unrun(state, record, end, address)
-    said = read(end.result)
+    texts = read(end.result)
     where = _where(state, record, end)
     if end.status == Status.OK:
-        why = f"its program ended well{where}" + (f": {said.note}" if said.note else "")
-        return _made(state, record, Reason.OK, why)
-    last = _last_line(said.stderr)
+        why = f"its program ended well{where}" + (f": {texts.note}" if texts.note else "")
+        return _explanation(state, record, Reason.OK, why)
+    last = _last_line(texts.stderr)
     if end.exit_code == CANNOT_RUN and last.startswith(REFUSAL):
-        told = last.removeprefix(REFUSAL)
-        code = refusal_reason(told)
+        text = last.removeprefix(REFUSAL)
+        code = refusal_reason(text)
         code = Reason.BAD_REQUEST if code is Reason.NACK else code
         worker = worker_called(state, record.worker_id)
         todo = (advice.look_at(record.job_id),)
-        return _made(state, record, code, f"worker {worker} refused it: {told}", todo)
+        return _explanation(state, record, code, f"worker {worker} refused it: {text}", todo)
     peak = f", memory peak {size_text(end.peak_bytes)}" if end.peak_bytes else ""
-    code, why = _failure(end, said, f"{where}{peak}")
+    code, why = _failure(end, texts, f"{where}{peak}")
     why += f"; {_starts_used(state, record)}" if record.state is DEAD else ""
     why += last
-    return _made(state, record, code, why, advice.after_failure(record))
+    return _explanation(state, record, code, why, advice.after_failure(record))
 
 
-def _failure(end: EndRecord, said: Said, where: str) -> tuple[Reason, str]:
-    """A word for it, and how it is told."""
+def _failure(end: EndRecord, texts: ResultText, where: str) -> tuple[Reason, str]:
+    """The reason and text of a program that failed."""
     for phrase, reason in LIMITS:
-        if phrase in said.note:
-            return reason, f"{said.note};{where}"
-    note = f" ({said.note})" if said.note else ""
+        if phrase in texts.note:
+            return reason, f"{texts.note};{where}"
+    note = f" ({texts.note})" if texts.note else ""
     if end.signal:
-        told = f"{signal_text(end.signal)} ended its program{where}{note}"
+        text = f"{signal_text(end.signal)} ended its program{where}{note}"
         if end.signal == SIGKILL:
-            told += "; no limit of the grid did: the system kills when its memory runs out"
-        return Reason.SIGNAL, told
+            text += "; no limit of the grid did: the system kills when its memory runs out"
+        return Reason.SIGNAL, text
     code = shell_code(end.exit_code, end.signal)
     return Reason.EXIT_CODE, f"its program ended with exit code {code}{where}{note}"
 
@@ -130,22 +130,22 @@ def _failure(end: EndRecord, said: Said, where: str) -> tuple[Reason, str]:
 def _dead_unrun(
     state: GridState, record: JobRecord, end: EndRecord, address: str
 ) -> RawExplanation:
-    """For a dead job of which no attempt came to an end."""
+    """For a dead job none of whose attempts ended."""
     todo: tuple[str, ...] = (advice.redrive(record.job_id),)
     if end.cause == Cause.EXPIRED:
         limit = time_text(record.options.expire_ms)
         why = f"it waited longer than the {limit} that it may{_after_starts(record)}"
-        return _made(state, record, Reason.EXPIRED, why, todo)
+        return _explanation(state, record, Reason.EXPIRED, why, todo)
     code, what = lost_reason(end.cause, end.detail, end.exit_code)
     worker = _last_worker(state, record)
     on = f" (worker {worker}, attempt {record.attempt})" if worker else ""
     why = f"{what}{on}; {_starts_used(state, record)}"
     before = advice.before_running(code, record, address, end.detail)
-    return _made(state, record, code, why, (*before, *todo))
+    return _explanation(state, record, code, why, (*before, *todo))
 
 
 def lost_reason(cause: int, detail: str, exit_code: int) -> tuple[Reason, str]:
-    """Why an attempt gave no result: a word, and a sentence's words."""
+    """Why an attempt gave no result: the reason and its text."""
     if cause in LOST:
         return Reason.WORKER_LOST, LOST[Cause(cause)] + (f": {detail}" if detail else "")
     if cause == Cause.EXIT_CODE:
@@ -160,7 +160,7 @@ def lost_reason(cause: int, detail: str, exit_code: int) -> tuple[Reason, str]:
 
 
 def refusal_reason(detail: str) -> Reason:
-    """A word for what a worker said that kept it from running a job."""
+    """The reason in a worker's error text."""
     if detail.startswith(NOT_UPLOADED):
         return Reason.TRANSFER
     found = CODE.match(detail)
@@ -174,18 +174,20 @@ def refusal_reason(detail: str) -> Reason:
     return REFUSALS.get(known, Reason.NACK) if known is not None else Reason.NACK
 
 
-def told_attempts(state: GridState, record: JobRecord) -> tuple[AttemptTold, ...]:
-    """What became of the last attempts that gave no result."""
+def lost_attempts(state: GridState, record: JobRecord) -> tuple[AttemptTold, ...]:
+    """The last attempts that gave no result, with their reasons."""
     lost = record.past.attempts if record.past is not None else ()
-    return tuple(_told(state, one) for one in lost[-ATTEMPTS_TOLD:])
+    return tuple(_attempt_told(state, outcome) for outcome in lost[-ATTEMPTS_TOLD:])
 
 
-def _told(state: GridState, one: AttemptOutcome) -> AttemptTold:
-    _, what = lost_reason(one.cause, one.detail, one.exit_code)
-    return AttemptTold(one.attempt, worker_called(state, one.worker_id), what, one.stamp_ms)
+def _attempt_told(state: GridState, outcome: AttemptOutcome) -> AttemptTold:
+    _, what = lost_reason(outcome.cause, outcome.detail, outcome.exit_code)
+    return AttemptTold(
+        outcome.attempt, worker_called(state, outcome.worker_id), what, outcome.stamp_ms
+    )
 
 
-def _made(
+def _explanation(
     state: GridState, record: JobRecord, code: Reason, why: str, todo: tuple[str, ...] = ()
 ) -> RawExplanation:
     status = 0 if record.end is None else record.end.status
@@ -196,12 +198,12 @@ def _made(
         why,
         todo,
         record.stamp_ms,
-        told_attempts(state, record),
+        lost_attempts(state, record),
     )
 
 
 def _last_line(text: str) -> str:
-    """What a program said last, to go on with after a colon; nothing if it said nothing."""
+    """The last line of a text, after a colon; empty if there is none."""
     last = text.strip().rpartition("\n")[2][:LINE_CHARS_MAX]
     return f": {last}" if last else ""
 
@@ -215,7 +217,7 @@ def _where(state: GridState, record: JobRecord, end: EndRecord) -> str:
 
 
 def _last_worker(state: GridState, record: JobRecord) -> str:
-    """Who gave its result, or had the last attempt that gave none."""
+    """The worker that gave its result, or else the one of the last attempt."""
     lost = record.past.attempts if record.past is not None else ()
     if not record.fence and lost:
         return worker_called(state, lost[-1].worker_id)

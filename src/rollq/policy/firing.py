@@ -1,7 +1,7 @@
-"""Which schedules are due: the leader looks, and proposes that they fire.
+"""Which schedules are due: the leader checks, and proposes that they fire.
 
-What is proposed is done once, whoever proposes it (`grid.schedules`); a leader that proposes the
-same again, or one that was deposed, does no harm. Times are the group's.
+An instant fires once, however often it is proposed (`grid.schedules`): repeated proposals, and
+those of a deposed leader, do no harm. Times are the group's.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Firing:
         self._timers: Timers[str] = Timers()
 
     def gain(self, state: GridState) -> None:
-        """This member leads."""
+        """Leadership is gained: set the timers of all schedules."""
         self._timers.clear()
         for record in state.schedules.by_name.values():
             self._set(record)
 
     def step_down(self) -> None:
-        """Another one does."""
+        """Leadership is lost."""
         self._timers.clear()
 
     def observe(self, events: Iterable[Event], state: GridState) -> None:
-        """Follow what an entry did to schedules."""
+        """Update the timers of schedules that an entry changed."""
         for event in events:
             if event.kind in SCHEDULE_KINDS:
                 name = schedule_of(event)
@@ -54,7 +54,7 @@ class Firing:
                     self._set(record)
 
     def due(self, state: GridState, time_ms: int, count_max: int) -> list[FireSchedule]:
-        """What has come by now, of up to `count_max` schedules, or fewer if those have missed more
+        """Firings that are due, of up to `count_max` schedules, or fewer if those have missed more
         than INSTANTS_PER_TURN_MAX instants: the others stay due."""
         firings: list[FireSchedule] = []
         left = INSTANTS_PER_TURN_MAX
@@ -68,15 +68,15 @@ class Firing:
                 try:
                     firings.append(self.firing(record, time_ms))
                 except RemoteError:
-                    # The zone is not known here. Another leader may know it, and this one after
-                    # its zone data was brought up to date: the instant stays due.
+                    # Unknown time zone. Another leader may know it, and this one after an update of
+                    # its zone data: the instant stays due.
                     continue
                 left -= firings[-1].missed
         return firings
 
     def firing(self, record: ScheduleRecord, time_ms: int) -> FireSchedule:
-        """What becomes of an instant that has come: it is fired, or was missed and the catch-up
-        rule says what of it and of those behind it.
+        """The command for a due instant: it fires or, if it was missed, the catch-up rule decides
+        for it and for the missed instants after it.
 
         Raises:
             RemoteError: the calendar does not know the zone.
@@ -96,7 +96,7 @@ class Firing:
         return FireSchedule(*what, next_ms, count - 1)
 
     def next_ms(self, record: ScheduleRecord, after_ms: int) -> int:
-        """The instant of a schedule behind another one of its instants.
+        """The instant of a schedule that follows `after_ms`.
 
         Raises:
             RemoteError: the calendar does not know the zone.

@@ -1,7 +1,7 @@
-"""What hints change: how long a lease is, and what a worker is told to expect. Reads the state.
+"""What hints change: how long a lease is, and which run time a worker expects. Reads the state.
 
-They never make anything less safe: a lease is as long as the setting at least, and ten times that
-at most, and a job that names its own keeps it.
+Hints never weaken a guarantee: a lease is at least the setting and at most ten times that, and a
+job that names its own lease keeps it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ LEASE_TIMES_MAX: Final = 10
 
 
 def lease_ms_of(state: GridState, exec_name: str) -> int:
-    """The lease of a job that names none: a worker that is busy with something long may be silent
-    for longer before it is taken for gone."""
+    """The lease of a job that names none. A worker that runs something long may be silent for
+    longer before it counts as gone."""
     usual_ms = state.settings.lease_ms
     hint = state.hints.get(exec_name) if state.settings.use_hints else None
     if hint is None:
@@ -25,6 +25,6 @@ def lease_ms_of(state: GridState, exec_name: str) -> int:
 
 
 def expect_ms_of(state: GridState, exec_name: str) -> int:
-    """How long a worker should expect a run to take; 0: nobody knows."""
+    """How long a worker should expect a run to take; 0: unknown."""
     hint = state.hints.get(exec_name) if state.settings.use_hints else None
     return 0 if hint is None else max(hint.p95_ms, 1)

@@ -1,8 +1,8 @@
-"""Which workers hold which contents, as far as this leader has seen.
+"""Which workers hold which blobs, as far as this leader has seen.
 
-A worker that was given a job holds the files of the job for a while: it fetched them. That is a
-guess and only ever a preference. Known are the contents that were used last, and of each the
-workers that used it last; a new leader begins without.
+A worker that was assigned a job is assumed to hold the job's files for a while: it fetched them.
+Placement uses this as a preference only. The table is bounded by least recent use, of blobs and of
+the workers of each; a new leader starts with an empty one.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from rollq.policy.lanes import Item
     from rollq.policy.pools import DispatchSession
 
-CONTENTS_MAX: Final = 65_536  # that are known; those that were used longest ago go first
-HOLDERS_MAX: Final = 8  # workers of one content
-LARGEST_MAX: Final = 8  # files of a job that are looked at, the largest
+BLOBS_MAX: Final = 65_536  # least recently used are evicted first
+HOLDERS_MAX: Final = 8  # workers of one blob
+LARGEST_MAX: Final = 8  # the largest files of a job are used
 
 _size = attrgetter("size")
 
 
-class Holdings:
-    """A bounded table of who used what."""
+class BlobHolders:
+    """A bounded table from blob to the workers that fetched it."""
 
     __slots__ = ("_holders", "_sessions", "is_used")
 
     def __init__(self, sessions: Mapping[WorkerId, DispatchSession]) -> None:
-        self._sessions = sessions  # those that are open
-        self.is_used = False  # whether some policy asks; nothing is noted otherwise
+        self._sessions = sessions  # the open sessions, owned by `DispatchIndex`
+        self.is_used = False  # whether some policy uses it; else nothing is recorded
         self._holders: OrderedDict[Digest, dict[WorkerId, None]] = OrderedDict()
 
     def note(self, worker_id: WorkerId, item: Item) -> None:
-        """A worker is given a job, and fetches its files."""
+        """A worker is assigned a job, and fetches its files."""
         for blob in _largest(item):
             holders = self._holders.setdefault(blob.digest, {})
             holders.pop(worker_id, None)
@@ -47,11 +47,12 @@ class Holdings:
             if len(holders) > HOLDERS_MAX:
                 del holders[next(iter(holders))]
             self._holders.move_to_end(blob.digest)
-        while len(self._holders) > CONTENTS_MAX:
+        while len(self._holders) > BLOBS_MAX:
             self._holders.popitem(last=False)
 
     def held_bytes(self, item: Item) -> dict[WorkerId, int]:
-        """By worker: how many bytes of the files of a job it holds, of those that hold some."""
+        """By worker: how many bytes of a job's files it holds. Workers that hold none are
+        absent."""
         held: dict[WorkerId, int] = {}
         for blob in _largest(item):
             for worker_id in self._holders.get(blob.digest, ()):
@@ -59,12 +60,16 @@ class Holdings:
         return held
 
     def sessions(self, held: Mapping[WorkerId, int]) -> list[tuple[DispatchSession, int]]:
-        """The same by session, of workers that are connected."""
+        """The same by session, for workers that are connected."""
         find = self._sessions.get
-        return [(one, count) for who, count in held.items() if (one := find(who)) is not None]
+        return [
+            (one, count)
+            for worker_id, count in held.items()
+            if (one := find(worker_id)) is not None
+        ]
 
     def clear(self) -> None:
-        """Leadership is lost."""
+        """Forget everything."""
         self._holders.clear()
 
 

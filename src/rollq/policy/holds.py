@@ -1,13 +1,13 @@
-"""What keeps a job that waits from starting: decisions under way, client caps, array limits, and
-the limits that operators set (`limits`).
+"""What keeps a waiting job from starting: decisions under way, client caps, array limits, and the
+limits that operators set (`limits`).
 
 A decision counts against the cap of its client and the limit of its array from the moment it is
-made, on top of what the state counts as running; it is released when it is applied or refused.
-What meets a limit is put aside and costs nothing until there is room again:
+made, in addition to what the state counts as running; it is released when it is applied or refused.
+An item that meets a limit is set aside and costs nothing until there is room again:
 
-- a client at its cap is *parked*: its lanes leave their rings, and come back as many at a time as
-  it has room;
-- an array at its `running_max` is *throttled*, with those of its tasks that wait for another
+- a client at its cap is *parked*: its lanes leave their rings, and as many return at a time as the
+  client has room for;
+- an array at its `running_max` is *throttled*, as are those of its tasks that wait for another
   attempt.
 """
 
@@ -30,44 +30,45 @@ if TYPE_CHECKING:
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False):
-    """Jobs that are alike, given to a session by a command that is not applied yet. What they
-    count for is kept here: a record may be gone, and another have its id, before the command is
-    refused."""
+    """Equal jobs assigned to a session by a command that is not applied yet. What they count
+    against is kept here, because before the command is refused their records may be removed, and
+    new ones may have their ids."""
 
     session: DispatchSession
     client: ClientRecord
     array: ArrayRecord | None
-    last_seq: int  # of the state when it was made
-    taken: Taken = ()  # tokens of limits, for each of them
+    last_seq: int  # `last_seq` of the state when the decision was made
+    taken: Taken = ()  # tokens of limits that each of the jobs reserves
 
     def is_about(self, record: JobRecord) -> bool:
-        """Whether it was made about this record, and not about one that had its id or its place
-        before: that one was put into its lane by itself."""
+        """Whether the decision was made for this record, and not for an earlier one with the same
+        id or an earlier place of it: a newer record was pushed into its lane separately."""
         return record.seq <= self.last_seq
 
 
 class ArrayHold:
-    """Decisions under way for one array, and what its limit throttles."""
+    """Decisions under way for one array, and the items that its limit throttles."""
 
     __slots__ = ("client", "reserved", "tasks", "tasks_reserved", "throttled")
 
     def __init__(self, client: ClientRecord) -> None:
-        self.client = client  # the array may be gone before what was decided is refused
-        # Starts that were decided and are not applied: new tasks and further attempts of old ones.
-        # None is decided unless running + reserved < running_max.
+        self.client = client  # the array may be removed before a decision is refused
+        # Decided starts that are not applied: new tasks and further attempts. Invariant: a start is
+        # decided only while running + reserved < running_max.
         self.reserved = 0
-        # Of these, new tasks. Which task it is, the group says (the next one), so a decision on
-        # one is known by array and worker alone. Invariant: the number of sessions in `tasks`.
+        # The part of `reserved` that are new tasks. The group chooses which task it is (the next
+        # one), so such a decision is identified by array and worker. Invariant: the number of
+        # sessions in `tasks`.
         self.tasks_reserved = 0
-        # Who was given them, in order, and the tokens that each has taken.
+        # By worker, in order: the session, and the tokens that each task reserves.
         self.tasks: dict[WorkerId, list[tuple[DispatchSession, Taken]]] = {}
-        # The array itself and tasks of it that wait for a running one to end, in order. May name
-        # what waits no more: `take_unthrottled` asks.
+        # The array itself and its tasks that wait for a running one to end, in order. May hold
+        # items that no longer wait; `take_unthrottled` skips them.
         self.throttled: deque[Item] = deque()
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to remember."""
+        """Whether the entry can be dropped."""
         return not self.reserved and not self.throttled
 
 
@@ -77,7 +78,7 @@ class Holds:
     __slots__ = (
         "_arrays",
         "_clients_reserved",
-        "_listed",
+        "_in_lane",
         "_maybe_room",
         "_parked",
         "_state",
@@ -87,57 +88,58 @@ class Holds:
 
     def __init__(self, state: GridState) -> None:
         self._state = state
-        # Decisions on jobs and on further attempts of tasks, from `reserve_job` until the command
-        # is applied or refused, or leadership is lost: as many as entries under way carry.
+        # Decisions on jobs and on further attempts of tasks, from `reserve_jobs` until the command
+        # is applied or refused, or leadership is lost. Bounded by the entries in flight.
         self.jobs: dict[JobId, Decision] = {}
-        # Of each client, decisions of all kinds under way; absent: none. Counts against its cap.
+        # Number of decisions under way by client, of all kinds; absent: none. Counts against the
+        # cap.
         self._clients_reserved: dict[ClientRecord, int] = {}
-        # By array; there while it has decisions under way or something throttled.
+        # By array; present while it has decisions under way or throttled items.
         self._arrays: dict[JobId, ArrayHold] = {}
-        # Arrays that stand in a lane: each stands in one once, however many tasks it has.
-        self._listed: dict[JobId, None] = {}
-        # Of each client at its cap, the lanes that gave up their turn: client, queue, priority. By
-        # id, because a client's record may be forgotten and made again.
+        # Arrays that are in a lane: each is in one lane once, however many tasks it has.
+        self._in_lane: dict[JobId, None] = {}
+        # By client at its cap: the lanes that left their rings, as (client, queue, priority). Keyed
+        # by id, because a client's record may be removed and created again.
         self._parked: dict[ClientId, deque[tuple[ClientRecord, QueueLanes, int]]] = {}
-        # Of these, clients that may have room again; looked at by the next `wake`.
+        # Parked clients that may have room again; read by the next `wake`.
         self._maybe_room: dict[ClientId, None] = {}
         self.limits = Limits(state)
 
     @property
     def weights(self) -> Mapping[ClientId, int]:
-        """Of clients: visits in a turn, if not 1."""
+        """Visits per turn by client; absent: 1."""
         return self._state.weights
 
     @property
     def parked_clients(self) -> int:
-        """How many clients have something that waits for their cap alone."""
+        """The number of clients with items that only wait for their cap."""
         return len(self._parked)
 
-    # --- asked for every job that has its turn
+    # --- checks before every start
 
     def is_full(self, client: ClientRecord) -> bool:
-        """Whether one more start would put a client over its cap."""
+        """Whether one more start would exceed the cap of a client."""
         cap = client.cap or self._state.settings.client_cap
         if not cap:
             return False
         return client.in_flight + self._clients_reserved.get(client, 0) >= cap
 
     def room(self, client: ClientRecord) -> int:
-        """How many more starts a client may have under its cap."""
+        """How many more starts the cap of a client allows."""
         cap = client.cap or self._state.settings.client_cap
         if not cap:
             return RUN_JOBS_MAX
         return max(0, cap - client.in_flight - self._clients_reserved.get(client, 0))
 
     def room_like(self, item: Item) -> int:
-        """How many jobs like this one may start now, itself included, as far as its client and
-        limits say."""
+        """How many items like this one may start now, itself included, by the cap of its client and
+        the limits."""
         room = self.room(item.client)
         return min(room, self.limits.room(item)) if self._state.limits else room
 
     def judge(self, item: Item, *, is_unlimited: bool = False) -> int:
-        """Whether the first of a lane may start; what is throttled is kept here from now on. If
-        `is_unlimited`, no limit that operators set is asked."""
+        """The verdict on the first item of a lane; a throttled item is kept here from now on. If
+        `is_unlimited`, the limits that operators set are not checked."""
         if (self._state.limits or self.limits.called) and not is_unlimited:
             return self._judge_limited(item)
         if isinstance(item, JobRecord):
@@ -163,7 +165,7 @@ class Holds:
     def _judge_limited(self, item: Item) -> int:
         verdict = self.judge(item, is_unlimited=True)
         if verdict not in (START, START_AND_STAY):
-            self.limits.uncall(item)
+            self.limits.withdraw_call(item)
             return verdict
         limited = self.limits.judge(item)
         if limited == START:
@@ -172,34 +174,35 @@ class Holds:
             if limited == THROTTLED:
                 self.delist(item)
             elif limited == LATER:
-                self.enlist(item)  # it stays where it is
+                self.enlist(item)  # it stays in its lane
         return limited
 
     def is_decided(self, item: Item) -> bool:
-        """Whether a job was given to a session by a command that is not applied yet."""
+        """Whether a job is assigned by a command that is not applied yet."""
         return isinstance(item, JobRecord) and item.job_id in self.jobs
 
     def enlist(self, array: ArrayRecord) -> bool:
-        """An array is about to stand in a lane; False if it does already, or is throttled."""
-        if array.array_id in self._listed or self.is_throttled(array):
+        """Note that an array is put into a lane; False if it is in one already, or waits for a
+        limit."""
+        if array.array_id in self._in_lane or self.is_throttled(array):
             return False
         if self.limits.is_waiting(array):
             return False
-        self._listed[array.array_id] = None
+        self._in_lane[array.array_id] = None
         return True
 
     def delist(self, array: ArrayRecord) -> None:
-        """An array stands in no lane any more, or has nothing left to give."""
-        self._listed.pop(array.array_id, None)
+        """Note that an array is in no lane any more."""
+        self._in_lane.pop(array.array_id, None)
 
     # --- decisions
 
     def reserve_jobs(self, records: Sequence[JobRecord], session: DispatchSession) -> None:
-        """Jobs of one client, and of one array if of any, were given to a session."""
+        """Record a decision on jobs of one client, all of one array or of none."""
         client, array, count = records[0].client, records[0].array, len(records)
-        if self.limits.called:  # by a limit that is gone since: `take_more` did not ask about it
+        if self.limits.called:  # by a limit removed since: `take_more` did not check it
             for record in records:
-                self.limits.uncall(record)
+                self.limits.withdraw_call(record)
         taken = self.limits.reserve(records[0], count)
         decision = Decision(session, client, array, self._state.last_seq, taken)
         self.jobs.update(dict.fromkeys([record.job_id for record in records], decision))
@@ -210,13 +213,13 @@ class Holds:
     def reserve_new(
         self, job_ids: Sequence[JobId], client: ClientRecord, session: DispatchSession
     ) -> None:
-        """Jobs that a client submits just now, which no limit counts, were given to a session."""
+        """Record a decision on jobs that are being submitted and that no limit counts."""
         decision = Decision(session, client, None, self._state.last_seq)
         self.jobs.update(dict.fromkeys(job_ids, decision))
         self._clients_reserved[client] = self._clients_reserved.get(client, 0) + len(job_ids)
 
     def release_jobs(self, job_ids: Sequence[JobId]) -> list[JobId]:
-        """The decisions on jobs are applied or refused; those that there was none on."""
+        """Release decisions that were applied or refused; returns the ids without a decision."""
         unknown: list[JobId] = []
         pop = self.jobs.pop
         last: Decision | None = None
@@ -242,11 +245,12 @@ class Holds:
             self.limits.release(decision.taken, count)
         if decision.array is not None:
             self._hold(decision.array).reserved -= count
-            self._maybe_forget(decision.array.array_id)
+            self._maybe_drop(decision.array.array_id)
 
     def reserve_tasks(self, array: ArrayRecord, session: DispatchSession, count_max: int) -> int:
-        """The next task of an array is given to a session, and as many more as may start; how many.
-        Not the last one among those: with that the array leaves its lane, which `judge` sees to."""
+        """Record a decision on the next task of an array, and on as many more as may start; returns
+        how many. Excludes the last task: with that the array leaves its lane, which `judge`
+        does."""
         hold = self._hold(array)
         more = min(count_max, self.room_like(array), array.tasks_waiting - hold.tasks_reserved - 1)
         if array.running_max:
@@ -261,7 +265,7 @@ class Holds:
         return count
 
     def release_task(self, array_id: JobId, worker_id: WorkerId) -> DispatchSession | None:
-        """A decision on a task is applied or refused; None if there was none."""
+        """Release a decision on a task that was applied or refused; None if there was none."""
         hold = self._arrays.get(array_id)
         if hold is None or worker_id not in hold.tasks:
             return None
@@ -275,11 +279,11 @@ class Holds:
         hold.reserved -= 1
         hold.tasks_reserved -= 1
         self._uncount(hold.client)
-        self._maybe_forget(array_id)
+        self._maybe_drop(array_id)
         return session
 
     def task_sessions(self) -> list[tuple[JobId, DispatchSession]]:
-        """Every decision on a task that is under way."""
+        """All decisions on tasks under way, as (array, session)."""
         return [
             (array_id, session)
             for array_id, hold in self._arrays.items()
@@ -290,7 +294,7 @@ class Holds:
     # --- limits
 
     def park(self, client: ClientRecord, queue: QueueLanes, priority: int) -> None:
-        """A client at its cap gives up its turn in a level until it has room."""
+        """Park a client at its cap: its lane leaves the ring of this level."""
         lanes = self._parked.get(client.client_id)
         if lanes is None:
             lanes = self._parked[client.client_id] = deque()
@@ -302,15 +306,16 @@ class Holds:
             self._maybe_room[client_id] = None
 
     def room_made_for_all(self) -> None:
-        """The cap of every client may have changed."""
+        """Every client may have room again: the setting changed."""
         self._maybe_room.update(dict.fromkeys(self._parked))
 
     def wake(self) -> list[QueueLanes]:
-        """Bring back as many parked lanes as their clients have room; the queues they are in.
+        """Return as many parked lanes to their rings as their clients have room for; returns their
+        queues.
 
-        Not all at once: a client with one free place and a thousand lanes would be parked again
-        in all but one of them. If a lane that was woken cannot be served, the next call wakes the
-        next, so none is kept waiting by another.
+        Not all at once: a client with room for one job and a thousand lanes would be parked again
+        in all but one of them. If a woken lane cannot be served, the next call wakes the next one,
+        so no lane blocks another.
         """
         woken: list[QueueLanes] = []
         for client_id in list(self._maybe_room):
@@ -327,7 +332,7 @@ class Holds:
         return woken
 
     def take_unthrottled(self, array_id: JobId) -> list[Item]:
-        """What was throttled and may try again: as much of it as the array has room for."""
+        """Pop the throttled items of an array that may try again: as many as it has room for."""
         hold = self._arrays.get(array_id)
         array = self._state.array_of(array_id)
         if hold is None or array is None:
@@ -336,19 +341,19 @@ class Holds:
         back: list[Item] = []
         while hold.throttled and len(back) < room:
             item = hold.throttled.popleft()
-            if self._still_waits(item):  # else the room is another's, or that one waits for ever
+            if self._still_waits(item):  # skip stale items, which would use up the room
                 back.append(item)
-        self._maybe_forget(array_id)
+        self._maybe_drop(array_id)
         return back
 
     def is_at_limit(self, array: ArrayRecord) -> bool:
-        """Whether one more start would put an array over its `running_max`."""
+        """Whether one more start would exceed the `running_max` of an array."""
         hold = self._arrays.get(array.array_id)
         reserved = hold.reserved if hold is not None else 0
         return bool(array.running_max) and array.running + reserved >= array.running_max
 
     def is_throttled(self, item: Item) -> bool:
-        """Whether this waits for a task of its array to end."""
+        """Whether an item waits for a task of its array to end."""
         array = item.array if isinstance(item, JobRecord) else item
         hold = self._arrays.get(array.array_id) if array is not None else None
         return hold is not None and item in hold.throttled
@@ -384,6 +389,6 @@ class Holds:
             hold = self._arrays[array.array_id] = ArrayHold(array.client)
         return hold
 
-    def _maybe_forget(self, array_id: JobId) -> None:
+    def _maybe_drop(self, array_id: JobId) -> None:
         if self._arrays[array_id].is_idle:
             del self._arrays[array_id]

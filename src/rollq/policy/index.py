@@ -1,7 +1,7 @@
 """The index of what can be assigned, which every member keeps from the events that it applies.
 
-Nothing is decided here: `Dispatcher` (in `dispatch`) is this index with the leader's sessions and
-choices. A follower keeps it without sessions, so that it has it at once when it is elected.
+Nothing is decided here: `Dispatcher` (in `dispatch`) adds the leader's sessions and decisions. A
+follower maintains the index without sessions, so that it is complete when the follower is elected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rollq.grid.events import Event
 from rollq.grid.runs import ids_in
 from rollq.grid.state import QUEUED, ArrayRecord, GridState, JobRecord
 from rollq.policy.backlog import Backlog
-from rollq.policy.holdings import Holdings
+from rollq.policy.holdings import BlobHolders
 from rollq.policy.holds import Holds
 from rollq.policy.lanes import Item
 from rollq.policy.limits import limit_keys_of
@@ -28,7 +28,7 @@ _likeness = attrgetter("__class__", "queue", "client", "exec_name", "options")
 
 
 class DispatchIndex:
-    """What waits, what may start, and who could run it, as the applied entries have made it."""
+    """Waiting items, what blocks them, and the sessions that could run them."""
 
     __slots__ = ("_backlog", "_holdings", "_holds", "_sessions", "_state")
 
@@ -38,40 +38,40 @@ class DispatchIndex:
         Raises:
             LocalError: BAD_OPTIONS, if there is no such placement policy.
         """
-        self._state = state  # read only, and only between entries: the same as every member's
+        self._state = state  # read only, and only between entries
         self._holds = Holds(state)
-        # The leader's; empty on followers. At most one a worker: a newer one replaces it.
+        # Of the leader; empty on followers. At most one per worker: a newer one replaces it.
         self._sessions: dict[WorkerId, DispatchSession] = {}
-        self._holdings = Holdings(self._sessions)
+        self._holdings = BlobHolders(self._sessions)
         self._backlog = Backlog(state, placement, self._holdings)
         waiting: list[Item] = [job for job in state.jobs.values() if job.state is QUEUED]
         waiting.extend(state.arrays.values())
         waiting.sort(key=_seq)
-        for kind, run in groupby(waiting, _likeness):  # a backlog of a million is mostly alike
+        for kind, run in groupby(waiting, _likeness):  # a large backlog is mostly alike
             if kind[0] is JobRecord:
                 self._backlog.push_run(list(run))
             else:
                 for item in run:
-                    self._give_back(item)
+                    self._requeue(item)
 
     # --- every member, after every applied entry
 
-    def observe(self, happened: Sequence[Event]) -> None:
-        """Follow what became true by one applied entry."""
+    def observe(self, applied_events: Sequence[Event]) -> None:
+        """Update the index by the events of one applied entry."""
         handlers = HANDLERS
-        for event in happened:
+        for event in applied_events:
             handler = handlers.get(event.kind)
             if handler is not None:
                 handler(self, event)
 
     def close_worker(self, worker_id: WorkerId) -> None:
-        """Give a worker nothing more. Decisions under way are applied or refused as they are."""
+        """Close a worker's session. Decisions under way are still applied or refused."""
         session = self._sessions.pop(worker_id, None)
         if session is not None:
             self._backlog.leave(session)
 
-    def _give_back(self, item: Item) -> None:
-        """What was decided and did not start waits again, if it still can."""
+    def _requeue(self, item: Item) -> None:
+        """Requeue an item whose decision did not come into effect, if it still waits."""
         if isinstance(item, JobRecord):
             if item.state is QUEUED and self._state.jobs.get(item.job_id) is item:
                 self._push(item)
@@ -81,8 +81,8 @@ class DispatchIndex:
             self._retry_throttled(item)
 
     def _push(self, item: Item) -> None:
-        """Something may be assigned: it waits in its queue, or in the line of a limit."""
-        if not self._state.limits or not self._holds.limits.joins(item):
+        """Add an item that may be assigned to its queue, or to the line of a limit."""
+        if not self._state.limits or not self._holds.limits.join_line(item):
             self._backlog.push(item)
 
     def _push_array(self, array: ArrayRecord) -> None:
@@ -92,7 +92,7 @@ class DispatchIndex:
                 self._holds.delist(array)
 
     def _push_called(self, item: Item) -> None:
-        """A limit has room for something that waited for it."""
+        """A limit has room for an item that waited for it."""
         if isinstance(item, JobRecord) or self._holds.enlist(item):
             self._backlog.push(item)
 
@@ -107,11 +107,11 @@ class DispatchIndex:
     # --- events
 
     def _on_waiting(self, event: Event) -> None:
-        """A job may be assigned: new, released, redriven, or back from a lost attempt."""
+        """A job may be assigned: new, released, redriven, or back after a lost attempt."""
         if event.run is not None:
             found = map(self._state.jobs.get, ids_in(event.run.job_ids))
             waiting: list[Item] = [job for job in found if job and job.state is QUEUED]
-            if waiting and self._state.limits and self._holds.limits.joins(*waiting):
+            if waiting and self._state.limits and self._holds.limits.join_line(*waiting):
                 return
             if waiting:
                 self._backlog.push_run(waiting)
@@ -133,7 +133,7 @@ class DispatchIndex:
 
     def _on_assigned(self, event: Event) -> None:
         job_ids = _ids_of(event)
-        if event.array_id and event.attempt == 1:  # tasks that were no records before
+        if event.array_id and event.attempt == 1:  # tasks get their records now
             for job_id in job_ids:
                 session = self._holds.release_task(event.array_id, event.worker_id)
                 if session is not None:
@@ -141,37 +141,38 @@ class DispatchIndex:
                     continue
                 array = self._state.array_of(event.array_id)
                 if array is not None and not array.tasks_waiting:
-                    self._array_gone(array)
+                    self._remove_array(array)
             return
-        # What another leader decided still stands in its lane here, unless it started at once.
+        # Jobs that another leader decided on are still in a lane here, unless they started at once.
         for job_id in self._holds.release_jobs(job_ids):
             record = self._state.jobs.get(job_id)
             if record is not None:
-                self._went_stale(record)
+                self._remove_waiting(record)
 
-    def _on_gone(self, event: Event) -> None:
-        """A job, or the rest of an array, waited here and waits no more."""
+    def _on_removed(self, event: Event) -> None:
+        """A job, or the rest of an array, waited and no longer does."""
         if event.job_id:
             record = self._state.jobs.get(event.job_id)
             if record is not None:
-                self._went_stale(record)
+                self._remove_waiting(record)
         else:
             array = self._state.array_of(event.array_id)
             if array is not None and not array.tasks_waiting:
-                self._array_gone(array)
+                self._remove_array(array)
 
-    def _array_gone(self, array: ArrayRecord) -> None:
+    def _remove_array(self, array: ArrayRecord) -> None:
         """An array has no tasks left to assign."""
         self._holds.delist(array)
-        self._went_stale(array)
+        self._remove_waiting(array)
 
-    def _went_stale(self, item: Item) -> None:
-        """Something waits no more, though nobody took it: neither in its queue nor for a limit."""
+    def _remove_waiting(self, item: Item) -> None:
+        """An item no longer waits although it was not taken: remove it from its limit or its
+        queue."""
         if not self._holds.limits.drop(item):
-            self._backlog.went_stale(item)
+            self._backlog.mark_stale(item)
 
     def _on_attempt_over(self, event: Event) -> None:
-        """An attempt ended: its worker has less to do, its client and array have room."""
+        """An attempt ended: its worker, client and array may have room."""
         session = self._sessions.get(event.worker_id)
         if session is not None:
             session.running -= 1 if event.run is None else event.run.count
@@ -185,10 +186,10 @@ class DispatchIndex:
             self._retry_throttled(self._state.array_of(event.array_id))
 
     def _free_tokens(self, event: Event) -> None:
-        """Limits that an attempt counted for may have room."""
+        """Limits that an attempt counted against may have room."""
         record = self._state.jobs.get(_ids_of(event)[0])
         item = self._state.array_of(event.array_id) if record is None else record
-        if item is None:  # it was forgotten by the same entry, and nobody knows its keys
+        if item is None:  # it was forgotten by the same entry, so its keys are unknown
             self._holds.limits.changed()
         else:
             self._holds.limits.tokens_freed(limit_keys_of(item))
@@ -198,7 +199,7 @@ class DispatchIndex:
         if event.worker_id:
             self._on_attempt_over(event)
         else:
-            self._on_gone(event)
+            self._on_removed(event)
             if event.array_id:
                 self._retry_throttled(self._state.array_of(event.array_id))
 
@@ -218,13 +219,13 @@ class DispatchIndex:
         self._backlog.mark_policies_changed()
 
     def _on_worker(self, event: Event) -> None:
-        """A session that the state does not know any more, or that is drained, is given nothing."""
+        """Close a session that the state no longer has; apply a drain or its end."""
         session = self._sessions.get(event.worker_id)
         record = self._state.workers.get(event.worker_id)
         if session is not None and (record is None or record.incarnation != session.incarnation):
             self.close_worker(event.worker_id)
         elif session and record:
-            self._backlog.follow_drain(session, record.patterns)
+            self._backlog.update_drain(session, record.patterns)
 
 
 def _ids_of(event: Event) -> Sequence[JobId]:

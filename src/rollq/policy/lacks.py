@@ -1,4 +1,4 @@
-"""Why the workers of a queue do not run a job now, counted by reason. Reads sessions alone."""
+"""Why the workers of a queue cannot run a job now, counted by reason. Reads sessions only."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from rollq.policy.pools import DispatchSession
 
 
 class LackKind(enum.IntEnum):
-    """What a worker lacks; the first of these that it does counts."""
+    """What a worker lacks; the first that applies counts."""
 
     PROGRAM = 0
     LABEL = 1
-    CAPACITY = 2  # it never has so much
-    ROOM = 3  # it has so much, and attempts hold it
-    KEPT = 4  # it has so much free, and it is kept for others that wait for more
+    CAPACITY = 2  # its capacity is too small
+    ROOM = 3  # its capacity suffices, but attempts hold it
+    RESERVED = 4  # enough is free, but reserved for jobs of another need
     CREDIT = 5
-    NOTHING = 6  # it could take the job now
+    NOTHING = 6  # it can take the job now
 
 
 class Lack(NamedTuple):
-    """Of how many workers one thing is true."""
+    """One reason, and the number of workers that it applies to."""
 
     kind: LackKind
     worker_count: int
-    text: str  # with the count: "3 workers lack label zone=a"
+    text: str  # with the count, such as "3 workers lack label zone=a"
 
     @property
     def is_for_good(self) -> bool:
-        """Whether these could not run the job if they were idle."""
+        """Whether these could not run the job even if they were idle."""
         return self.kind <= LackKind.CAPACITY
 
 
 def lacks(need: AnyNeed, sessions: Iterable[DispatchSession]) -> list[Lack]:
-    """Why these do not run what has this need, the reason of most workers first."""
+    """Why these sessions do not run an item of this need, the most frequent reason first."""
     reasons = Counter(_lack(need, session) for session in sessions)
     counted = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     return [Lack(kind, count, _sentence(count, *words)) for (kind, *words), count in counted]
 
 
-_Reason = tuple[LackKind, str, str]  # what is said of one worker, and of several
+_Reason = tuple[LackKind, str, str]  # kind, text for one worker, text for several
 
 
 def _lack(need: AnyNeed, session: DispatchSession) -> _Reason:
@@ -70,10 +70,10 @@ def _lack(need: AnyNeed, session: DispatchSession) -> _Reason:
             of = f"{left} free of {amount_text(name, capacity[name])}"
             words = f"{of}, {amount_text(name, amount)} needed"
             return LackKind.ROOM, f"has {words}", f"have {words}"
-    kept = session.kept_for
-    if kept is not None and resources and kept.need != need:
+    reserved_for = session.reserved_for
+    if reserved_for is not None and resources and reserved_for.need != need:
         text = "reserved for a job that needs more resources at once"
-        return LackKind.KEPT, f"is {text}", f"are {text}"
+        return LackKind.RESERVED, f"is {text}", f"are {text}"
     if not session.credit:
         busy = "no free slot, and could run it"
         return LackKind.CREDIT, f"has {busy}", f"have {busy}"

@@ -1,16 +1,16 @@
-"""Who is next in a queue: levels of priority, a ring of clients in each, a lane of jobs a client.
+"""The order of items in one queue: priority levels, a ring of clients in each, a lane per client.
 
     queue ─▶ level (highest first) ─▶ client (in turns) ─▶ lane (by seq)
 
-A client stands in the ring of a level exactly once while it has a lane there, or it is parked
-because it is at its cap; never both. One of weight w has w visits in a turn, one after another.
+A client that has a lane in a level is either in the level's ring exactly once, or parked because it
+is at its cap. A client of weight w has w consecutive visits per turn.
 
-A lane of one job is that job itself: a backlog of a million jobs of as many clients costs a
-dictionary entry and a ring slot a job, no object of its own.
+A lane of one job is that job itself: a million jobs of a million clients cost a dictionary entry
+and a ring slot each, and no further object.
 
-Lanes are not cleaned when a job is assigned elsewhere, cancelled or expired: what does not wait
-any more is *stale*, is skipped when its turn comes, and swept out when it is more than half of a
-queue. Nothing here knows of credits, and of workers only whether all of a pool can run a job.
+Lanes are not updated when a job is assigned elsewhere, cancelled or expired: such an entry is
+*stale*, is skipped when its turn comes, and swept when stale entries are more than half of a queue.
+Nothing here depends on credits, and of workers only on whether all of a pool can run a job.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ Item: TypeAlias = JobRecord | ArrayRecord
 
 STALE_MIN: Final = 64  # fewer stale entries are not worth a sweep
 
-# What `Judge.judge` says of the first of a lane. Plain ints: compared for every job.
-START: Final = 0  # it may start, and leaves the lane
-START_AND_STAY: Final = 1  # a task of it may start; the array stays first
-SKIP: Final = 2  # it waits no more
-THROTTLED: Final = 3  # a limit keeps it; whoever judges has it until it may start
-LATER: Final = 4  # nothing more of these lanes for now; it stays first
-MIXED: Final = "\0\0"  # no program is called that
-UNFIT_MAX: Final = 1_024  # jobs that one call of `take` leaves for other workers, so that it ends
-GAP_MIN: Final = 32  # fewer free places at the head of a lane are not worth a move of the rest
+# Verdicts of `Judge.judge` on the first item of a lane. Plain ints: compared for every job.
+START: Final = 0  # may start, and leaves the lane
+START_AND_STAY: Final = 1  # a task of the array may start; the array stays first
+SKIP: Final = 2  # stale: it no longer waits
+THROTTLED: Final = 3  # blocked by a limit; the judge holds it until it may start
+LATER: Final = 4  # stop taking from these lanes in this turn; it stays first
+MIXED: Final = "\0\0"  # not a valid program name
+UNFIT_MAX: Final = 1_024  # unfit jobs at which a call of `take` stops
+GAP_MIN: Final = 32  # fewer free places at the head of a lane are not worth moving the rest
 
-WEIGHED_MAX: Final = 64  # clients of a level whose weights are added up; all others count as 1
+WEIGHED_MAX: Final = 64  # clients of a level whose weights are summed; all others count as 1
 
 _seq = attrgetter("seq")
 
 
 class Judge(Protocol):
-    """Says of jobs in lanes whether they may start, and keeps what may not."""
+    """Decides whether items in lanes may start, and holds those that may not."""
 
     @property
     def weights(self) -> Mapping[ClientId, int]:
-        """Of clients: visits in a turn, if not 1."""
+        """Visits per turn by client; absent: 1."""
 
     def is_full(self, client: ClientRecord) -> bool:
-        """Whether nothing of a client may start."""
+        """Whether no item of a client may start."""
 
     def park(self, client: ClientRecord, queue: QueueLanes, priority: int) -> None:
-        """Such a client leaves its ring, until `QueueLanes.wake`."""
+        """A full client leaves its ring, until `QueueLanes.wake`."""
 
     def judge(self, item: Item) -> int:
-        """Whether the first of a lane may start; what is throttled is the judge's from now on."""
+        """The verdict on the first item of a lane; a throttled item is held by the judge."""
 
     def is_decided(self, item: Item) -> bool:
-        """Whether a job was given away already."""
+        """Whether a job is assigned by a command that is not applied yet."""
 
 
 class Lane(list[Item | None]):
-    """Jobs of one client at one level, by seq. Never empty while it is in a level.
+    """Jobs of one client at one level, in ascending seq. Never empty while it is in a level.
 
-    A list with a moving head: places before `head` are None, all others are jobs. Jobs that come
-    back are older than those that wait, so room at the head makes their return cheap: taking and
-    returning the first cost O(1), a job in the middle moves the shorter side.
+    A list with a moving head: places before `head` are None, all others are jobs. Requeued jobs are
+    older than waiting ones, so room at the head makes requeuing cheap: taking and returning the
+    first are O(1), a job in the middle moves the shorter side.
     """
 
     __slots__ = ("head",)
@@ -87,13 +87,13 @@ class Lane(list[Item | None]):
         self.head = 0
 
     def add(self, item: Item) -> None:
-        """Put a job where its seq belongs: nearly always at one of the ends."""
+        """Insert a job by its seq: nearly always at one of the ends."""
         last = self[-1]
         if last is None or last.seq < item.seq:
             self.append(item)
             return
         if not self.head:
-            # An eighth more room, so that a run of returning jobs moves the lane once.
+            # An eighth more room, so that requeuing a run of jobs moves the lane once.
             self.head = 1 + len(self) // 8
             self[:0] = [None] * self.head
         place = bisect_left(self, item.seq, lo=self.head, key=_seq)
@@ -105,17 +105,17 @@ class Lane(list[Item | None]):
             self[place - 1] = item
 
     def first(self) -> Item | None:
-        """The job at the head; None if the lane is used up."""
+        """The job at the head; None if the lane is empty."""
         return self[self.head] if self.head < len(self) else None
 
     def drop_first(self) -> None:
-        """Take the job at the head out."""
+        """Remove the job at the head."""
         self[self.head] = None
         self.head += 1
         self._maybe_close_gap()
 
     def drop(self, count: int) -> None:
-        """Take so many jobs from the head on out."""
+        """Remove `count` jobs at the head."""
         self[self.head : self.head + count] = [None] * count
         self.head += count
         self._maybe_close_gap()
@@ -127,22 +127,22 @@ class Lane(list[Item | None]):
 
 
 class PriorityLevel:
-    """One priority of one queue: clients in turn."""
+    """One priority of one queue: clients in round-robin order."""
 
     __slots__ = ("lanes", "ring", "visitor", "visits_left")
 
     def __init__(self) -> None:
-        # Clients in turn. Each that has a lane stands here once, or is parked by `Holds`.
+        # Each client that has a lane is here once, or is parked by `Holds`.
         self.ring: deque[ClientRecord] = deque()
-        # A lane of one job is that job. None: all of it is gone, and the client leaves when its
-        # turn comes, because to take it out of the ring costs as much as the ring is long.
+        # A lane of one job is that job. None: the lane is empty, and the client is removed at its
+        # next visit, because removing it from the ring is O(clients).
         self.lanes: dict[ClientRecord, Item | Lane | None] = {}
-        # Whose turn it is, and how many visits it still has; None: the next one's begins.
+        # The client whose turn it is, and its visits left; None: the next client's turn begins.
         self.visitor: ClientRecord | None = None
         self.visits_left = 0
 
     def stays(self, client: ClientRecord, weight: int) -> bool:
-        """A client was visited; whether it is still its turn."""
+        """Count a visit of a client; whether its turn continues."""
         if self.visitor is not client:
             self.visitor, self.visits_left = client, weight
         self.visits_left = min(self.visits_left, weight) - 1
@@ -152,7 +152,7 @@ class PriorityLevel:
         return False
 
     def visits(self, weights: Mapping[ClientId, int]) -> int:
-        """How many visits all who stand in the ring have together, in a turn each."""
+        """The number of visits in one turn of all clients in the ring."""
         count = len(self.ring)
         if not weights:
             return count
@@ -161,15 +161,16 @@ class PriorityLevel:
 
 
 class QueueLanes:
-    """Everything that waits in one queue (for one named worker, if `worker_name` is set), but for
-    jobs with a need of their own: labels, resources, or a program that some of its workers lack.
-    Each such need has lanes of its own."""
+    """The waiting items of one queue (for one named worker, if `worker_name` is set), except items
+    with a need of their own: labels, resources, or a program that some of its workers lack. Each
+    such need has its own `QueueLanes`."""
 
     __slots__ = (
         "absent",
+        "deferred",
+        "deferred_tries",
         "empty_count",
         "is_paused",
-        "later",
         "levels",
         "mask",
         "name",
@@ -180,7 +181,6 @@ class QueueLanes:
         "size",
         "split",
         "stale_count",
-        "tries_left",
         "turn_left",
         "turn_share",
         "unfit",
@@ -192,43 +192,43 @@ class QueueLanes:
         self.worker_name = worker_name
         self.is_paused = False
         self.levels: list[PriorityLevel | None] = [None] * (PRIORITY_MAX + 1)
-        # Bit p: the ring of level p may hold a client. The highest bit is the next level, without
-        # a look at the others.
+        # Bit p: the ring of level p may hold a client. The highest bit is the next level to serve.
         self.mask = 0
-        self.size = 0  # entries in lanes, stale ones too; those of parked clients count
-        self.stale_count = 0  # of them, those that wait no more, as far as is known
-        self.empty_count = 0  # lanes that were emptied since the last sweep, not by `take`
-        self.pools: list[Pool] = []  # that serve this queue
-        self.absent: list[Pool] = []  # of these, the ones whose rings it is not in
-        # Jobs with a need of their own wait in lanes of their own (`Backlog`):
-        self.need: AnyNeed = ""  # of such lanes: what all their jobs need
-        self.split: dict[AnyNeed, QueueLanes] = {}  # of the queue: such lanes
-        # Of the queue: such lanes that nobody serves yet, because there are many, and how many of
-        # them may be tried before something changes.
-        self.later: dict[AnyNeed, QueueLanes] = {}
-        self.tries_left = 0
-        self.preference: Preference | None = None  # how its worker is chosen; None: by load
-        # What all that waits here needs, or MIXED; settled anew when the lanes were empty. Saves a
-        # look at each job while all workers can run it.
+        self.size = 0  # entries in lanes, including stale ones and those of parked clients
+        self.stale_count = 0  # of `size`, the known stale entries
+        self.empty_count = 0  # lanes emptied since the last sweep other than by `take`
+        self.pools: list[Pool] = []  # pools that serve this queue
+        self.absent: list[Pool] = []  # of `pools`, those whose rings it is not in
+        # Items with a need of their own wait in separate lanes (`Backlog`):
+        self.need: AnyNeed = ""  # in such lanes: the need of all their items
+        self.split: dict[AnyNeed, QueueLanes] = {}  # in the queue: such lanes by need
+        # In the queue: such lanes that are not served yet because there are too many, and how many
+        # of them to try before something changes.
+        self.deferred: dict[AnyNeed, QueueLanes] = {}
+        self.deferred_tries = 0
+        self.preference: Preference | None = None  # how a worker is chosen; None: by load
+        # The need of all items here, or MIXED; set anew when the lanes were empty. Avoids a check
+        # of each job while all workers can run it.
         self.only_need: AnyNeed = ""
-        # Of a turn that is of many jobs (`shares.share_of`): how many visits it still has, and
-        # how many jobs each client may have in one of them.
+        # In a turn of many jobs (`shares.share_of`): the visits left, and how many jobs each client
+        # may have per visit.
         self.turn_left = 0
         self.turn_share = 1
-        self.unfit: list[Item] = []  # left by `take` for `Backlog.split_off`; empty between turns
+        self.unfit: list[Item] = []  # filled by `take` for `Backlog.split_off`; empty between turns
 
     @property
     def is_runnable(self) -> bool:
-        """Whether it is worth asking this queue for a job."""
+        """Whether `take` may find a job."""
         return self.mask != 0 and not self.is_paused
 
     @property
     def all(self) -> tuple[QueueLanes, ...]:
-        """Of a queue: its lanes, and those of the needs that wait apart."""
-        return (self, *self.split.values(), *self.later.values())
+        """In a queue: its own lanes, and those of its needs."""
+        return (self, *self.split.values(), *self.deferred.values())
 
     def oldest_ms(self, clients_max: int) -> int | None:
-        """Since when the first waits of so many clients in each priority; None: nothing does."""
+        """The stamp of the oldest item among the first of `clients_max` clients in each priority;
+        None: nothing waits."""
         found = None
         for level in filter(None, self.levels):
             for lane in islice(level.lanes.values(), clients_max):
@@ -238,7 +238,7 @@ class QueueLanes:
         return found
 
     def push(self, item: Item) -> None:
-        """Something waits here from now on."""
+        """Add a waiting item."""
         options = item.options
         if not self.need:
             need = item.exec_name if options is DEFAULT_OPTIONS else need_of(item)
@@ -256,7 +256,7 @@ class QueueLanes:
             level.ring.append(client)
             self.mask |= 1 << priority
         elif lane is item:
-            return  # it went and came back within one entry
+            return  # it was removed and requeued within one entry
         elif lane is None:
             lanes[client] = item
         elif isinstance(lane, Lane):
@@ -266,8 +266,8 @@ class QueueLanes:
         self.size += 1
 
     def before(self, item: Item) -> tuple[int, int]:
-        """How many of its client and priority come before it, and how many others wait here; some
-        of either may wait no more."""
+        """How many items of the same client and priority come before it, and how many others wait
+        here; stale ones count."""
         level = self.levels[item.options.priority]
         lane = level.lanes.get(item.client) if level is not None else None
         if not isinstance(lane, Lane):
@@ -276,18 +276,17 @@ class QueueLanes:
         return place - lane.head, max(0, self.size - (len(lane) - lane.head))
 
     def push_run(self, items: list[Item]) -> None:
-        """As `push` for each, of several given by seq that have one client, one program and equal
-        options."""
+        """As `push` for several items in ascending seq with equal client, program and options."""
         for item in items[:2]:
             self.push(item)
         rest = items[2:]
         if not rest:
             return
         level = self.levels[items[0].options.priority]
-        assert level is not None  # two of them stand there
+        assert level is not None  # two items were just pushed there
         lane = level.lanes[items[0].client]
         assert isinstance(lane, Lane)
-        if lane[-1] is items[1]:  # and all waiting behind other jobs
+        if lane[-1] is items[1]:  # all of them follow the last item
             lane.extend(rest)
             self.size += len(rest)
         else:
@@ -297,9 +296,9 @@ class QueueLanes:
     def take(self, holds: Judge, pool: Pool | None = None) -> Item | None:
         """The next job that may start, or array with a task that may; None if there is none now.
 
-        A client at its cap is parked with `holds`, which brings it back by `wake`. What some of the
-        pool cannot run is left in `unfit`; when that is full, or the judge says later, there may be
-        more.
+        A client at its cap is parked with `holds`, which returns it by `wake`. Items that some
+        session of the pool cannot run go to `unfit`; if that is full, or the verdict is LATER,
+        there may be more.
         """
         if self.is_paused:
             return None
@@ -308,7 +307,7 @@ class QueueLanes:
             level = self.levels[priority]
             assert level is not None  # a bit is set for a level that exists
             ring, lanes, weights = level.ring, level.lanes, holds.weights
-            while ring:  # each visit gives a job, parks a client or takes one out: it ends
+            while ring:  # each visit yields a job, parks a client or removes one, so this ends
                 client = ring.popleft()
                 lane = lanes[client]
                 if lane is not None and holds.is_full(client):
@@ -318,7 +317,7 @@ class QueueLanes:
                 if not has_more:
                     del lanes[client]
                 elif item is None:
-                    ring.appendleft(client)  # it had no visit
+                    ring.appendleft(client)  # not counted as a visit
                     return None
                 elif weights and level.stays(client, weights.get(client.client_id, 1)):
                     ring.appendleft(client)
@@ -332,8 +331,8 @@ class QueueLanes:
     def take_more(
         self, first: JobRecord, holds: Holds, pool: Pool | None, count_max: int
     ) -> list[JobRecord]:
-        """More jobs from behind the one that `take` has just given, as long as they are like it and
-        may start: so many at most. What is not like it has a turn of its own."""
+        """Up to `count_max` more jobs from behind the one that `take` returned, while they are like
+        it and may start. Jobs unlike it have a turn of their own."""
         level = self.levels[first.options.priority]
         client = first.client
         lane = None if level is None else level.lanes.get(client)
@@ -366,14 +365,15 @@ class QueueLanes:
         return more
 
     def wake(self, client: ClientRecord, priority: int) -> None:
-        """A parked client takes its turn again."""
+        """Return a parked client to its ring."""
         level = self.levels[priority]
         assert level is not None  # it was parked there
         level.ring.append(client)
         self.mask |= 1 << priority
 
-    def went_stale(self, item: Item) -> None:
-        """This job waits no more, though `take` did not give it: clean up what is cheap to."""
+    def mark_stale(self, item: Item) -> None:
+        """An item no longer waits although `take` did not return it: drop stale heads, sweep if
+        due."""
         self.stale_count += 1
         level = self.levels[item.options.priority]
         if level is not None and item.client in level.lanes:
@@ -391,7 +391,7 @@ class QueueLanes:
             if is_empty:
                 lanes[item.client] = None
                 self.empty_count += 1
-        # Swept at half: a sweep reads everything, so each stale entry pays for two reads.
+        # Swept at half: a sweep reads every entry, so each stale entry pays for two reads.
         useless = self.stale_count + self.empty_count
         if useless > STALE_MIN and 2 * useless > self.size + self.empty_count:
             self._sweep()
@@ -401,7 +401,7 @@ class QueueLanes:
     ) -> tuple[Item | None, bool]:
         """The first job of a lane that may start, and whether anything stays in the lane."""
         if isinstance(lane, Lane):
-            # `first`, written out: it is asked for every job that starts.
+            # `first`, inlined: called for every job that starts.
             while lane.head < len(lane):
                 first = lane[lane.head]
                 assert first is not None  # places from the head on are filled
@@ -435,7 +435,7 @@ class QueueLanes:
         return None, False
 
     def _is_unfit(self, item: Item, holds: Judge, pool: Pool) -> bool:
-        """Whether some worker of the pool cannot run it; then it leaves these lanes."""
+        """Whether some session of the pool cannot run it; then it is moved to `unfit`."""
         if pool.all_can_run(need_of(item)) or not _waits(item) or holds.is_decided(item):
             return False
         self.unfit.append(item)
@@ -447,7 +447,7 @@ class QueueLanes:
         self.stale_count -= 1
 
     def _sweep(self) -> None:
-        """Drop all that waits no more. Paid for by those entries, which are the majority."""
+        """Drop all stale entries. Amortised: they are the majority."""
         self.size = self.stale_count = self.empty_count = 0
         for level in filter(None, self.levels):
             lanes = level.lanes
@@ -462,7 +462,7 @@ class QueueLanes:
 
 
 def _swept(lane: Item | Lane | None) -> Item | Lane | None:
-    """The lane without what waits no more."""
+    """The lane without stale entries."""
     if not isinstance(lane, Lane):
         return lane if lane is not None and _waits(lane) else None
     waiting = [item for item in lane[lane.head :] if item is not None and _waits(item)]

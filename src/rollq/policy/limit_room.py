@@ -1,10 +1,11 @@
-"""How much room a limit has, beside what runs and what is decided and not applied yet. Arithmetic.
+"""How much room a limit has, beside running attempts and decisions that are not applied.
+Arithmetic.
 
-The clock of a rate (`LimitRecord.due_us`) is moved by the entries that assign, at their stamps.
-Decisions under way will be stamped now at the earliest, so they count as if they started now: a
-start that is found within the rate here is within it whenever its entry is stamped. (While a leap
-of the group's time is under way, "now" is when it was asked for: `GroupClock.rates_ms`.) Stamps are
-whole milliseconds, and so are all comparisons.
+The clock of a rate (`LimitRecord.due_us`) is advanced by entries that assign, at their stamps.
+Decisions under way will be stamped no earlier than now, so they count as if they started now: a
+start that is within the rate here is within it whenever its entry is stamped. (While a leap of the
+group's time is under way, "now" is when it was asked for: `GroupClock.rates_ms`.) Stamps are whole
+milliseconds, and so are all comparisons.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def fits(limit: LimitRecord, tokens: int, *, reserved: int, starts: int, now_ms:
 def starts_within(
     limit: LimitRecord, tokens: int, *, reserved: int, starts: int, now_ms: int
 ) -> int:
-    """How many starts of so many tokens each are within a limit; ask if one is."""
+    """How many starts of `tokens` each are within a limit; call only if at least one is."""
     count = RUN_JOBS_MAX
     if limit.running_max:
         count = (limit.running_max - limit.running - reserved) // tokens
@@ -45,15 +46,15 @@ def due_ms(limit: LimitRecord, tokens: int) -> int:
 
 
 def is_too_large(limit: LimitRecord, tokens: int) -> bool:
-    """Whether a start never has room, whatever else runs."""
+    """Whether a start needs more tokens than the limit ever has."""
     return 0 < limit.running_max < tokens
 
 
 def _under_way_us(limit: LimitRecord, reserved: int, starts: int) -> int:
-    """How far decisions under way will move the clock of a rate; each rounds up by itself."""
+    """How far decisions under way will advance the clock of a rate; each rounds up separately."""
     return interval_of(limit, reserved) + starts if reserved else 0
 
 
 def _ahead_us(limit: LimitRecord, tokens: int) -> int:
-    """How far the clock of a rate may be ahead of the time at a start: the rest of the burst."""
+    """How far the clock of a rate may be ahead of the time at a start: the unused burst."""
     return interval_of(limit, limit.burst) - interval_of(limit, min(tokens, limit.burst))

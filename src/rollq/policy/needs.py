@@ -1,7 +1,7 @@
-"""What a job needs of its worker, what a worker has of it, and what is left of that.
+"""What a job needs of its worker, and the resources that a worker has and has free.
 
-A *need* is a program, labels and resources together. A job without labels and resources is known by
-its program alone, a plain string, because that is asked for every job that comes.
+A *need* is program, labels and resources together. The need of a job without labels and resources
+is its program alone, a plain string, because it is computed for every job.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from rollq.base.needs import Amounts, labels_match
 if TYPE_CHECKING:
     from rollq.policy.lanes import Item
 
-SHIPPED: Final = "\0"  # before the name of a program that comes with its job
-LABEL_VERDICTS_MAX: Final = 65_536  # pairs of required and given labels that were compared
+SHIPPED: Final = "\0"  # prefix of a program that is shipped with its job
+LABEL_VERDICTS_MAX: Final = 65_536  # cached results of `has_labels`
 
 
 class Need(NamedTuple):
-    """What a worker must have for a job that needs more than a program."""
+    """The need of a job that has labels or resources."""
 
-    program: str  # as `need_of` says for jobs that need nothing else
-    labels: tuple[str, ...]  # required, as `base.needs.labels_match` reads them
-    resources: Amounts  # that an attempt holds while it runs
+    program: str  # as `need_of` returns for jobs that need nothing else
+    labels: tuple[str, ...]  # required, in the syntax of `base.needs.labels_match`
+    resources: Amounts  # held by an attempt while it runs
 
 
 AnyNeed: TypeAlias = str | Need
 
 
 def need_of(item: Item) -> AnyNeed:
-    """What a worker must have for this. A program that comes with its job is marked: such a job
-    also needs a worker that allows that."""
+    """The need of an item. A shipped program has a prefix: it needs a worker that allows those."""
     options = item.options
     program = SHIPPED + item.exec_name if options.ships_exec else item.exec_name
     if options.labels or options.resources:
@@ -42,18 +41,18 @@ def need_of(item: Item) -> AnyNeed:
 
 
 def program_in(need: AnyNeed) -> str:
-    """The program of a need, with its mark."""
+    """The program of a need, with its prefix."""
     return need.program if isinstance(need, Need) else need
 
 
 class ProgramSet(NamedTuple):
-    """What a worker announced that it can run."""
+    """The programs that a worker announced."""
 
-    names: frozenset[str] | None = None  # None: anything, as far as is known
-    ships: bool = False  # it runs programs that come with their jobs, too
+    names: frozenset[str] | None = None  # None: any program
+    ships: bool = False  # it also runs shipped programs
 
     def has(self, program: str) -> bool:
-        """Whether a program, which may be marked, can be run."""
+        """Whether a program, with or without the prefix, can be run."""
         if self.names is None:
             return True
         if program.startswith(SHIPPED):
@@ -66,65 +65,66 @@ ANYTHING: Final = ProgramSet()
 
 @lru_cache(LABEL_VERDICTS_MAX)
 def has_labels(required: tuple[str, ...], labels: tuple[str, ...]) -> bool:
-    """`labels_match`, remembered: most workers of a group have one of a few sets of labels."""
+    """`labels_match`, cached: most workers of a group have one of a few sets of labels."""
     return labels_match(required, labels)
 
 
 class Room:
-    """What a worker has of each resource, and what of it no attempt holds.
+    """The resources of a worker, and the part of them that no attempt holds.
 
-    Counts what was decided, too. An attempt is counted by its id, so that it is given back once,
-    whatever the record of its job has become; a task of an array has none before it is assigned.
+    Decisions count as attempts. An attempt is keyed by its job id, so that its resources are
+    returned once, whatever happens to the record of its job; a task of an array has no id before it
+    is assigned.
     """
 
     __slots__ = ("_jobs", "_tasks", "capacity", "free")
 
     def __init__(self, capacity: Amounts) -> None:
         self.capacity = dict(capacity)
-        # Invariant: capacity - what `_jobs` and `_tasks` hold. Below 0 only if the worker came back
-        # with less than its attempts hold.
+        # Invariant: capacity minus what `_jobs` and `_tasks` hold. Negative only if the worker came
+        # back with less than its attempts hold.
         self.free = dict(capacity)
-        self._jobs: dict[JobId, Amounts] = {}  # attempts that hold something
-        # Of an array: what each of its tasks holds that were decided and have no ids yet.
+        self._jobs: dict[JobId, Amounts] = {}  # held by each attempt
+        # By array: held by each decided task that has no id yet.
         self._tasks: dict[JobId, list[Amounts]] = {}
 
     def could_hold(self, resources: Amounts) -> bool:
-        """Whether they are there at all."""
+        """Whether the capacity suffices."""
         capacity = self.capacity
         return all(capacity.get(name, 0) >= amount for name, amount in resources)
 
     def has(self, resources: Amounts) -> bool:
-        """Whether they are free now."""
+        """Whether enough is free now."""
         return all(self.free.get(name, 0) >= amount for name, amount in resources)
 
     def count(self, resources: Amounts, count_max: int) -> int:
-        """How many attempts that hold these could start now: so many at most."""
+        """How many attempts with these resources could start now, up to `count_max`."""
         return min([count_max, *(self.free.get(name, 0) // held for name, held in resources)])
 
     def take_jobs(self, job_ids: Iterable[JobId], resources: Amounts) -> None:
-        """These hold so much each from now on."""
+        """Each of these attempts holds `resources` from now on."""
         for job_id in job_ids:
             self._jobs[job_id] = resources
             self._add(resources, -1)
 
     def end_jobs(self, job_ids: Iterable[JobId]) -> None:
-        """These hold nothing any more, if they did."""
+        """Return the resources of these attempts, if they hold any."""
         if self._jobs:
             for job_id in job_ids:
                 self._add(self._jobs.pop(job_id, ()), 1)
 
     def take_tasks(self, array_id: JobId, resources: Amounts, count: int) -> None:
-        """So many tasks of an array hold so much each from now on; their ids are not known yet."""
+        """As `take_jobs` for `count` tasks of an array whose ids are not known yet."""
         self._tasks.setdefault(array_id, []).extend([resources] * count)
         self._add(resources, -count)
 
     def name_task(self, array_id: JobId, job_id: JobId) -> None:
-        """One of these was assigned, and has an id now."""
+        """A decided task was assigned and has an id now."""
         if array_id in self._tasks:
             self._jobs[job_id] = self._pop_task(array_id)
 
     def end_task(self, array_id: JobId) -> None:
-        """One of these was refused."""
+        """A decided task was refused."""
         if array_id in self._tasks:
             self._add(self._pop_task(array_id), 1)
 

@@ -1,11 +1,11 @@
 """Which worker of a pool gets the next job.
 
-One class a placement, all behind `Placement`. It is told of every change of a session's load and is
-asked for one session that can take a job now; both cost the same whatever the number of sessions.
-Ties go to the session that has waited longest, so the choice depends on the history of calls alone.
+One class per placement, all behind `Placement`. It is notified of every change of a session's load
+and picks a session that can take a job now; both are O(1) in sessions. Ties go to the session that
+has waited longest, so a choice depends only on the history of calls.
 
-Every pool has its candidates by load (`LeastLoad`); the others are kept beside that, where a queue
-prefers them (`preferences`).
+Every pool orders its candidates by load (`LeastLoad`); other orders are kept beside that, where a
+queue prefers them (`preferences`).
 """
 
 from __future__ import annotations
@@ -20,58 +20,58 @@ from rollq.base.limits import CREDIT_MAX
 from rollq.base.needs import SCORES, Amounts
 
 if TYPE_CHECKING:
-    from rollq.policy.holdings import Holdings
+    from rollq.policy.holdings import BlobHolders
     from rollq.policy.lanes import Item
     from rollq.policy.pools import DispatchSession
 
 RUNNING_SPAN: Final = 1 << 20  # more attempts than one worker can hold
 SLACK_MIN: Final = 64  # fewer empty buckets are not worth a sweep
-STICKY_KEYS_MAX: Final = 65_536  # remembered keys a pool; the oldest go first
-COMPARED_MAX: Final = 8  # sessions that a score is made for, besides those that hold files
+STICKY_KEYS_MAX: Final = 65_536  # keys per pool; the oldest are evicted
+COMPARED_MAX: Final = 8  # sessions that are scored, besides those that hold files
 
-# Whom the jobs of a key went to last.
+# The session that the last job of each key went to.
 Homes: TypeAlias = "OrderedDict[str | tuple[ClientId, str], DispatchSession]"
 
 
 class Preference(NamedTuple):
-    """How a queue chooses one of several workers, if not by load."""
+    """How a queue chooses a worker, if not by load."""
 
     placement: str  # base.needs.PLACEMENTS
-    weights: Amounts = ()  # of a score
+    weights: Amounts = ()  # of the placement "score"
 
 
 class Placement(Protocol):
     """An order of the sessions that can take a job now.
 
-    `old` and `new` are `DispatchSession.load` before and after a change: the lower the better; 0
-    for a session that cannot take a job now, which is not chosen.
+    `old` and `new` are `DispatchSession.load` before and after a change: lower is better; 0: the
+    session cannot take a job now and is not picked.
     """
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
-        """The load of a session changed; for one that comes or leaves the other load is 0."""
+        """The load of a session changed; the other load is 0 when it joins or leaves."""
 
     def pick(self, item: Item) -> DispatchSession:
-        """The session for this job. Ask only while there is one."""
+        """The session for this item. Call only if there is a candidate."""
 
 
 def load_of(credit: int, running: int) -> int:
-    """Most credit first, then fewest running, as one number; 0: no credit at all."""
+    """Most credit first, then fewest running, as one number; 0: no credit."""
     return (CREDIT_MAX + 1 - credit) * RUNNING_SPAN + running if credit else 0
 
 
 class LeastLoad:
     """The lowest load first.
 
-    Sessions of equal load lie in one bucket, the one that has waited longest first; a heap knows
-    the best bucket. There are as many buckets as different loads, which does not grow with the
-    number of sessions: a change costs two dict operations, and a push only for a load that is new.
+    Sessions of equal load are in one bucket, the one that has waited longest first; a heap orders
+    the buckets. The number of buckets is that of distinct loads, which does not grow with the
+    number of sessions: a change costs two dict operations, and a heap push only for a new load.
     """
 
     __slots__ = ("_best", "_buckets", "count")
 
     def __init__(self) -> None:
-        # By load. Buckets stay when they run empty, because the same few loads come again and
-        # again; `pick` and `_open_bucket` remove them.
+        # By load. Empty buckets stay, because the same few loads recur; `pick` and `_open_bucket`
+        # remove them.
         self._buckets: dict[int, OrderedDict[DispatchSession, None]] = {}
         self._best: list[int] = []  # heap of exactly the keys of `_buckets`, empty ones too
         self.count = 0  # sessions in all buckets; a field, because every decision reads it
@@ -108,7 +108,7 @@ class LeastLoad:
 
 
 class RoundRobin:
-    """Sessions with credit take turns."""
+    """Sessions with credit in turn."""
 
     __slots__ = ("_turns",)
 
@@ -128,27 +128,27 @@ class RoundRobin:
 
 
 class Sticky:
-    """Jobs of one key to the same worker while it can take them, else the least loaded. A job that
-    names no key has client and program for one.
+    """Jobs of one key go to the same worker while it can take them, else to the least loaded. A job
+    without a key uses client and program.
 
-    For programs that warm something up: the worker that ran it last has its files and caches.
+    For programs that warm up: the worker that ran one last has its files and caches.
     """
 
     __slots__ = ("_candidates", "_homes")
 
     def __init__(self, candidates: LeastLoad, homes: Homes) -> None:
         self._candidates = candidates
-        # Who was given a key last; the key that was used longest ago first. May name sessions that
-        # are closed or have left the pool: `pick` asks.
+        # By key, least recently used first. May name sessions that are closed or have left the
+        # pool; `pick` checks.
         self._homes = homes
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
-        """Nothing to keep: `candidates` are moved by their pool."""
+        """Nothing to update: `candidates` are moved by their pool."""
 
     def pick(self, item: Item) -> DispatchSession:
         key = item.options.sticky_key or (item.client.client_id, item.exec_name)
         home = self._homes.get(key)
-        # A closed session has no credit; one that lacks something now is in another pool.
+        # A closed session has no credit; a session that cannot run the job is no candidate.
         if home is None or not home.credit or home not in self._candidates:
             home = self._homes[key] = self._candidates.pick(item)
             if len(self._homes) > STICKY_KEYS_MAX:
@@ -158,17 +158,17 @@ class Sticky:
 
 
 class Locality:
-    """Whoever holds most bytes of the job's files, if one that can take it holds any; else the
-    least loaded. Nobody waits for a worker that holds them."""
+    """The candidate that holds most bytes of the job's files, if any holds some; else the least
+    loaded. A job never waits for a worker that holds its files."""
 
     __slots__ = ("_candidates", "_holdings")
 
-    def __init__(self, candidates: LeastLoad, holdings: Holdings) -> None:
+    def __init__(self, candidates: LeastLoad, holdings: BlobHolders) -> None:
         self._candidates = candidates
         self._holdings = holdings
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
-        """Nothing to keep: `candidates` are moved by their pool."""
+        """Nothing to update: `candidates` are moved by their pool."""
 
     def pick(self, item: Item) -> DispatchSession:
         held = self._holdings.held_bytes(item)
@@ -181,18 +181,19 @@ class Locality:
 
 
 class Score:
-    """The best by a sum of weighted figures, each from 0 (bad) to 1000, among a few: those that
-    wait longest for being compared, and those that hold files of the job. So a choice costs the
-    same for ten workers and ten thousand, and is nearly as good as the best of all."""
+    """The highest weighted sum of figures, each from 0 (bad) to 1000, among a few sessions: those
+    that were compared least recently, and those that hold files of the job. So the cost does not
+    grow with the number of workers, and the choice is nearly as good as the best of all."""
 
     __slots__ = ("_candidates", "_holdings", "_turns", "_weights")
 
-    def __init__(self, candidates: LeastLoad, holdings: Holdings, weights: Amounts) -> None:
+    def __init__(self, candidates: LeastLoad, holdings: BlobHolders, weights: Amounts) -> None:
         self._candidates = candidates
         self._holdings = holdings
         given = dict(weights) or dict.fromkeys(SCORES, 1)
         self._weights = [given.get(name, 0) for name in SCORES]
-        self._turns: OrderedDict[DispatchSession, None] = OrderedDict()  # the next to be compared
+        # the next to be compared first
+        self._turns: OrderedDict[DispatchSession, None] = OrderedDict()
 
     def move(self, session: DispatchSession, old: int, new: int) -> None:
         if not new:
@@ -208,7 +209,7 @@ class Score:
         near = [one for one, _ in self._holdings.sessions(held) if one in self._candidates]
         most = max(held.values(), default=0)
         return max(
-            dict.fromkeys((*few, *near)),  # of equals the first
+            dict.fromkeys((*few, *near)),  # the first of equals wins
             key=lambda session: self._score(session, held.get(session.worker_id, 0), most),
         )
 
@@ -224,9 +225,9 @@ class Score:
 
 
 def make_placement(
-    preference: Preference, candidates: LeastLoad, homes: Homes, holdings: Holdings
+    preference: Preference, candidates: LeastLoad, homes: Homes, holdings: BlobHolders
 ) -> Placement:
-    """A new order of a pool's candidates, still of nobody, for queues that prefer it."""
+    """A new, empty order of a pool's candidates, for queues that prefer it."""
     if preference.placement == "round-robin":
         return RoundRobin()
     if preference.placement == "sticky":

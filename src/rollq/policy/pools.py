@@ -1,23 +1,24 @@
 """Worker sessions and the pools they form.
 
 A pool is all open sessions that asked for one pattern. A queue is served by the pools whose
-patterns match it: how many those are depends on the wildcards of its subject, not on the number of
+patterns match it: their number depends on the wildcards of its subject, not on the number of
 workers, even if every worker has a pattern of its own besides the shared ones. A session is in as
 many pools as it has patterns, with one credit for all of them.
 
-Not every session can run every job. For a need that some lack, the pool gets a *part*: a pool of
-those who could ever run it. A part for labels or resources is made with the first job that needs
-them; one for a program when a pool meets a job whose program some of its sessions lack: as long as
-all can run what waits, nothing is different. So a session is in as many parts as it could run needs
-with jobs, and a decision looks at nobody who could not run the job.
+Not every session can run every job. For a need that some lack, the pool has a *part*: a pool of the
+sessions that could ever run it. A part for labels or resources is created with the first job that
+needs them; one for a program when the pool meets a job whose program some of its sessions lack. So
+a session is in one part for each need with jobs that it could run, and a decision never examines a
+session that could not run the job.
 
-A part whose need names resources is *measured*: its candidates are those with credit that have so
-much free now. Small needs could keep a large one from ever finding enough at once. So when a part
-waits for room and others that take of the same resources were started OVERTAKING_MAX times on
-workers that it waits for, the worker of the last is *kept* for it: that is given nothing more of
-those resources until the part had its job, or has none. One worker a part, and one part a worker.
+A part whose need names resources is *measured*: its candidates are the sessions with credit that
+have enough resources free now. Small needs could keep a large one from ever finding enough free at
+once. So when a part waits for room, and OVERTAKING_MAX starts of other parts took the same
+resources of workers that it waits for, the worker of the last such start is reserved for it: other
+parts get nothing of those resources until the part had its job, or has none. At most one worker per
+part, and one part per worker.
 
-Sessions and credits exist on the leader only and die with its leadership.
+Sessions and credits exist on the leader only and are dropped with its leadership.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from rollq.base.ids import WorkerId
 from rollq.base.needs import Amounts
 from rollq.grid.state import AttemptOutcome
-from rollq.policy.holdings import Holdings
+from rollq.policy.holdings import BlobHolders
 from rollq.policy.needs import ANYTHING, AnyNeed, Need, ProgramSet, Room, has_labels
 from rollq.policy.placement import Homes, LeastLoad, Placement, Preference, load_of, make_placement
 from rollq.subjects.grammar import ANY_ONE, ANY_REST, parse_pattern
@@ -41,20 +42,19 @@ from rollq.subjects.trie import Trie
 if TYPE_CHECKING:
     from rollq.policy.lanes import Item, QueueLanes
 
-UNTRIED_CHECKED_MAX: Final = 16  # sessions that are looked at for a job that was lost before
+UNTRIED_CHECKED_MAX: Final = 16  # sessions that are checked for a job whose attempt was lost
 EMPTY_POOLS_MIN: Final = 64  # fewer pools without sessions are not worth a sweep
-VERDICTS_MAX: Final = 4_096  # programs of which a pool remembers whether all sessions have them
-OVERTAKING_MAX: Final = 16  # starts that a part lets pass while it waits for room
+VERDICTS_MAX: Final = 4_096  # cached verdicts of `all_can_run`
+OVERTAKING_MAX: Final = 16  # starts of others until a worker is reserved for a part
 
 
 class DispatchSession:
-    """One open session of a worker: what it may be given, and what it has."""
+    """One open session of a worker: its credit, its load, and what it can run."""
 
     __slots__ = (
         "cpu_use",
         "credit",
         "incarnation",
-        "kept_for",
         "labels",
         "load",
         "measured",
@@ -63,6 +63,7 @@ class DispatchSession:
         "pools",
         "programs",
         "reserved",
+        "reserved_for",
         "room",
         "running",
         "serving",
@@ -83,32 +84,31 @@ class DispatchSession:
         self.worker_id = worker_id
         self.incarnation = incarnation
         self.name = name
-        # Jobs that it may still be given. Granted by the worker, spent by a decision, given back
-        # when the group refuses it; 0 for good once the session is closed.
-        # Invariant: credit + reserved <= CREDIT_MAX.
+        # Granted by the worker, spent by a decision, returned when the group refuses it; 0 once the
+        # session is closed. Invariant: 0 <= credit, credit + reserved <= CREDIT_MAX.
         self.credit = 0
-        # Attempts that it has, and those that were decided for it. Goes down when an attempt ends,
-        # whichever leader decided it.
+        # Its attempts, and those decided for it. Decreases when an attempt ends, whichever leader
+        # decided it.
         self.running = running
-        # Of `running`, what was decided and is not applied yet; back in `_on_assigned` or
+        # The part of `running` that is decided and not applied yet; released by `_on_assigned` or
         # `refused`. Invariant: 0 <= reserved <= running.
         self.reserved = 0
-        # `load_of(credit, running)` as its pools were last told: between `mark_changed` and
+        # `load_of(credit, running)` as of the last update of its pools: between `mark_changed` and
         # `refresh` it lags behind, so that ten acks in one entry cost one move.
         self.load = 0
-        self.pools: list[Pool] = []  # all that it is in, parts too
-        self.serving: list[Pool] = []  # of these, those that have a queue and are not measured
-        self.measured: list[Pool] = []  # of these, the measured parts
+        self.pools: list[Pool] = []  # all pools that it is in, including parts
+        self.serving: list[Pool] = []  # of `pools`, those that have a queue and are not measured
+        self.measured: list[Pool] = []  # of `pools`, the measured parts
         self.programs = programs
         self.labels = labels
         self.room = Room(resources)
-        self.kept_for: Pool | None = None  # the part that it is kept for
-        # Of its computer, in thousandths, as it said last.
+        self.reserved_for: Pool | None = None  # the part that it is reserved for
+        # Of its host, in thousandths, as last reported.
         self.cpu_use = 0
         self.memory_use = 0
 
     def can_run(self, need: AnyNeed) -> bool:
-        """Whether it could ever run what has this need."""
+        """Whether it could ever run a job of this need."""
         if isinstance(need, Need):
             return (
                 self.programs.has(need.program)
@@ -118,7 +118,7 @@ class DispatchSession:
         return self.programs.has(need)
 
     def update_load(self) -> None:
-        """Tell the pools that it serves in what credit, running and free resources have come to."""
+        """Update the pools it serves in after a change of credit, running or free resources."""
         old, new = self.load, load_of(self.credit, self.running)
         if old != new:
             self.load = new
@@ -131,10 +131,10 @@ class DispatchSession:
 
 
 class Pool:
-    """Sessions that serve the same queues, and the queues that may have something for them.
+    """Sessions that serve the same queues, and a ring of those queues.
 
-    A pool that matches no queue keeps no order among its sessions: a pattern that nobody uses,
-    such as a worker's own address, costs nothing while jobs run.
+    A pool that matches no queue keeps no order of its sessions: a pattern without a queue, such as
+    a worker's own address, costs nothing while jobs run.
     """
 
     __slots__ = (
@@ -146,7 +146,6 @@ class Pool:
         "candidates",
         "has_queue",
         "is_ready",
-        "keeps",
         "limited_count",
         "need",
         "orders",
@@ -154,6 +153,7 @@ class Pool:
         "part_size",
         "parts",
         "pattern",
+        "reserved_session",
         "resources",
         "ring",
         "round_left",
@@ -162,45 +162,45 @@ class Pool:
         "users",
     )
 
-    def __init__(self, pattern: str, holdings: Holdings, need: AnyNeed = "") -> None:
-        self.pattern = pattern  # that all sessions asked for; PINNED_PATTERN: of one pinned queue
-        self.need = need  # of a part: what its sessions could ever run; empty: a whole pool
-        # Of `sessions`, those that could take a job now, by their load; nobody unless `has_queue`.
+    def __init__(self, pattern: str, holdings: BlobHolders, need: AnyNeed = "") -> None:
+        self.pattern = pattern  # requested by all its sessions; PINNED_PATTERN: of one pinned queue
+        self.need = need  # of a part: the need that its sessions could run; empty: a whole pool
+        # The sessions that can take a job now, by load; empty unless `has_queue`.
         self.candidates = LeastLoad()
-        # The same in other orders, for queues that prefer those: made with the first job of one,
-        # dropped when no policy asks for them any more.
+        # The candidates in other orders, for queues that prefer those: created with the first job
+        # of one, dropped when no policy uses it any more.
         self.orders: dict[Preference, Placement] = {}
         self._holdings = holdings
-        self._homes: Homes = OrderedDict()  # of sticky queues; one for a pool and its parts
-        # By need: the sessions that could ever run it. Made when a job needs something that some
-        # lack, dropped with its last queue. Who is in a part is in the whole pool, too.
+        self._homes: Homes = OrderedDict()  # for sticky queues; shared by a pool and its parts
+        # By need: the sessions that could run it. Created when a job needs something that some
+        # lack, dropped with its last queue. The sessions of a part are in the whole pool, too.
         self.parts: dict[AnyNeed, Pool] = {}
-        self.users = 0  # of a part: queues that are served by it; at 0 it is dropped
-        # Sessions that listed their programs; always 0 in a part, where all can run `need`.
-        # While it is 0 no job is looked at for its program at all.
+        self.users = 0  # of a part: the queues that it serves; at 0 it is dropped
+        # Sessions that listed their programs; always 0 in a part, where all can run `need`. While
+        # it is 0, programs of jobs are not checked.
         self.limited_count = 0
-        # By need: whether every session can run it. Forgotten when a session comes or goes.
+        # By need: whether every session can run it. Cleared when a session joins or leaves.
         self._verdicts: dict[AnyNeed, bool] = {}
-        # Queues in turn. A queue is in the ring or has this pool in its `absent`. One that ran dry
-        # leaves when it is visited in vain, so that a queue of one job at a time stays in.
+        # Queues, round-robin. A queue is in the ring or has this pool in its `absent`. An empty
+        # queue is removed when a visit finds nothing, so a queue of one job at a time stays in.
         self.ring: deque[QueueLanes] = deque()
-        # Of a round in which each queue has one turn: turns that are left, and jobs of each.
+        # In a round in which each queue has one turn: the turns left, and the jobs of each.
         self.round_left = 0
         self.part_size = 1
-        self.is_ready = False  # stands in `Backlog.line` or `pinned_line`, once
-        self.served_at = 0  # counts decisions: the last that it had a turn in
-        self.has_queue = False  # stays true: queues come back
-        self.sessions: dict[DispatchSession, None] = {}  # a set with an order
-        # Of a measured part: what an attempt takes, the load of each session as `candidates` was
-        # told (0: it is none), starts of others that went before it, and who is kept for it.
+        self.is_ready = False  # is in `Backlog.line` or `pinned_line`, once
+        self.served_at = 0  # number of the decision that served it last
+        self.has_queue = False  # never reset, because queues come back
+        self.sessions: dict[DispatchSession, None] = {}  # an ordered set
+        # Of a measured part: what an attempt takes, the load of each session as in `candidates` (0:
+        # no candidate), the starts that overtook it, and the session reserved for it.
         self.resources: Amounts = need.resources if isinstance(need, Need) else ()
         self._resource_names = frozenset(name for name, _ in self.resources)
         self._loads: dict[DispatchSession, int] = {}
         self.overtaken_count = 0
-        self.keeps: DispatchSession | None = None
+        self.reserved_session: DispatchSession | None = None
 
     def admit(self, session: DispatchSession) -> None:
-        """A session becomes one of this pool's."""
+        """Add a session."""
         self.sessions[session] = None
         self.limited_count += not self.need and session.programs.names is not None
         self._verdicts.clear()
@@ -212,7 +212,7 @@ class Pool:
                 part.admit(session)
 
     def dismiss(self, session: DispatchSession) -> None:
-        """A session leaves this pool alone; see `Pools.leave` for leaving all."""
+        """Remove a session from this pool only; `Pools.leave` removes it from all."""
         del self.sessions[session]
         self.limited_count -= not self.need and session.programs.names is not None
         self._verdicts.clear()
@@ -220,8 +220,8 @@ class Pool:
         if not self.has_queue:
             return
         if self.resources:
-            if self.keeps is session:
-                self.stop_keeping()
+            if self.reserved_session is session:
+                self.release_reserved()
             session.measured.remove(self)
             self._move(session, self._loads.pop(session), 0)
         else:
@@ -229,7 +229,7 @@ class Pool:
             self._move(session, session.load, 0)
 
     def all_can_run(self, need: AnyNeed) -> bool:
-        """Whether every session here can run it; ask only if `limited_count`."""
+        """Whether every session can run it; call only if `limited_count`."""
         verdict = self._verdicts.get(need)
         if verdict is None:
             if len(self._verdicts) >= VERDICTS_MAX:
@@ -239,7 +239,7 @@ class Pool:
         return verdict
 
     def part(self, need: AnyNeed) -> Pool:
-        """The sessions of this pool that could run it, for one more queue."""
+        """The part for a need, with one more queue that uses it."""
         part = self.parts.get(need)
         if part is None:
             part = self.parts[need] = Pool(self.pattern, self._holdings, need)
@@ -252,7 +252,7 @@ class Pool:
         return part
 
     def drop_part(self, part: Pool) -> None:
-        """One queue less is served by a part."""
+        """A part has one queue less."""
         part.users -= 1
         if not part.users and self.parts.get(part.need) is part:
             del self.parts[part.need]
@@ -260,16 +260,16 @@ class Pool:
                 part.dismiss(session)
 
     def start_serving(self) -> None:
-        """The pool matches a queue."""
+        """The pool matches a queue: start to order its sessions."""
         if not self.has_queue:
             self.has_queue = True
             for session in self.sessions:
                 self._begin(session)
 
-    # --- who is next
+    # --- placement
 
     def pick(self, item: Item, preference: Preference | None) -> DispatchSession:
-        """The session for a job of a queue that prefers this. Ask only while there are
+        """The session for an item of a queue with this preference. Call only if there are
         candidates."""
         if preference is None:
             return self.candidates.pick(item)
@@ -282,12 +282,12 @@ class Pool:
             self.orders[preference] = order
         return order.pick(item)
 
-    def untried(
+    def prefer_untried(
         self, picked: DispatchSession, attempts: Sequence[AttemptOutcome]
     ) -> DispatchSession:
-        """The one that was picked for a job, unless it has lost it before and another has credit:
-        what kept the job from running there, a full disk for one, may well keep it again. Of a few
-        others it is the one with the least load; all of them would cost what the pool has."""
+        """The picked session, unless it lost this job before and another candidate exists: the
+        cause, such as a full disk, may well persist. Among a few others the least loaded; comparing
+        all would be O(sessions)."""
         tried = [outcome.worker_id for outcome in attempts]
         if picked.worker_id not in tried:
             return picked
@@ -298,12 +298,12 @@ class Pool:
         return min(others, key=attrgetter("load"), default=picked)
 
     def move_in_orders(self, session: DispatchSession, old: int, new: int) -> None:
-        """`Placement.move` in all orders but that of load."""
+        """`Placement.move` in all orders but that by load."""
         for order in self.orders.values():
             order.move(session, old, new)
 
     def drop_orders(self, used: Iterable[Preference]) -> None:
-        """Forget orders that no policy asks for, here and in the parts."""
+        """Drop orders that no policy uses, here and in the parts."""
         kept = frozenset(used)
         for pool in (self, *self.parts.values()):
             pool.orders = {one: order for one, order in pool.orders.items() if one in kept}
@@ -311,7 +311,8 @@ class Pool:
     # --- of a measured part
 
     def follow(self, session: DispatchSession) -> None:
-        """The load of a session, its free resources, or whom it is kept for may have changed."""
+        """Update the candidate of a measured part after its load, free resources or reservation
+        changed."""
         new = session.load
         if new:
             free = session.room.free
@@ -320,7 +321,7 @@ class Pool:
                     new = 0
                     break
             else:
-                if session.kept_for is not None and self.competes_with(session.kept_for):
+                if session.reserved_for is not None and self.competes_with(session.reserved_for):
                     new = 0
         old = self._loads[session]
         if old != new:
@@ -330,26 +331,26 @@ class Pool:
                 self.move_in_orders(session, old, new)
 
     def competes_with(self, part: Pool) -> bool:
-        """Whether another takes of the same resources."""
+        """Whether another part takes some of the same resources."""
         return part is not self and not self._resource_names.isdisjoint(part._resource_names)
 
     def count_overtaking(self, session: DispatchSession) -> None:
-        """This part has started something on a session: those that could run something there, and
-        wait for room, were overtaken by it."""
+        """This part has started a job on a session: count it against the measured parts that wait
+        for room there."""
         for part in session.measured:
             if part.ring and not part.candidates.count and part.competes_with(self):
                 part.overtaken_count += 1
-                is_late = part.overtaken_count >= OVERTAKING_MAX and part.keeps is None
-                if is_late and session.kept_for is None:
-                    part.keeps, session.kept_for = session, part
+                is_late = part.overtaken_count >= OVERTAKING_MAX and part.reserved_session is None
+                if is_late and session.reserved_for is None:
+                    part.reserved_session, session.reserved_for = session, part
 
-    def stop_keeping(self) -> list[Pool]:
-        """Others may have the resources of the session again that was kept for this part; the parts
-        that may have something for it."""
-        session, self.keeps, self.overtaken_count = self.keeps, None, 0
+    def release_reserved(self) -> list[Pool]:
+        """Release the session that is reserved for this part; returns the parts that may use it
+        now."""
+        session, self.reserved_session, self.overtaken_count = self.reserved_session, None, 0
         if session is None:
             return []
-        session.kept_for = None
+        session.reserved_for = None
         for part in session.measured:
             part.follow(session)
         return session.measured
@@ -369,18 +370,18 @@ class Pool:
 
 
 class Pools:
-    """All pools by pattern, and which of them match a queue."""
+    """All pools by pattern, and a trie of their patterns."""
 
     __slots__ = ("_by_pattern", "_empty_count", "_holdings", "_trie")
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: BlobHolders) -> None:
         self._holdings = holdings
-        self._by_pattern: dict[str, Pool] = {}  # whole pools; parts hang in them
-        self._trie: Trie[Pool] = Trie()  # the same by what their patterns match
-        self._empty_count = 0  # of them, how many have no session; they are swept now and then
+        self._by_pattern: dict[str, Pool] = {}  # whole pools, each of which owns its parts
+        self._trie: Trie[Pool] = Trie()  # the same pools, by the subjects their patterns match
+        self._empty_count = 0  # of `_by_pattern`, pools without sessions; swept now and then
 
     def join(self, session: DispatchSession, patterns: Iterable[str]) -> list[Pool]:
-        """Put a session into the pools of its patterns; the pools that are new by this."""
+        """Add a session to the pools of its patterns; returns the pools that were created."""
         made: list[Pool] = []
         for pattern in dict.fromkeys(patterns):
             pool = self._by_pattern.get(pattern)
@@ -395,7 +396,7 @@ class Pools:
         return made
 
     def leave(self, session: DispatchSession) -> None:
-        """Take a session out of all its pools. Empty pools stay a while: workers come back."""
+        """Remove a session from all its pools. Empty pools stay a while: workers come back."""
         session.credit = 0
         for pool in list(session.pools):
             pool.dismiss(session)
@@ -405,10 +406,10 @@ class Pools:
             self._sweep()
 
     def announce(self, session: DispatchSession, programs: ProgramSet) -> list[Pool]:
-        """A session can run other programs from now on; all pools that it is in."""
+        """Replace the programs that a session can run; returns all pools that it is in."""
         wholes = [pool for pool in session.pools if not pool.need]
-        # Out of everything and in again: `admit` finds the parts, and the counts stay simple. A
-        # worker announces when its programs change, not when it runs one.
+        # Remove and add again: `admit` finds the parts, and the counts stay simple. A worker
+        # announces when its programs change, not when it runs one.
         for pool in list(session.pools):
             pool.dismiss(session)
         session.programs = programs
@@ -417,7 +418,7 @@ class Pools:
         return session.pools
 
     def drop_orders(self, used: Iterable[Preference]) -> None:
-        """Forget orders that no policy asks for any more."""
+        """Drop orders that no policy uses."""
         for pool in self._by_pattern.values():
             pool.drop_orders(used)
 

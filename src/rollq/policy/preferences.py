@@ -1,7 +1,7 @@
-"""How each queue chooses one of several workers: what operators set, by pattern of queues.
+"""How each queue chooses a worker: the policies that operators set by pattern of queues.
 
-Of several patterns that match a queue the most specific counts: compared from the left, a word is
-more specific than `*`, and that than `>`.
+Of several patterns that match a queue the most specific one applies: compared from the left, a
+token is more specific than `*`, and that than `>`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rollq.subjects.grammar import ANY_ONE, ANY_REST, parse_pattern
 from rollq.subjects.trie import Trie
 
 LEAST_LOAD: Final = "least-load"
-NEAR: Final = ("locality", "score")  # placements that ask who holds the files of a job
-_RANKS: Final = {ANY_ONE: 1, ANY_REST: 2}  # of a word: 0
+NEAR: Final = ("locality", "score")  # placements that use `BlobHolders`
+_RANKS: Final = {ANY_ONE: 1, ANY_REST: 2}  # of a literal token: 0
 
 
 class Preferences:
-    """Policies by what they match. Reads the state when it is told that it changed."""
+    """Policies by the queues that they match. Reads the state when notified of a change."""
 
     __slots__ = ("_default", "_state", "_trie")
 
@@ -38,19 +38,19 @@ class Preferences:
             )
         self._state = state
         self._default = None if placement == LEAST_LOAD else Preference(placement)
-        self.follow_state()
+        self.reload()
 
-    def follow_state(self) -> None:
-        """The policies of the state may have changed."""
+    def reload(self) -> None:
+        """Reload the policies from the state."""
         self._trie: Trie[QueuePolicy] = Trie()
         for policy in self._state.policies.values():
             try:
                 self._trie.insert(policy.pattern, policy)
-            except RemoteError:  # no queue can be meant by this
+            except RemoteError:  # not a pattern: it matches no queue
                 continue
 
     def of(self, queue: str) -> Preference | None:
-        """Of a queue, by its name; None: the least loaded worker."""
+        """The preference of a queue; None: the least loaded worker."""
         found = self._trie.match(queue) if self._trie else ()
         if not found:
             return self._default
@@ -60,12 +60,12 @@ class Preferences:
         return Preference(policy.placement, policy.weights)
 
     def used(self) -> list[Preference]:
-        """All that some queue may have."""
+        """All preferences that some queue may have."""
         policies = self._state.policies.values()
         used = [Preference(policy.placement, policy.weights) for policy in policies]
         return used if self._default is None else [*used, self._default]
 
 
 def specificity(policy: QueuePolicy) -> tuple[int, ...]:
-    """The lower, the more specific, among patterns that match one queue."""
+    """A sort key: lower is more specific, among patterns that match one queue."""
     return tuple([_RANKS.get(token, 0) for token in parse_pattern(policy.pattern)])

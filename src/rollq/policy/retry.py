@@ -1,6 +1,6 @@
 """The retry schedule: how long a job waits before its next attempt.
 
-The leader draws the jitter and writes the delay into the command; nothing replicated draws.
+The leader draws the jitter and writes the delay into the command; replicated code draws nothing.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def backoff_ms(attempt: int, base_ms: int, max_ms: int, jitter: Jitter) -> int:
 def lost_attempt(
     state: GridState, job: JobRecord, jitter: Jitter, *, not_started: bool = False
 ) -> LostAttempt:
-    """The running attempt of a job as given up, with the wait before the next."""
+    """The running attempt of a job as lost, with the wait before the next."""
     delay_ms = retry_delay_ms(state, job, jitter)
     return LostAttempt(job.job_id, job.attempt, delay_ms, not_started)
 
 
 def retry_delay_ms(state: GridState, job: JobRecord, jitter: Jitter) -> int:
-    """How long a job waits if its running attempt comes to nothing.
+    """How long a job waits if its running attempt is lost.
 
     Only attempts that count make it longer: the schedule begins anew with a redrive.
     """
@@ -46,10 +46,10 @@ def retry_delay_ms(state: GridState, job: JobRecord, jitter: Jitter) -> int:
 
 
 def give_back_delay_ms(state: GridState, job: JobRecord, jitter: Jitter) -> int:
-    """How long a job waits that its worker gives back without having started it.
+    """How long a job waits that its worker returned without having started it.
 
-    The first time it goes to another worker at once; after that it waits as after lost attempts,
-    so that a job that nobody can start does not go to and fro.
+    The first time it goes to another worker at once; after that it waits as after lost attempts, so
+    that a job that no worker can start does not bounce between workers.
     """
     before = job.past.not_started if job.past is not None else 0
     return backoff_ms(before, *_bounds_of(state, job), jitter) if before else 0

@@ -1,4 +1,4 @@
-"""How much of a decision each may have, and the runs that it comes to."""
+"""How many jobs one turn of a decision takes, and the runs that a decision is made of."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ def share_of(
     *,
     weights: Mapping[ClientId, int],
 ) -> int:
-    """How many jobs like this one may be given to a session in one step, of `left` in all, so that
-    whoever takes turns gets as much as if each turn were of one job.
+    """How many jobs like this one may be assigned to a session in one step, `left` at most, so that
+    round-robin stays as fair as with turns of one job.
 
-    A session may not get more than its part of what waits, while others have credit; a queue
-    not more than its part of the credit that the pool's round began with, and a client not more
-    than its part of the queue's, by its weight. A queue keeps its turn until each client has had
-    its part.
+    A session gets no more than its part of what waits, while others have credit; a queue no more
+    than its part of the credit at the start of the pool's round, and a client no more than its part
+    of the queue's, by weight. A queue keeps its turn until each client has had its part.
     """
     credit = min(session.credit, left, RUN_JOBS_MAX)
     if credit <= 1 or len(session.serving) + len(session.measured) > 1:
@@ -37,7 +36,7 @@ def share_of(
         credit = session.room.count(pool.resources, credit)
     if queue.turn_left <= 0:
         level = queue.levels[item.options.priority]
-        assert level is not None  # the item stood there
+        assert level is not None  # the item was taken from it
         clients = level.visits(weights) + (item.client not in level.lanes)
         if pool.round_left <= 0:
             pool.round_left, pool.part_size = len(pool.ring), max(1, credit // len(pool.ring))
@@ -50,27 +49,27 @@ def share_of(
     return min(credit, queue.turn_share, spread)
 
 
-class Given:
-    """What one call of `decide` gives: as much as it may, and then no more. What a session is given
-    stays in the order in which it was decided, in runs as long as that allows."""
+class AssignmentBatch:
+    """The assignments of one call of `decide`: `count_max` at most. Those of a session stay in the
+    order in which they were decided, merged into runs where possible."""
 
     __slots__ = ("_last", "_runs", "left")
 
     def __init__(self, count_max: int) -> None:
         self.left = count_max
-        # Whose it is, its lease, the number of the attempt or the array, and the jobs, or the array
-        # as often as it has tasks in this run.
+        # Session, lease, attempt number or array id, and the job ids; for an array its id once per
+        # task in this run.
         self._runs: list[tuple[DispatchSession, int, int | JobId, list[JobId]]] = []
         self._last: dict[DispatchSession, tuple[int, int | JobId, list[JobId]]] = {}
 
     def add_jobs(self, session: DispatchSession, lease_ms: int, jobs: Sequence[JobRecord]) -> None:
-        """A session is given these jobs, which had as many attempts."""
+        """Assign jobs with equal attempt numbers to a session."""
         self._add(session, lease_ms, jobs[0].attempt + 1, [job.job_id for job in jobs])
 
     def add_tasks(
         self, session: DispatchSession, lease_ms: int, array: ArrayRecord, count: int
     ) -> None:
-        """A session is given the next tasks of an array."""
+        """Assign the next tasks of an array to a session."""
         self._add(session, lease_ms, array.array_id, [array.array_id] * count)
 
     def _add(
@@ -90,7 +89,7 @@ class Given:
             self._runs.append((session, lease_ms, which, job_ids))
 
     def commands(self) -> list[AssignRun | AssignTasks]:
-        """As the group is to agree on it."""
+        """The commands for the group."""
         made: list[AssignRun | AssignTasks] = []
         for session, lease_ms, which, job_ids in self._runs:
             where = session.worker_id, session.incarnation

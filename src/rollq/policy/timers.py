@@ -1,14 +1,14 @@
-"""Many timers with one next: entries are allowed to be out of date.
+"""Many timers, of which the earliest is found cheaply; queue entries may be out of date.
 
-What is due when is in a dict; the entries only know when to look, some of them for many keys.
-Putting a timer off and cancelling it touch the dict alone, so that a heartbeat costs a dictionary
-write. Entries that mean nothing any more are dropped when they surface, and all at once when they
-outnumber the live ones.
+The due time of each key is in a dict; entries only say when to check, some of them for many keys.
+Rescheduling and cancelling a timer change only the dict, so a heartbeat costs one dictionary write.
+Stale entries are dropped when they reach the front, and all at once when they outnumber the live
+ones.
 
-Most timers are set for the same while, so most are set in the order in which they are due: those
-stand in a line. A heap holds the others.
+Most timers have the same duration, so most are set in the order in which they are due: those are in
+a FIFO. A heap holds the others.
 
-Keys are never compared: timers that are due together come in the order in which they were set.
+Keys are never compared: timers that are due together fire in the order in which they were set.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ K = TypeVar("K", bound=Hashable)
 
 Entry: TypeAlias = tuple[int, int, list[K]]  # due_ms, number, keys
 
-STALE_MIN: Final = 64  # below this, sweeping is not worth a thought
-DROPS_PER_PUSH: Final = 2  # stale entries at the head of the line: it shrinks faster than it grows
+STALE_MIN: Final = 64  # fewer stale entries are not worth a sweep
+# stale entries dropped from the front: the FIFO shrinks faster than it grows
+DROPS_PER_PUSH: Final = 2
 
 
 class Timers(Generic[K]):
-    """Due times by key, the earliest first. At most one timer a key."""
+    """Due times by key, the earliest first. At most one timer per key."""
 
-    __slots__ = ("_due_ms", "_entry_keys", "_heap", "_line", "_number")
+    __slots__ = ("_due_ms", "_entry_keys", "_fifo", "_heap", "_number")
 
     def __init__(self) -> None:
-        self._due_ms: dict[K, int] = {}  # the truth; the entries below are only when to look here
-        # Entries (due_ms, number, keys). Invariant: every timer has one that is due no later than
-        # it is; an entry without such a timer is stale.
-        self._line: deque[Entry[K]] = deque()  # ascending by (due_ms, number)
-        self._heap: list[Entry[K]] = []  # what came out of order
-        self._entry_keys = 0  # in all entries, stale ones too
-        self._number = 0  # of the last entry; keeps keys from being compared
+        self._due_ms: dict[K, int] = {}  # the due times; entries below only say when to look here
+        # Invariant: every timer has an entry that is due no later than itself; an entry without
+        # such a timer is stale.
+        self._fifo: deque[Entry[K]] = deque()  # ascending by (due_ms, number)
+        self._heap: list[Entry[K]] = []  # entries set out of order
+        self._entry_keys = 0  # keys in all entries, including stale ones
+        self._number = 0  # number of the last entry; a tie-breaker, so that keys are not compared
 
     def __len__(self) -> int:
         """How many timers are set."""
@@ -49,11 +50,11 @@ class Timers(Generic[K]):
         return key in self._due_ms
 
     def set(self, key: K, due_ms: int) -> None:
-        """Set the timer of a key, in place of the one it may have."""
-        earlier_ms = self._due_ms.get(key)
+        """Set the timer of a key, replacing any earlier one."""
+        old_ms = self._due_ms.get(key)
         self._due_ms[key] = due_ms
-        # A timer that is put off keeps its entry: it is pushed anew when that one surfaces.
-        if earlier_ms is None or due_ms < earlier_ms:
+        # A later due time keeps the entry: it is pushed again when it reaches the front.
+        if old_ms is None or due_ms < old_ms:
             self._push([key], due_ms)
 
     def set_all(self, keys: Sequence[K], due_ms: int) -> None:
@@ -67,46 +68,47 @@ class Timers(Generic[K]):
                 self.set(key, due_ms)
 
     def put_off(self, key: K, due_ms: int) -> None:
-        """Let the timer of a key, if it has one, be due no earlier than this."""
-        earlier_ms = self._due_ms.get(key)
-        if earlier_ms is not None and earlier_ms < due_ms:
+        """Postpone the timer of a key, if it has one, to `due_ms` at the earliest."""
+        old_ms = self._due_ms.get(key)
+        if old_ms is not None and old_ms < due_ms:
             self._due_ms[key] = due_ms
 
     def cancel(self, key: K) -> None:
-        """Forget the timer of a key, if it has one."""
+        """Remove the timer of a key, if it has one."""
         self._due_ms.pop(key, None)
 
     def cancel_all(self, keys: Iterable[K]) -> None:
-        """Forget the timers of several keys."""
+        """Remove the timers of several keys."""
         pop = self._due_ms.pop
         if self._due_ms:
             for key in keys:
                 pop(key, None)
 
     def may_be_due(self, now_ms: int) -> bool:
-        """Whether `pop_due` is worth a call: no timer precedes the first entries, stale or not."""
-        line, heap = self._line, self._heap
-        return bool((line and line[0][0] <= now_ms) or (heap and heap[0][0] <= now_ms))
+        """Whether `pop_due` is worth a call: no timer is due before the first entry, stale or
+        not."""
+        fifo, heap = self._fifo, self._heap
+        return bool((fifo and fifo[0][0] <= now_ms) or (heap and heap[0][0] <= now_ms))
 
     def pop_due(self, now_ms: int, count_max: int) -> list[K]:
-        """Take out up to `count_max` keys whose time has come, earliest first."""
+        """Remove and return up to `count_max` keys that are due, earliest first."""
         due: list[K] = []
         while len(due) < count_max:
             next_ms = self.next_ms()
             if next_ms is None or next_ms > now_ms:
                 break
             keys = self._pop_first()[2]
-            ripe = [key for key in keys if self._due_ms.get(key) == next_ms]
-            late = [key for key in keys if self._due_ms.get(key, next_ms) > next_ms]
-            rest = ripe[count_max - len(due) :]
-            for key in ripe[: count_max - len(due)]:
+            due_now = [key for key in keys if self._due_ms.get(key) == next_ms]
+            postponed = [key for key in keys if self._due_ms.get(key, next_ms) > next_ms]
+            rest = due_now[count_max - len(due) :]
+            for key in due_now[: count_max - len(due)]:
                 del self._due_ms[key]
                 due.append(key)
-            for key in late:
+            for key in postponed:
                 self._push([key], self._due_ms[key])
-            if rest:  # first of all next time
+            if rest:  # they come first in the next call
                 self._entry_keys += len(rest)
-                self._line.appendleft((next_ms, 0, rest))
+                self._fifo.appendleft((next_ms, 0, rest))
         return due
 
     def next_ms(self) -> int | None:
@@ -123,58 +125,58 @@ class Timers(Generic[K]):
         return None
 
     def clear(self) -> None:
-        """Forget every timer."""
+        """Remove every timer."""
         self._due_ms.clear()
-        self._line.clear()
+        self._fifo.clear()
         self._heap.clear()
         self._entry_keys = 0
 
     def _push(self, keys: list[K], due_ms: int) -> None:
-        line, live = self._line, self._due_ms
+        fifo, live = self._fifo, self._due_ms
         for _ in range(DROPS_PER_PUSH):
-            if not line or not live.keys().isdisjoint(line[0][2]):
+            if not fifo or not live.keys().isdisjoint(fifo[0][2]):
                 break
-            self._entry_keys -= len(line.popleft()[2])
+            self._entry_keys -= len(fifo.popleft()[2])
         if self._entry_keys > 2 * len(live) + STALE_MIN:
             self._sweep()
         self._number += 1
         self._entry_keys += len(keys)
-        if not line or line[-1][0] <= due_ms:
-            line.append((due_ms, self._number, keys))
+        if not fifo or fifo[-1][0] <= due_ms:
+            fifo.append((due_ms, self._number, keys))
         else:
             heapq.heappush(self._heap, (due_ms, self._number, keys))
 
     def _first(self) -> Entry[K] | None:
-        line, heap = self._line, self._heap
-        if not line:
+        fifo, heap = self._fifo, self._heap
+        if not fifo:
             return heap[0] if heap else None
-        return line[0] if not heap or line[0][:2] < heap[0][:2] else heap[0]
+        return fifo[0] if not heap or fifo[0][:2] < heap[0][:2] else heap[0]
 
     def _pop_first(self) -> Entry[K]:
-        line, heap = self._line, self._heap
-        is_next = line and (not heap or line[0][:2] < heap[0][:2])
-        entry = line.popleft() if is_next else heapq.heappop(heap)
+        fifo, heap = self._fifo, self._heap
+        is_next = fifo and (not heap or fifo[0][:2] < heap[0][:2])
+        entry = fifo.popleft() if is_next else heapq.heappop(heap)
         self._entry_keys -= len(entry[2])
         return entry
 
     def _sweep(self) -> None:
-        """Keep one entry a live timer. Paid for by the stale ones, which are the majority."""
+        """Keep one entry per live timer. Amortised: stale entries are the majority."""
         numbers: dict[K, int] = {}
-        for entries in (self._line, self._heap):
+        for entries in (self._fifo, self._heap):
             for _, number, keys in entries:
                 for key in keys:
                     if number < numbers.get(key, number + 1):
                         numbers[key] = number
-        # Out of the order of `_due_ms`: a sorted list is a line.
+        # A sorted list is a valid FIFO.
         live = [
             (due_ms, numbers[key], [key]) for key, due_ms in self._due_ms.items() if key in numbers
         ]
-        live.sort(key=_place)
-        self._line.clear()
-        self._line.extend(live)
+        live.sort(key=_due_order)
+        self._fifo.clear()
+        self._fifo.extend(live)
         self._heap.clear()
         self._entry_keys = len(live)
 
 
-def _place(entry: tuple[int, int, object]) -> tuple[int, int]:
+def _due_order(entry: tuple[int, int, object]) -> tuple[int, int]:
     return entry[:2]

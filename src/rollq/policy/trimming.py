@@ -1,7 +1,7 @@
-"""What topics keep for longer than they should: the leader looks, and proposes to drop it.
+"""Messages that topics keep beyond their age limit: the leader proposes to drop them.
 
-Stamps of a topic never fall, so the oldest that is young enough is found from the front. So many in
-all are looked at, and the rest the next time: no entry drops more.
+Stamps of a topic never decrease, so the first one to keep is found from the front. At most
+TOPICS_TRIM_MAX messages are examined per call: no entry drops more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rollq.grid.topic_records import TopicRecord
 
 
 def over_age(state: GridState, time_ms: int) -> list[TrimTopics]:
-    """What the leader asks for, at this time of the group."""
+    """The command to propose at this time of the group; empty if nothing is over age."""
     left = TOPICS_TRIM_MAX
     trims: list[TopicTrim] = []
     for topic in state.topics.by_name.values():
@@ -28,7 +28,7 @@ def over_age(state: GridState, time_ms: int) -> list[TrimTopics]:
 
 
 def _first_since(topic: TopicRecord, stamp_ms: int, count_max: int) -> int:
-    """The first index with such a stamp or a later one, or after so many."""
+    """The first index with this stamp or a later one, or after `count_max` messages."""
     index = topic.first_index
     end = min(topic.last_index + 1, index + count_max)
     while index < end and topic.messages[index].stamp_ms < stamp_ms:

@@ -1,4 +1,4 @@
-"""The data of a CONFIG entry as bytes: a msgpack array, like everything else that goes to disk."""
+"""The data of a CONFIG entry as bytes: a msgpack array, like all other stored data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _decoder = msgspec.msgpack.Decoder(ConfigChange)
 
 
 def encode_change(change: ConfigChange) -> bytes:
-    """Bytes for the log."""
+    """The data of a CONFIG entry."""
     return _encoder.encode(change)
 
 

@@ -1,8 +1,8 @@
-"""Elections: when to stand for one, whom to vote for, how votes are counted, and how a leader
-hands over or finds that it has lost its majority.
+"""Elections: when to campaign, how to vote, how votes are counted, leadership transfer, and the
+leader's check for a majority.
 
-Roles change only through `roles`. A vote is a promise about the disk: requests and answers leave
-after the persist step, and our own vote counts only then too.
+Roles change only through `roles`. A vote is a promise about the disk: requests and responses are
+sent after the persist step, and our own vote counts only then too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from rollq.raft.types import (
     VoteResponse,
 )
 
-BITES_MAX: Final = 16  # committed and not applied yet, when a member still leads without delay
+APPLY_BATCHES_MAX: Final = (
+    16  # committed and not applied yet, up to which a member may lead at once
+)
 
 
 def tick(state: RaftState) -> None:
@@ -34,14 +36,14 @@ def tick(state: RaftState) -> None:
         _tick_leader(state)
         return
     reads.expire(state)
-    overdue = state.election_elapsed >= state.election_ticks or leads_alone(state)
+    overdue = state.election_elapsed >= state.election_ticks or is_sole_leader(state)
     if overdue and promotable(state) and not _waits_for_own_vote(state):
         state.election_elapsed = 0
         campaign(state)
 
 
 def campaign(state: RaftState) -> None:
-    """Stand for election now, by way of a pre-vote if that is on; no effect if we may not."""
+    """Start an election, by a pre-vote if that is on; no effect if this member may not lead."""
     if not _may_campaign(state):
         return
     state.campaigns += 1
@@ -49,43 +51,43 @@ def campaign(state: RaftState) -> None:
         _request_votes(state, transfer=False)
         return
     roles.become_pre_candidate(state)
-    # Would we vote for ourselves? This is no promise, so it need not wait for the disk.
-    if not _count(state, state.id, True):
-        _ask_voters(state, state.term + 1, pre=True, transfer=False)
+    # A pre-vote is no promise, so our own need not wait for the disk.
+    if not _count_vote(state, state.id, True):
+        _send_vote_requests(state, state.term + 1, pre=True, transfer=False)
 
 
 def promotable(state: RaftState) -> bool:
-    """Whether this member may lead: a voter, with all of its log, and none of it suspect."""
+    """Whether this member may lead: a voter with its complete log, none of it suspect."""
     return state.id in state.voters and not state.installing and state.suspect is None
 
 
-def leads_alone(state: RaftState) -> bool:
-    """Whether this member is the fixed leader of a group of one: it has no vote to wait for."""
+def is_sole_leader(state: RaftState) -> bool:
+    """Whether this member is the fixed leader of a group of one: there is no vote to wait for."""
     return state.options.fixed_leader and state.voters == (state.id,)
 
 
 def leader_lost(state: RaftState, member_id: MemberId) -> None:
-    """The link to a member broke. If it led, its lease is over: vote for others, and stand."""
+    """The link to a member broke. If it led, its lease is over: answer votes, and campaign."""
     if state.role is not Role.FOLLOWER or state.leader_id != member_id or not member_id:
         return
     reads.fail(state)
     state.leader_id = NO_MEMBER
-    # Without the pre-vote a mere hiccup of one link would depose a healthy leader.
+    # Without the pre-vote, a short failure of one link would depose a healthy leader.
     if not state.options.pre_vote:
         return
-    asked, state.asked = state.asked, None
-    if asked is not None and answer_vote(state, asked):
-        return  # it noticed before us
-    if _has_much_to_apply(state):
-        # We could not serve before all of it is applied: another member may go first, for a moment.
+    deferred, state.deferred_vote = state.deferred_vote, None
+    if deferred is not None and handle_vote_request(state, deferred):
+        return  # it detected the loss before us
+    if _lags_in_applying(state):
+        # We could not serve before all of it is applied: let another member campaign first.
         rest = state.election_ticks - state.options.heartbeat_ticks
         state.election_elapsed = max(state.election_elapsed, rest)
     else:
         campaign(state)
 
 
-def answer_vote(state: RaftState, message: RequestVote) -> bool:
-    """Grant the vote if it is still ours to give and the candidate's log is no older."""
+def handle_vote_request(state: RaftState, message: RequestVote) -> bool:
+    """Grant the vote if it is unused in this term and the candidate's log is at least as recent."""
     free = (
         state.vote == message.sender
         or (state.vote == NO_MEMBER and state.leader_id == NO_MEMBER)
@@ -94,35 +96,36 @@ def answer_vote(state: RaftState, message: RequestVote) -> bool:
     theirs = Position(message.last_term, message.last_index)
     ours = Position(state.log.last_term, state.log.last_index)
     if state.suspect is not None:
-        # We may have acknowledged as far as this, so no shorter log may win with our help.
+        # We may have acknowledged up to this position, so no shorter log may win with our vote.
         ours = max(ours, state.suspect)
-    granted = free and theirs >= ours and not (theirs == ours and _stands_before(state, message))
+    granted = free and theirs >= ours and not (theirs == ours and _has_priority(state, message))
     if granted and not message.pre:
         state.vote = message.sender
         state.election_elapsed = 0
     if granted:
-        # A granted pre-vote carries the term that was asked for: ours is too old to be heard.
-        answer = VoteResponse(
+        # A granted pre-vote carries the requested term: with ours it would be ignored as old.
+        response = VoteResponse(
             to=message.sender, sender=state.id, term=message.term, granted=True, pre=message.pre
         )
-        state.send_after_persist.append(answer)
+        state.send_after_persist.append(response)
     else:
         refuse_vote(state, message)
         if message.pre and state.role is Role.PRE_CANDIDATE and message.sender not in state.votes:
-            # A candidate follows no leader any more. It may have been in its leader's lease when
-            # we asked, and not have answered: without this both of us would wait for a timeout.
-            _ask(state, message.sender, state.term + 1, pre=True, transfer=False)
+            # A candidate follows no leader any more. It may have been in its leader's lease when we
+            # sent our request and not have responded: without this both of us would wait for a
+            # timeout.
+            _send_vote_request(state, message.sender, state.term + 1, pre=True, transfer=False)
     return granted
 
 
 def refuse_vote(state: RaftState, message: RequestVote) -> None:
-    """Say no, and how far we know the log to be committed.
+    """Refuse, with our commit index.
 
-    Without that a group could stand still: a leader that commits its own removal and goes may be
-    the only one to know, while the others still need its vote, which its longer log refuses.
+    Otherwise a group could stall: a leader that commits its own removal and stops may be the only
+    one to know, while the others still need its vote, which its longer log refuses.
     """
     log = state.log
-    answer = VoteResponse(
+    response = VoteResponse(
         to=message.sender,
         sender=state.id,
         term=state.term,
@@ -131,13 +134,13 @@ def refuse_vote(state: RaftState, message: RequestVote) -> None:
         commit=log.commit,
         commit_term=log.term_at(log.commit) or 0,
     )
-    state.send_after_persist.append(answer)
+    state.send_after_persist.append(response)
 
 
-def take_vote(state: RaftState, message: VoteResponse) -> None:
-    """Count an answer, if it belongs to the vote that is going on."""
+def handle_vote_response(state: RaftState, message: VoteResponse) -> None:
+    """Count a response if it belongs to the current election."""
     if message.commit and not state.installing:
-        _take_commit(state, message)
+        _learn_commit(state, message)
     if message.pre:
         current = state.role is Role.PRE_CANDIDATE and (
             not message.granted or message.term == state.term + 1
@@ -145,18 +148,18 @@ def take_vote(state: RaftState, message: VoteResponse) -> None:
     else:
         current = state.role is Role.CANDIDATE
     if current:
-        _count(state, message.sender, message.granted)
+        _count_vote(state, message.sender, message.granted)
 
 
 def count_own_vote(state: RaftState) -> None:
     """Candidate: our own vote is on disk, so it counts."""
     own = state.persisted
     if state.role is Role.CANDIDATE and own.term == state.term and own.vote == state.id:
-        _count(state, state.id, True)
+        _count_vote(state, state.id, True)
 
 
 def transfer(state: RaftState, to: MemberId) -> None:
-    """Leader: hand over to `to` as soon as it has all of our log.
+    """Leader: transfer leadership to `to` as soon as it has all of our log.
 
     Raises:
         StateError: NOT_LEADER, or WRONG_STATE if `to` cannot lead.
@@ -176,24 +179,27 @@ def transfer(state: RaftState, to: MemberId) -> None:
         replication.send_append(state, to, progress, even_empty=True)
 
 
-def take_timeout_now(state: RaftState, _message: TimeoutNow) -> None:
-    """The leader hands over to us: stand at once, without asking first, past its lease."""
+def handle_timeout_now(state: RaftState, _message: TimeoutNow) -> None:
+    """The leader transfers leadership to us: campaign at once, without pre-vote, despite its
+    lease."""
     if state.role is Role.FOLLOWER and _may_campaign(state):
         _request_votes(state, transfer=True)
 
 
-def _has_much_to_apply(state: RaftState) -> bool:
+def _lags_in_applying(state: RaftState) -> bool:
     log = state.log
-    bites = log.slice(log.applied + 1, log.commit + 1, BITES_MAX * state.options.apply_bytes_max)
-    return len(bites) < log.commit - log.applied
+    batch = log.slice(
+        log.applied + 1, log.commit + 1, APPLY_BATCHES_MAX * state.options.apply_bytes_max
+    )
+    return len(batch) < log.commit - log.applied
 
 
-def _stands_before(state: RaftState, message: RequestVote) -> bool:
-    """Whether we have just asked all voters for the same, and go first.
+def _has_priority(state: RaftState, message: RequestVote) -> bool:
+    """Whether our own pre-vote for the same term has priority.
 
-    When a leader dies, its followers notice together. If each helped the other past the pre-vote,
-    their votes would split and a whole timeout be lost, so the higher id goes first; for a moment
-    only, in case it reaches fewer members than the other.
+    When a leader dies, its followers detect it together. If each granted the other's pre-vote,
+    their votes would split and a whole timeout be lost, so the higher id goes first; only for a
+    short time, in case it reaches fewer members than the other.
     """
     return (
         message.pre
@@ -204,8 +210,8 @@ def _stands_before(state: RaftState, message: RequestVote) -> bool:
     )
 
 
-def _take_commit(state: RaftState, message: VoteResponse) -> None:
-    """Where the logs agree, and before it, the refuser's commit holds for us too."""
+def _learn_commit(state: RaftState, message: VoteResponse) -> None:
+    """Where the logs agree, and before it, the sender's commit index holds for us too."""
     if state.log.term_at(message.commit) == message.commit_term:
         state.log.commit_to(message.commit)
 
@@ -215,50 +221,52 @@ def _tick_leader(state: RaftState) -> None:
     options = state.options
     if state.election_elapsed >= (options.quorum_ticks or options.election_ticks_min):
         state.election_elapsed = 0
-        # A transfer that has not come about by now will not.
+        # A transfer that is not complete by now will not be.
         state.transferee = NO_MEMBER
-        if options.check_quorum and not _hears_majority(state):
+        if options.check_quorum and not _has_active_majority(state):
             roles.become_follower(state, state.term, NO_MEMBER)
             return
     if state.heartbeat_elapsed >= options.heartbeat_ticks:
         state.heartbeat_elapsed = 0
-        reads.beat(state)
+        reads.send_heartbeats(state)
 
 
-def _hears_majority(state: RaftState) -> bool:
-    """Whether a majority has been heard of since the last check; starts the next period."""
-    heard = {member_id: progress.active for member_id, progress in state.progress.items()}
-    heard[state.id] = True
+def _has_active_majority(state: RaftState) -> bool:
+    """Whether a majority has responded since the last check; starts the next period."""
+    responded = {member_id: progress.active for member_id, progress in state.progress.items()}
+    responded[state.id] = True
     for progress in state.progress.values():
         progress.was_active, progress.active = progress.active, False
-    return vote_result(state.voters, heard) is VoteResult.WON
+    return vote_result(state.voters, responded) is VoteResult.WON
 
 
 def _waits_for_own_vote(state: RaftState) -> bool:
-    """Whether the only voter stands, and wins as soon as its vote is on disk: to stand again in a
-    new term would only make it wait for another write."""
+    """Whether the only voter is a candidate, and wins once its vote is on disk: a new term would
+    only add another write."""
     is_standing = state.role is Role.CANDIDATE and state.voters == (state.id,)
     return is_standing and state.persisted.term != state.term
 
 
 def _may_campaign(state: RaftState) -> bool:
-    # A committed change of configuration that is not applied yet may have changed who votes.
+    # A committed change of configuration that is not applied yet may change the voters.
     change_due = state.log.holds_change(state.log.commit)
     return state.role is not Role.LEADER and promotable(state) and not change_due
 
 
 def _request_votes(state: RaftState, *, transfer: bool) -> None:
     roles.become_candidate(state)
-    _ask_voters(state, state.term, pre=False, transfer=transfer)
+    _send_vote_requests(state, state.term, pre=False, transfer=transfer)
 
 
-def _ask_voters(state: RaftState, term: int, *, pre: bool, transfer: bool) -> None:
+def _send_vote_requests(state: RaftState, term: int, *, pre: bool, transfer: bool) -> None:
     for voter in state.voters:
         if voter != state.id:
-            _ask(state, voter, term, pre=pre, transfer=transfer)
+            _send_vote_request(state, voter, term, pre=pre, transfer=transfer)
 
 
-def _ask(state: RaftState, voter: MemberId, term: int, *, pre: bool, transfer: bool) -> None:
+def _send_vote_request(
+    state: RaftState, voter: MemberId, term: int, *, pre: bool, transfer: bool
+) -> None:
     request = RequestVote(
         to=voter,
         sender=state.id,
@@ -271,8 +279,8 @@ def _ask(state: RaftState, voter: MemberId, term: int, *, pre: bool, transfer: b
     state.send_after_persist.append(request)
 
 
-def _count(state: RaftState, voter: MemberId, granted: bool) -> bool:
-    """Note an answer; says whether it decided the vote."""
+def _count_vote(state: RaftState, voter: MemberId, granted: bool) -> bool:
+    """Record a response; returns whether it decided the vote."""
     state.votes.setdefault(voter, granted)
     result = vote_result(state.voters, state.votes)
     if result is VoteResult.PENDING:

@@ -1,8 +1,8 @@
-"""The algebra of configurations: what a change makes of one, and which changes are refused.
+"""Configuration changes: the result of a change, and which changes are refused.
 
-Pure functions over `Config`. When a change takes effect, and who may propose one, is not decided
-here. Changes go one voter at a time, so that any majority before a change overlaps any majority
-after it.
+Pure functions over `Config`. When a change takes effect, and which member may propose one, is
+decided elsewhere. Changes go one voter at a time, so that any majority before a change overlaps any
+majority after it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def apply_change(config: Config, change: ConfigChange) -> Config:
     learners = {member.id: member for member in config.learners}
     for step in change.changes:
         if step.member.id != NO_MEMBER:
-            _take_step(voters, learners, step)
+            _apply_step(voters, learners, step)
     if not voters:
         raise StateError(ErrorCode.BAD_CONFIG_CHANGE, "the change would leave no voter")
     if len(voters.keys() ^ {member.id for member in config.voters}) > 1:
@@ -44,14 +44,14 @@ def apply_change(config: Config, change: ConfigChange) -> Config:
 
 
 def bootstrap_change(config: Config) -> ConfigChange:
-    """The change that makes `config` out of nothing: the first entry of a new group's log."""
+    """The change from nothing to `config`: the first entry of a new group's log."""
     voters = (MemberChange(ChangeKind.ADD_VOTER, member) for member in config.voters)
     learners = (MemberChange(ChangeKind.ADD_LEARNER, member) for member in config.learners)
     return ConfigChange(changes=(*voters, *learners))
 
 
 def apply_bootstrap(change: ConfigChange) -> Config:
-    """The configuration that a bootstrap change makes, for a member that starts with none."""
+    """The configuration of a bootstrap change, for a member that starts without one."""
     config = Config()
     for step in change.changes:
         config = apply_change(config, ConfigChange(changes=(step,)))
@@ -59,19 +59,19 @@ def apply_bootstrap(change: ConfigChange) -> Config:
 
 
 def voter_ids(config: Config) -> tuple[MemberId, ...]:
-    """Who votes, by ascending id."""
+    """The ids of the voters, ascending."""
     return tuple(member.id for member in config.voters)
 
 
 def address_of(config: Config, member_id: MemberId) -> str:
-    """Where a member listens; empty if it is not in the configuration."""
+    """The address of a member; empty if it is not in the configuration."""
     for member in (*config.voters, *config.learners):
         if member.id == member_id:
             return member.address
     return ""
 
 
-def _take_step(
+def _apply_step(
     voters: dict[MemberId, Member], learners: dict[MemberId, Member], step: MemberChange
 ) -> None:
     member = step.member

@@ -1,8 +1,8 @@
 """`RaftNode`: one member of a group, without IO. The only public class of consensus.
 
-The shell feeds it (`tick`, `step`, `propose` and so on change memory only), takes a `Ready`,
-carries out its duties in their order, and confirms with `advance`. More may be fed while a Ready
-is out. Messages may be lost, doubled, reordered or late; the disk may not lie.
+The shell passes inputs (`tick`, `step`, `propose` and so on change memory only), takes a `Ready`,
+performs its actions in order, and confirms with `advance`. Inputs are allowed while a Ready is
+outstanding. Messages may be lost, duplicated, reordered or delayed; the disk must be truthful.
 """
 
 from __future__ import annotations
@@ -37,44 +37,44 @@ _CONFIG: Final = int(EntryKind.CONFIG)
 
 
 class RaftNode:
-    """One member of a group. See the module's head for how to drive it."""
+    """One member of a group. See the module docstring for how to drive it."""
 
-    __slots__ = ("_hard_state", "_number", "_out", "_soft", "_state")
+    __slots__ = ("_hard_state", "_number", "_outstanding", "_soft_state", "_state")
 
     def __init__(
         self, member_id: MemberId, options: RaftOptions, start: RaftStart, jitter: Jitter
     ) -> None:
         self._state = start_state(member_id, options, start, jitter)
         self._number = 0
-        self._out: Ready | None = None
+        self._outstanding: Ready | None = None
         self._hard_state = start.hard_state
-        self._soft = (Role.FOLLOWER, NO_MEMBER)
-        if election.leads_alone(self._state):
+        self._soft_state = (Role.FOLLOWER, NO_MEMBER)
+        if election.is_sole_leader(self._state):
             self.campaign()
 
-    # Inputs: they change memory only.
+    # Inputs. They change memory only.
 
     def tick(self) -> None:
         """One tick of the shell's clock has passed."""
         election.tick(self._state)
 
     def step(self, message: RaftMessage) -> None:
-        """A message came.
+        """A message arrived.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if no correct member could have sent it. Nothing of it is
-                taken then.
+            RemoteError: BAD_PAYLOAD, if no correct member could have sent it. It has no effect
+                then.
         """
         state = self._state
         if message.to == state.id and message.sender != state.id:
-            step.take(state, message)
+            step.handle(state, message)
 
     def propose(self, data: bytes) -> int:
-        """Append `data` to the group's log; returns the index that it will have if it commits.
+        """Append `data` to the group's log; returns its index if it commits.
 
         Raises:
-            StateError: NOT_LEADER; PROPOSAL_DROPPED while leadership is being handed over, or
-                while too many bytes wait to be committed.
+            StateError: NOT_LEADER; PROPOSAL_DROPPED during a leadership transfer, or while too many
+                bytes wait to be committed.
         """
         state = self._state
         self._check_leads()
@@ -106,11 +106,12 @@ class RaftNode:
         return replication.append(state, _CONFIG, encode_change(change))
 
     def read_index(self, request: int) -> None:
-        """Ask for an index that is safe to read at; the answer comes in `Ready.reads`."""
+        """Request an index that is safe to read at; the response is in `Ready.reads`."""
         reads.ask(self._state, request)
 
     def transfer_leadership(self, to: MemberId) -> None:
-        """Hand over to a voter; proposals are dropped until it leads or an election timeout ends.
+        """Transfer leadership to a voter; proposals are dropped until it leads or an election
+        timeout ends.
 
         Raises:
             StateError: NOT_LEADER; WRONG_STATE if `to` is no voter.
@@ -118,16 +119,16 @@ class RaftNode:
         election.transfer(self._state, to)
 
     def campaign(self) -> None:
-        """Stand for election now (by way of a pre-vote if that is on), if we may at all."""
+        """Start an election (by a pre-vote if that is on), if this member may lead."""
         election.campaign(self._state)
 
     def leader_lost(self, member: MemberId) -> None:
-        """The link to `member` broke: if it led, find another leader without waiting."""
+        """The link to `member` broke: if it led, start an election without waiting."""
         election.leader_lost(self._state, member)
 
     def member_restarted(self, member: MemberId, last_index: int) -> None:
-        """Leader: `member` is back with a log that ends at `last_index`, maybe short of what it
-        acknowledged. No answer of its earlier life may be stepped after this."""
+        """Leader: `member` restarted with a log that ends at `last_index`, maybe short of what it
+        acknowledged. No response of its earlier process may be stepped after this."""
         state = self._state
         progress = state.progress.get(member)
         if progress is not None:
@@ -135,7 +136,7 @@ class RaftNode:
             replication.send_append(state, member, progress, even_empty=True)
 
     def report_unreachable(self, member: MemberId) -> None:
-        """Leader: what was sent to `member` was probably lost."""
+        """Leader: messages to `member` were probably lost."""
         progress = self._state.progress.get(member)
         if progress is not None and progress.state is ProgressState.REPLICATE:
             progress.become_probe()
@@ -143,26 +144,26 @@ class RaftNode:
     # Outputs.
 
     def has_ready(self) -> bool:
-        """Whether `ready()` would carry anything; False while one is out."""
+        """Whether `ready()` would return anything; False while one is outstanding."""
         state = self._state
         log = state.log
-        return self._out is None and bool(
-            log.handed < log.last_index
+        return self._outstanding is None and bool(
+            log.persisting < log.last_index
             or state.send_now
             or state.send_after_persist
             or (log.applying < log.commit and not state.installing)
             or state.chunks
             or state.reads.done
-            or self._soft != (state.role, state.leader_id)
+            or self._soft_state != (state.role, state.leader_id)
             or self._hard_state != HardState(state.term, state.vote, log.commit)
         )
 
     def needs_disk(self) -> bool:
-        """Whether the next Ready has something to write before its entries are applied."""
+        """Whether the next Ready has data to persist before its entries are applied."""
         state = self._state
         log = state.log
         return bool(
-            log.handed < log.last_index
+            log.persisting < log.last_index
             or state.chunks
             or state.installing
             or self._hard_state.term != state.term
@@ -171,28 +172,28 @@ class RaftNode:
         )
 
     def ready(self) -> Ready:
-        """All duties that have gathered; the shell carries them out and calls `advance`."""
-        if self._out is not None:
+        """All pending actions; the shell performs them and calls `advance`."""
+        if self._outstanding is not None:
             raise LocalError(ErrorCode.BUG, "ready() before the last Ready was advanced")
         state = self._state
         log = state.log
         self._number += 1
         ready = Ready(
             self._number,
-            # A snapshot that is being installed replaces the log with all that is unstable in it.
+            # A snapshot that is being installed replaces the log with its unstable entries.
             entries=[] if state.installing else log.take_unstable(),
             snapshot_chunks=state.chunks,
             send_now=state.send_now,
             send_after_persist=state.send_after_persist,
-            # The snapshot stands for whatever is committed before it.
+            # The snapshot covers everything committed before it.
             committed=[] if state.installing else log.take_committed(state.options.apply_bytes_max),
             reads=state.reads.done,
         )
         state.chunks, state.send_now, state.send_after_persist = [], [], []
         state.reads.done = []
         soft = (state.role, state.leader_id)
-        if soft != self._soft:
-            ready.role, ready.leader_id = self._soft = soft
+        if soft != self._soft_state:
+            ready.role, ready.leader_id = self._soft_state = soft
         hard_state = HardState(state.term, state.vote, log.commit)
         old = self._hard_state
         if hard_state != old:
@@ -204,18 +205,19 @@ class RaftNode:
             or (ready.snapshot_chunks and ready.snapshot_chunks[-1].done)
         )
         if ready.committed and log.holds_change(ready.committed[-1].index):
-            # Who has applied a configuration must still know it after a power cut: members of the
-            # one before may be gone by then, so that no leader could be elected by it.
+            # A member that applied a configuration must still have it after a power failure: the
+            # members of the previous one may be gone by then, so that no leader could be elected
+            # with it.
             ready.hard_state = hard_state
             ready.must_sync = ready.changes_config = True
-        self._out = ready
+        self._outstanding = ready
         return ready
 
     def advance(self, ready: Ready) -> None:
         """Everything in `ready` has been persisted, sent and applied."""
-        if self._out is not ready:
+        if self._outstanding is not ready:
             raise LocalError(ErrorCode.BUG, "advance() of a Ready that is not out")
-        self._out = None
+        self._outstanding = None
         state = self._state
         if ready.hard_state is not None:
             state.persisted = ready.hard_state
@@ -228,17 +230,17 @@ class RaftNode:
             self._clear_suspect(state.suspect)
         if ready.committed:
             self._applied(ready.committed)
-            self._rest()
+            self._evict_applied()
         if state.role is Role.LEADER:
             if ready.entries and replication.commit_by_counting(state):
                 replication.broadcast(state)
         elif state.role is Role.CANDIDATE:
             election.count_own_vote(state)
 
-    # Housekeeping of the log, between two Readys.
+    # Compaction of the log, between two Readys.
 
     def snapshot_taken(self, meta: SnapshotMeta, compact_to: int) -> None:
-        """A snapshot of our own state is on disk; entries up to `compact_to` may be forgotten."""
+        """A snapshot of our own state is on disk; entries up to `compact_to` may be dropped."""
         state = self._state
         if meta.index > state.log.applied or compact_to > meta.index:
             raise LocalError(
@@ -249,43 +251,43 @@ class RaftNode:
         if meta.index > state.snapshot.index:
             state.snapshot = meta
         state.log.compact(min(compact_to, state.snapshot.index))
-        self._rest()
+        self._evict_applied()
 
     def snapshot_failed(self) -> None:
-        """The snapshot in the Ready that is out proved corrupt: receive it anew from the start.
-        Call it before `advance`."""
+        """The snapshot in the outstanding Ready is corrupt: receive it again from the start. Call
+        before `advance`."""
         snapshots.abandon(self._state)
 
     # Views.
 
     @property
     def member_id(self) -> MemberId:
-        """Who we are."""
+        """The id of this member."""
         return self._state.id
 
     @property
     def role(self) -> Role:
-        """What we are in this term."""
+        """Its role in this term."""
         return self._state.role
 
     @property
     def term(self) -> int:
-        """The newest term we know of."""
+        """The newest known term."""
         return self._state.term
 
     @property
     def vote(self) -> MemberId:
-        """Whom we voted for in this term."""
+        """The candidate it voted for in this term."""
         return self._state.vote
 
     @property
     def leader_id(self) -> MemberId:
-        """Who leads, as far as we know; NO_MEMBER if we do not."""
+        """The known leader; NO_MEMBER if unknown."""
         return self._state.leader_id
 
     @property
     def leader_address(self) -> str:
-        """Where the leader listens; empty if unknown."""
+        """The address of the leader; empty if unknown."""
         return membership.address_of(self._state.config, self._state.leader_id)
 
     @property
@@ -300,7 +302,7 @@ class RaftNode:
 
     @property
     def first_index(self) -> int:
-        """The first index that is still in the log (or would be the next)."""
+        """The first index in the log (or the next one if it is empty)."""
         return self._state.log.first_index
 
     @property
@@ -320,27 +322,27 @@ class RaftNode:
 
     @property
     def suspect(self) -> Position | None:
-        """The position up to which rot may have taken what we acknowledged; None: we are whole."""
+        """The position up to which damage may have removed acknowledged entries; None: none did."""
         return self._state.suspect
 
     @property
     def snapshot(self) -> SnapshotMeta:
-        """The newest snapshot that we could send."""
+        """The newest snapshot that can be sent."""
         return self._state.snapshot
 
     @property
     def transferee(self) -> MemberId:
-        """Leader: whom it is handing over to."""
+        """Leader: the target of the leadership transfer."""
         return self._state.transferee
 
     @property
     def campaign_count(self) -> int:
-        """How often this member stood for election since it began."""
+        """Campaigns since this process started."""
         return self._state.campaigns
 
     @property
     def progress(self) -> dict[MemberId, ProgressView]:
-        """Leader: what it knows of every member, itself included, by ascending id."""
+        """Leader: the progress of every member, itself included, by ascending id."""
         state = self._state
         if state.role is not Role.LEADER:
             return {}
@@ -352,16 +354,16 @@ class RaftNode:
         return dict(sorted(views.items()))
 
     def entry_slice(self, low: int, high: int) -> list[Entry]:
-        """Those entries of [low, high) that are in memory."""
+        """The entries of [low, high) that are in memory."""
         log = self._state.log
-        return log.slice(max(low, log.rested + 1), high, 1 << 62)
+        return log.slice(max(low, log.evicted + 1), high, 1 << 62)
 
     def term_at(self, index: int) -> int | None:
-        """The term at an index; None if it is compacted away or not there yet."""
+        """The term at an index; None if it is compacted or past the end."""
         return self._state.log.term_at(index)
 
     def _check_leads(self) -> None:
-        """Refuse a proposal that this member cannot take now."""
+        """Refuse a proposal that this member cannot append now."""
         if self._state.role is not Role.LEADER:
             raise StateError(
                 ErrorCode.NOT_LEADER,
@@ -375,21 +377,21 @@ class RaftNode:
                 "try again shortly",
             )
 
-    def _rest(self) -> None:
-        """Leave the older part of a long log to the disk. What a snapshot stands for is not even
-        kept there for long, so it is forgotten at once."""
+    def _evict_applied(self) -> None:
+        """Evict the older part of a long log from memory. Entries that a snapshot covers are
+        dropped."""
         state = self._state
-        state.log.maybe_rest(state.options.log_tail_bytes)
-        state.log.compact(min(state.log.rested, state.snapshot.index))
+        state.log.maybe_evict(state.options.log_tail_bytes)
+        state.log.compact(min(state.log.evicted, state.snapshot.index))
 
     def _clear_suspect(self, suspect: Position) -> None:
-        """What a leader sent us, now on disk, may reach past all that rot took: we are whole."""
+        """The log on disk reaches past the suspect position: nothing acknowledged is missing."""
         log = self._state.log
         if Position(log.term_at(log.stable) or 0, log.stable) >= suspect:
             self._state.suspect = None
 
     def _applied(self, committed: list[Entry]) -> None:
-        """The state machine has applied these entries: now their configurations hold."""
+        """The state machine has applied these entries: put their configurations into effect."""
         state = self._state
         if state.role is Role.LEADER:
             own = (len(e.data) for e in committed if e.index > state.term_start)

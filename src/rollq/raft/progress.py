@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, as an automaton of three states.
+"""The leader's record of one follower: a state machine of three states.
 
     PROBE      where the logs agree is unknown: one append at a time, then wait for an answer
     REPLICATE  the logs agree: appends are sent ahead of the answers, within a window
@@ -19,7 +19,7 @@ from rollq.raft.types import SnapshotMeta
 
 
 class ProgressState(enum.IntEnum):
-    """How the leader deals with a follower."""
+    """How the leader replicates to a follower."""
 
     PROBE = 0
     REPLICATE = 1
@@ -28,7 +28,7 @@ class ProgressState(enum.IntEnum):
 
 @dataclass(slots=True, frozen=True)
 class ProgressView:
-    """What the leader knows of a member, for status pages."""
+    """The progress of a member, for status pages."""
 
     state: ProgressState
     match: int
@@ -50,24 +50,24 @@ class Progress:
     inflight_max: int
     inflight_bytes_max: int
     learner: bool = False
-    # Heard of since the last check of the quorum; in the period before it.
+    # Whether it responded since the last quorum check; and in the period before it.
     active: bool = False
     was_active: bool = False
     # The highest index known to be on its disk and equal to ours.
     match: int = 0
     state: ProgressState = ProgressState.PROBE
-    # Nothing more may go until it answers (an append, or a heartbeat).
+    # Nothing more is sent until it responds (to an append or a heartbeat).
     paused: bool = False
     # The highest commit index that was sent to it.
     sent_commit: int = 0
-    # Appends on their way: (last index, bytes), oldest first.
+    # Appends in flight: (last index, bytes), oldest first.
     inflight: deque[tuple[int, int]] = field(default_factory=deque)
     inflight_bytes: int = 0
-    # In SNAPSHOT: what is being sent, the offset of the chunk under way, and how many heartbeats
-    # have gone out since that chunk did.
+    # In SNAPSHOT: the snapshot, the offset of the chunk in flight, and the heartbeats sent since
+    # that chunk.
     snapshot: SnapshotMeta | None = None
     chunk_offset: int = 0
-    chunk_beats: int = 0
+    chunk_heartbeats: int = 0
 
     @property
     def blocked(self) -> bool:
@@ -76,25 +76,25 @@ class Progress:
 
     @property
     def full(self) -> bool:
-        """Whether the window of appends under way is used up."""
+        """Whether the window of appends in flight is used up."""
         return (
             len(self.inflight) >= self.inflight_max
             or self.inflight_bytes >= self.inflight_bytes_max
         )
 
     def become_probe(self) -> None:
-        """Find out anew where the logs agree, from what is known for sure."""
+        """Search again for the last index that agrees, from the known match."""
         self._enter(ProgressState.PROBE)
         self.next = self.match + 1
         self.sent_commit = min(self.sent_commit, self.match)
 
     def become_replicate(self) -> None:
-        """Send ahead from the known match."""
+        """Pipeline appends from the known match."""
         self._enter(ProgressState.REPLICATE)
         self.next = self.match + 1
 
     def become_snapshot(self, meta: SnapshotMeta) -> None:
-        """Wait for a snapshot to go over."""
+        """Send a snapshot."""
         self._enter(ProgressState.SNAPSHOT)
         self.snapshot = meta
         self.next = meta.index + 1
@@ -113,7 +113,7 @@ class Progress:
             self.paused = True
 
     def accept(self, index: int) -> bool:
-        """It holds our log up to `index`; says whether that is news."""
+        """It holds our log up to `index`; returns whether `match` advanced."""
         if index <= self.match:
             return False
         self.match = index
@@ -122,21 +122,21 @@ class Progress:
         return True
 
     def free(self, index: int) -> None:
-        """Appends up to `index` have arrived: open the window."""
+        """Appends up to `index` were received: remove them from the window."""
         inflight = self.inflight
         while inflight and inflight[0][0] <= index:
             self.inflight_bytes -= inflight.popleft()[1]
 
     def refuse(self, rejected: int, hint: int) -> bool:
-        """It refused an append after `rejected`; says whether that is news.
+        """It rejected an append after `rejected`; returns whether that changed anything.
 
-        Answers may be late or doubled: one about an index that has since matched, or that is not
-        the one being probed, changes nothing.
+        Responses may be late or duplicated: one for an index that has matched since, or that is not
+        the one being probed, is ignored.
         """
         if self.state is ProgressState.SNAPSHOT or rejected <= self.match:
             return False
         if self.state is ProgressState.REPLICATE:
-            # Whatever else is on its way will be refused too: empty the window.
+            # All other appends in flight will be rejected too: empty the window.
             self.become_probe()
             return True
         if rejected != self.next - 1:
@@ -147,15 +147,15 @@ class Progress:
         return True
 
     def restarted(self, last_index: int) -> None:
-        """It came back with a log that ends at `last_index`. Nothing that it acknowledged counts
-        any more: where rot took a record, older entries may stand in place of ours."""
+        """It restarted with a log that ends at `last_index`. Its earlier acknowledgements are void:
+        where damage removed a record, older entries may stand in place of ours."""
         probed = min(self.next, last_index + 1)
         self.match = 0
         self.become_probe()
         self.next = max(probed, 1)
 
     def wants_commit(self, commit: int) -> bool:
-        """Whether telling it `commit` now could move its own commit index."""
+        """Whether sending `commit` now could advance its commit index."""
         return commit > self.sent_commit and self.sent_commit < self.next - 1
 
     def view(self) -> ProgressView:
@@ -165,7 +165,7 @@ class Progress:
             match=self.match,
             next=self.next,
             learner=self.learner,
-            # Right after a check it has had no time to answer: that does not make it silent.
+            # Right after a check it had no time to respond: it still counts as active.
             active=self.active or self.was_active,
             paused=self.blocked,
             inflight=len(self.inflight),
@@ -177,6 +177,6 @@ class Progress:
         self.state = state
         self.paused = False
         self.snapshot = None
-        self.chunk_offset = self.chunk_beats = 0
+        self.chunk_offset = self.chunk_heartbeats = 0
         self.inflight.clear()
         self.inflight_bytes = 0

@@ -1,4 +1,4 @@
-"""Majorities: which index a set of voters has agreed on, and how a vote stands.
+"""Majorities: the index that a set of voters agrees on, and the result of a vote.
 
 Pure functions over plain values. Nothing here knows of logs, terms or messages.
 """
@@ -11,12 +11,12 @@ from typing import Final
 
 from rollq.base.ids import MemberId
 
-# What a group without voters has agreed on: everything, vacuously.
+# The index of a group without voters: it agrees on everything, vacuously.
 INDEX_UNBOUNDED: Final = 2**64 - 1
 
 
 class VoteResult(enum.IntEnum):
-    """How a vote stands."""
+    """The state of a vote."""
 
     PENDING = 0
     LOST = 1
@@ -37,7 +37,7 @@ def committed_index(voters: Collection[MemberId], match: Mapping[MemberId, int])
 
 
 def vote_result(voters: Collection[MemberId], votes: Mapping[MemberId, bool]) -> VoteResult:
-    """How `votes` (granted or not, by voter) stand; votes of others than `voters` do not count."""
+    """The result of `votes` (granted or not, by voter); votes of non-voters do not count."""
     granted = missing = 0
     for voter in voters:
         vote = votes.get(voter)

@@ -1,12 +1,12 @@
-"""Read-index: reads that see everything committed before they were asked for.
+"""Read-index: reads that see everything committed before they were requested.
 
-A leader may answer a read at its commit index once a majority has answered a heartbeat that was
-sent after the read arrived: no other member can have led, and committed more, before that. Reads
-that arrive while a round is under way share the next one. A fresh leader first commits an entry of
-its own term, since until then it does not know how far its predecessor had committed.
+A leader may answer a read at its commit index once a majority has responded to a heartbeat that was
+sent after the read arrived: no other member can have been leader, and committed more, before that.
+Reads that arrive while a round is under way share the next one. A new leader first commits an entry
+of its own term, since until then it does not know how far its predecessor had committed.
 
-Every round has a fresh number, so that a late answer confirms only what was asked before it. An
-answer to round n confirms every round up to n.
+Every round has a new number, so that a late response confirms only reads requested before it. A
+response to round n confirms every round up to n.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rollq.raft.types import (
     Role,
 )
 
-# Tickets start anywhere below this, so that an answer meant for an earlier life of this member is
-# not taken for one of ours.
+# Tickets start at a random number below this, so that a response to an earlier process of this
+# member does not match.
 _TICKET_START_MAX = 2**48
 
 
 def ask(state: RaftState, request: int) -> None:
-    """A read of our own: queue it if we lead, else send it to the leader."""
+    """A read of our own: queue it on the leader, else forward it to the leader."""
     if state.role is Role.LEADER:
         _enqueue(state, state.id, request)
         return
@@ -46,23 +46,23 @@ def ask(state: RaftState, request: int) -> None:
     )
 
 
-def serve(state: RaftState, message: ReadIndex) -> None:
-    """A follower's read: queue it if we lead, else say that it must be asked again."""
+def handle_read_index(state: RaftState, message: ReadIndex) -> None:
+    """A follower's read: queue it if we lead, else respond that it must be retried."""
     if state.role is Role.LEADER:
         _enqueue(state, message.sender, message.request)
     else:
-        _answer(state, message.sender, message.request, 0)
+        _respond(state, message.sender, message.request, 0)
 
 
-def take_answer(state: RaftState, message: ReadIndexResponse) -> None:
-    """The leader answered a read that we forwarded."""
+def handle_read_index_response(state: RaftState, message: ReadIndexResponse) -> None:
+    """The leader responded to a forwarded read."""
     forwarded = state.reads.forwarded.pop(message.request, None)
     if forwarded is not None:
         state.reads.done.append(ReadReady(forwarded[0], message.index))
 
 
-def beat(state: RaftState) -> None:
-    """The regular heartbeat; it also tries again for reads that are not confirmed yet."""
+def send_heartbeats(state: RaftState) -> None:
+    """Send the regular heartbeats; they also retry the reads that are not confirmed yet."""
     reads = state.reads
     if reads.waiting and state.committed_own_term:
         _open_round(state)
@@ -74,13 +74,13 @@ def beat(state: RaftState) -> None:
 
 
 def start_rounds(state: RaftState) -> None:
-    """Leader: begin a round for waiting reads if they may go and none is under way."""
+    """Leader: start a round for waiting reads if none is under way."""
     if state.reads.waiting and not state.reads.rounds and state.committed_own_term:
         _open_round(state)
 
 
 def acknowledge(state: RaftState, sender: MemberId, number: int) -> None:
-    """Leader: a member answered the heartbeat of round `number` (0: of none)."""
+    """Leader: a member responded to the heartbeat of round `number` (0: of none)."""
     reads = state.reads
     if reads.answered.get(sender, 0) < number <= reads.number:
         reads.answered[sender] = number
@@ -97,13 +97,13 @@ def confirm(state: RaftState) -> None:
     while reads.rounds and reads.rounds[0].number <= confirmed:
         done = reads.rounds.popleft()
         reads.pending -= len(done.requests)
-        for asker, request in done.requests:
-            _answer(state, asker, request, done.index)
+        for requester, request in done.requests:
+            _respond(state, requester, request, done.index)
     start_rounds(state)
 
 
 def expire(state: RaftState) -> None:
-    """Give up on forwarded reads that the leader has not answered: a message was lost."""
+    """Fail forwarded reads that got no response in time: a message was lost."""
     forwarded = state.reads.forwarded
     while forwarded:
         ticket = next(iter(forwarded))
@@ -115,11 +115,11 @@ def expire(state: RaftState) -> None:
 
 
 def fail(state: RaftState) -> None:
-    """Leadership changed: whatever is on its way must be asked again."""
+    """Leadership changed: all pending reads must be retried."""
     reads = state.reads
-    for asking in (*(r.requests for r in reads.rounds), reads.waiting):
-        for asker, request in asking:
-            _answer(state, asker, request, 0)
+    for requests in (*(r.requests for r in reads.rounds), reads.waiting):
+        for requester, request in requests:
+            _respond(state, requester, request, 0)
     reads.rounds.clear()
     reads.waiting = []
     reads.pending = 0
@@ -128,18 +128,18 @@ def fail(state: RaftState) -> None:
     reads.forwarded.clear()
 
 
-def _enqueue(state: RaftState, asker: MemberId, request: int) -> None:
+def _enqueue(state: RaftState, requester: MemberId, request: int) -> None:
     reads = state.reads
     if reads.pending >= state.options.reads_pending_max:
-        _answer(state, asker, request, 0)
+        _respond(state, requester, request, 0)
         return
     reads.pending += 1
-    reads.waiting.append((asker, request))
+    reads.waiting.append((requester, request))
     start_rounds(state)
 
 
 def _open_round(state: RaftState) -> None:
-    """Put everything that waits into a new round."""
+    """Move all waiting reads into a new round."""
     reads = state.reads
     reads.number += 1
     reads.rounds.append(ReadRound(reads.number, state.log.commit, reads.waiting))
@@ -152,11 +152,10 @@ def _open_round(state: RaftState) -> None:
 
 def _broadcast(state: RaftState, context: int) -> None:
     for member_id, progress in state.progress.items():
-        # Never past what the follower is known to share with us: beyond it, its entries at these
-        # indexes may be others.
+        # Never past the known match: beyond it, the follower's entries may differ from ours.
         commit = min(progress.match, state.log.commit)
         progress.sent_commit = max(progress.sent_commit, commit)
-        progress.chunk_beats += 1
+        progress.chunk_heartbeats += 1
         state.send_now.append(
             RaftHeartbeat(
                 to=member_id, sender=state.id, term=state.term, commit=commit, context=context
@@ -164,12 +163,12 @@ def _broadcast(state: RaftState, context: int) -> None:
         )
 
 
-def _answer(state: RaftState, asker: MemberId, request: int, index: int) -> None:
-    if asker == state.id:
+def _respond(state: RaftState, requester: MemberId, request: int, index: int) -> None:
+    if requester == state.id:
         state.reads.done.append(ReadReady(request, index))
         return
-    answer = ReadIndexResponse(
-        to=asker, sender=state.id, term=state.term, request=request, index=index
+    response = ReadIndexResponse(
+        to=requester, sender=state.id, term=state.term, request=request, index=index
     )
-    # A confirmed index promises nothing about our disk.
-    (state.send_now if state.role is Role.LEADER else state.send_after_persist).append(answer)
+    # A confirmed index is no promise about our disk.
+    (state.send_now if state.role is Role.LEADER else state.send_after_persist).append(response)

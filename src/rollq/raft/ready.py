@@ -1,6 +1,6 @@
-"""`Ready`: one value that says what the shell must now do, and in which order.
+"""`Ready`: the actions that the shell must perform now, and their order.
 
-The duties, in order:
+The actions, in order:
 
 1. send `send_now`: safe before anything is on disk (a leader's appends and heartbeats);
 2. persist `hard_state`, `entries` and `snapshot_chunks`, with one fsync if `must_sync`.
@@ -23,21 +23,22 @@ from rollq.raft.types import Entry, HardState, RaftMessage, Role, SnapshotMeta
 
 @dataclass(slots=True)
 class SnapshotChunk:
-    """A verified-in-order piece of a snapshot to write at `offset` of the incoming file."""
+    """A chunk of a snapshot, verified to be the next one, to write at `offset` of the incoming
+    file."""
 
     meta: SnapshotMeta
     offset: int
     data: bytes
-    # With this piece the file is complete: check digest, fsync, rename, load. It replaces the log:
-    # no entry that was on disk before may come back behind it. If the digest is wrong, call
-    # `snapshot_failed` before `advance`.
+    # The file is complete with this chunk: check digest, fsync, rename, load. It replaces the log:
+    # no entry that was on disk before may follow it. If the digest is wrong, call `snapshot_failed`
+    # before `advance`.
     done: bool
 
 
 @dataclass(slots=True)
 class ReadReady:
-    """A read that was asked for with `request` may be answered once `index` is applied.
-    index 0: it must be asked again (leader changed)."""
+    """The read `request` may be answered once `index` is applied. index 0: it must be retried
+    (leader changed)."""
 
     request: int
     index: int
@@ -45,10 +46,10 @@ class ReadReady:
 
 @dataclass(slots=True)
 class Ready:
-    """See the module's head for the order of duties."""
+    """See the module docstring for the order of actions."""
 
     number: int
-    # Who leads and what we are, if either changed since the last Ready. Never persisted.
+    # Our role and the leader, if either changed since the last Ready. Never persisted.
     role: Role | None = None
     leader_id: MemberId | None = None
     # Persist, before send_after_persist. None: unchanged.
@@ -72,7 +73,7 @@ class Ready:
 
     @property
     def ready_to_apply(self) -> list[Entry]:
-        """The first of `committed`: those that need nothing of what is to be persisted now."""
+        """The first of `committed` that do not depend on what is to be persisted now."""
         if self.snapshot_chunks or self.changes_config:
             return []
         if not self.entries or not self.committed:

@@ -1,7 +1,7 @@
-"""Log replication: what a leader sends to keep followers equal, and what a follower does with it.
+"""Log replication: what a leader sends to followers, and how a follower handles it.
 
-The leader's half begins with `append`, the follower's with `take_entries`. Terms and roles have
-been settled by `node.step` before any of these functions runs.
+The leader's part begins with `append`, the follower's with `handle_append`. `step` has checked
+terms and roles before any of these functions runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rollq.raft.types import (
 
 
 def append(state: RaftState, kind: int, data: bytes) -> int:
-    """Leader: add an entry of its term, send it on, and return its index."""
+    """Leader: append an entry of its term, replicate it, and return its index."""
     index = state.log.last_index + 1
     state.log.append(Entry(state.term, index, kind, data))
     state.uncommitted_bytes += len(data)
@@ -34,13 +34,14 @@ def append(state: RaftState, kind: int, data: bytes) -> int:
 
 
 def broadcast(state: RaftState) -> None:
-    """Leader: send what is new, or at least the commit index, to all that may be sent to."""
+    """Leader: send new entries, or at least the commit index, to every follower that is not
+    blocked."""
     for member_id, progress in state.progress.items():
         send_append(state, member_id, progress, even_empty=True)
 
 
 def send_append(state: RaftState, to: MemberId, progress: Progress, *, even_empty: bool) -> bool:
-    """Leader: send the next append, or begin a snapshot; says whether anything was sent."""
+    """Leader: send the next append, or start a snapshot; returns whether anything was sent."""
     if progress.blocked:
         return False
     log = state.log
@@ -49,8 +50,8 @@ def send_append(state: RaftState, to: MemberId, progress: Progress, *, even_empt
     if prev_term is None:
         return snapshots.begin(state, to, progress)
     entries: list[Entry] = []
-    # With a full window an empty append still goes (prompted by a heartbeat's answer): if all
-    # that filled the window was lost, it is refused, and that empties the window.
+    # With a full window an empty append still goes (triggered by a heartbeat response): if all
+    # appends of the window were lost, it is rejected, and that empties the window.
     if prev_index < log.last_index and not progress.full:
         entries = log.slice(progress.next, log.last_index + 1, state.options.append_bytes_max)
     if not entries and not even_empty:
@@ -63,9 +64,9 @@ def send_append(state: RaftState, to: MemberId, progress: Progress, *, even_empt
 
 
 def commit_by_counting(state: RaftState) -> bool:
-    """Leader: move the commit index to what a majority has on disk; says whether it moved.
+    """Leader: advance the commit index to what a majority has on disk; returns whether it changed.
 
-    Only an entry of the own term commits by counting (§5.4.2); older ones commit with it.
+    Only an entry of the leader's term commits by counting (§5.4.2); older ones commit with it.
     """
     log = state.log
     held = {member_id: progress.match for member_id, progress in state.progress.items()}
@@ -77,60 +78,61 @@ def commit_by_counting(state: RaftState) -> bool:
     return True
 
 
-def take_append_response(state: RaftState, message: AppendResponse) -> None:
-    """Leader: a follower has appended, or refused to."""
+def handle_append_response(state: RaftState, message: AppendResponse) -> None:
+    """Leader: a follower has accepted or rejected an append."""
     progress = _progress_of(state, message.sender)
     if progress is None:
         return
     if not message.rejected:
-        _take_match(state, message.sender, progress, message.index)
+        _handle_match(state, message.sender, progress, message.index)
         return
     hint = message.hint_index
     if message.hint_term:
-        # The follower's term at the hint bounds its terms before it: skip what of ours is newer.
+        # The follower's term at the hint is an upper bound for its terms before it: skip newer ones
+        # of ours.
         hint, _ = state.log.conflict_hint(hint, message.hint_term)
     if progress.refuse(message.index, hint):
         send_append(state, message.sender, progress, even_empty=True)
 
 
-def take_snapshot_response(state: RaftState, message: InstallSnapshotResponse) -> None:
-    """Leader: a follower wants the next chunk, or has installed the snapshot."""
+def handle_snapshot_response(state: RaftState, message: InstallSnapshotResponse) -> None:
+    """Leader: a follower requests the next chunk, or has installed the snapshot."""
     progress = _progress_of(state, message.sender)
     if progress is None:
         return
     if message.installed:
-        _take_match(state, message.sender, progress, message.index)
+        _handle_match(state, message.sender, progress, message.index)
     else:
-        snapshots.take_offset(state, progress, message)
+        snapshots.handle_offset(state, progress, message)
 
 
-def take_heartbeat_response(state: RaftState, message: RaftHeartbeatResponse) -> None:
-    """Leader: a follower is alive; get stuck replication going and count its answer for reads."""
+def handle_heartbeat_response(state: RaftState, message: RaftHeartbeatResponse) -> None:
+    """Leader: a follower is alive; resume stuck replication and count the response for reads."""
     progress = _progress_of(state, message.sender)
     if progress is None:
         return
     progress.paused = False
     if progress.state is ProgressState.SNAPSHOT:
-        snapshots.nudge(state, message.sender, progress)
+        snapshots.resend_if_lost(state, message.sender, progress)
     elif progress.match < state.log.last_index or progress.state is ProgressState.PROBE:
         send_append(state, message.sender, progress, even_empty=True)
     reads.acknowledge(state, message.sender, message.context)
 
 
-def take_entries(state: RaftState, message: AppendEntries) -> None:
-    """Follower: append if the logs agree at prev, else say where they may."""
+def handle_append(state: RaftState, message: AppendEntries) -> None:
+    """Follower: append if the logs agree at prev, else reject with a hint."""
     if state.installing:
-        return  # whatever we acknowledged now would be gone with the log
+        return  # acknowledged entries would be lost with the log
     log = state.log
     _check_entries(message)
     if message.prev_index < log.commit:
-        _answer(state, message, log.commit)
+        _respond(state, message, log.commit)
     elif log.term_at(message.prev_index) == message.prev_term:
         last = log.merge(message.prev_index, message.entries)
         log.commit_to(min(message.commit, last))
         if state.incoming is not None and log.commit >= state.incoming.meta.index:
             snapshots.abandon(state)
-        _answer(state, message, last)
+        _respond(state, message, last)
     else:
         hint_index, hint_term = log.conflict_hint(message.prev_index, message.prev_term)
         state.send_after_persist.append(
@@ -146,10 +148,10 @@ def take_entries(state: RaftState, message: AppendEntries) -> None:
         )
 
 
-def take_heartbeat(state: RaftState, message: RaftHeartbeat) -> None:
-    """Follower: learn how far the leader has committed of what we share, and answer. What we share
-    is what we acknowledged; a suspect log has lost some of that, and may hold others in its place.
-    """
+def handle_heartbeat(state: RaftState, message: RaftHeartbeat) -> None:
+    """Follower: advance the commit index as far as our log is known to match, and respond. It
+    matches up to what we acknowledged; a suspect log may have lost some of that and hold other
+    entries in its place."""
     if not state.installing and state.suspect is None:
         state.log.commit_to(message.commit)
     state.send_after_persist.append(
@@ -160,27 +162,27 @@ def take_heartbeat(state: RaftState, message: RaftHeartbeat) -> None:
 
 
 def _progress_of(state: RaftState, sender: MemberId) -> Progress | None:
-    """Leader: the sender's progress, marked alive; None if we do not lead, or not it."""
+    """Leader: the sender's progress, marked active; None if we do not lead, or it is no member."""
     progress = state.progress.get(sender) if state.role is Role.LEADER else None
     if progress is not None:
         progress.active = True
     return progress
 
 
-def _take_match(state: RaftState, sender: MemberId, progress: Progress, index: int) -> None:
+def _handle_match(state: RaftState, sender: MemberId, progress: Progress, index: int) -> None:
     log = state.log
     if index > log.last_index:
         raise RemoteError(
             ErrorCode.BAD_PAYLOAD,
             f"member {sender} acknowledged {index}, past our last index {log.last_index}",
         )
-    news = progress.accept(index)
-    if not news and not (progress.state is ProgressState.PROBE and index == progress.match):
+    advanced = progress.accept(index)
+    if not advanced and not (progress.state is ProgressState.PROBE and index == progress.match):
         return
     if progress.state is ProgressState.REPLICATE:
         progress.free(index)
     elif progress.state is ProgressState.PROBE or progress.match >= log.base_index:
-        # Out of SNAPSHOT too, whatever brought it there: the log reaches it again.
+        # Out of SNAPSHOT too: the log reaches the follower again.
         progress.become_replicate()
     if commit_by_counting(state):
         broadcast(state)
@@ -193,7 +195,7 @@ def _take_match(state: RaftState, sender: MemberId, progress: Progress, index: i
 
 
 def _check_entries(message: AppendEntries) -> None:
-    """Refuse what no leader would send, before any of it is taken."""
+    """Refuse entries that no correct leader would send, before any is stored."""
     index, term = message.prev_index, message.prev_term
     for entry in message.entries:
         index += 1
@@ -206,7 +208,7 @@ def _check_entries(message: AppendEntries) -> None:
         term = entry.term
 
 
-def _answer(state: RaftState, message: AppendEntries, index: int) -> None:
+def _respond(state: RaftState, message: AppendEntries, index: int) -> None:
     state.send_after_persist.append(
         AppendResponse(to=message.sender, sender=state.id, term=state.term, index=index)
     )

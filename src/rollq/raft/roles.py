@@ -1,4 +1,4 @@
-"""Changes of role and of configuration: the only places where `role`, `term` and `config` move.
+"""Changes of role and of configuration: the only code that changes `role`, `term` and `config`.
 
 Each function leaves the whole record consistent. Whether a change is due is decided elsewhere
 (`election` for roles, the applied log for configurations).
@@ -24,20 +24,20 @@ def become_follower(state: RaftState, term: int, leader_id: MemberId) -> None:
 
 
 def become_pre_candidate(state: RaftState) -> None:
-    """Ask whether an election could be won, without touching term or vote."""
+    """Start a pre-vote, which changes neither term nor vote."""
     _reset(state, state.term)
     state.role = Role.PRE_CANDIDATE
 
 
 def become_candidate(state: RaftState) -> None:
-    """Stand for election in a new term, with our own vote."""
+    """Start an election in a new term, with our own vote."""
     _reset(state, state.term + 1)
     state.role = Role.CANDIDATE
     state.vote = state.id
 
 
 def become_leader(state: RaftState) -> None:
-    """Lead: assume nothing of the others' logs, and append the first entry of the term."""
+    """Become leader: assume nothing about the others' logs, append the first entry of the term."""
     _reset(state, state.term)
     state.role = Role.LEADER
     state.leader_id = state.id
@@ -48,8 +48,8 @@ def become_leader(state: RaftState) -> None:
             state.progress[member.id] = _new_progress(state, log.last_index + 1)
     _mark_learners(state)
     if log.last_index == 0:
-        # The members of a new group know its configuration from their start; those who join
-        # later can only learn it from the log.
+        # The members of a new group start with its configuration; later members learn it from the
+        # log.
         bootstrap = encode_change(bootstrap_change(state.config))
         replication.append(state, int(EntryKind.CONFIG), bootstrap)
     else:
@@ -58,7 +58,7 @@ def become_leader(state: RaftState) -> None:
 
 
 def follow(state: RaftState, leader_id: MemberId) -> None:
-    """A message of this term's leader came: follow it, and wait anew before any election.
+    """A message of this term's leader arrived: follow it, and restart the election timeout.
 
     Raises:
         RemoteError: BAD_PAYLOAD, if this term has another leader.
@@ -72,7 +72,7 @@ def follow(state: RaftState, leader_id: MemberId) -> None:
             "two members may run under one id: stop and compare their disks",
         )
     state.election_elapsed = 0
-    state.asked = None
+    state.deferred_vote = None
 
 
 def switch_config(state: RaftState, config: Config) -> None:
@@ -89,7 +89,7 @@ def switch_config(state: RaftState, config: Config) -> None:
         del state.progress[gone]
     for member_id in sorted(members - state.progress.keys() - {state.id}):
         state.progress[member_id] = _new_progress(state, max(state.log.last_index, 1))
-        # It has had no time to answer: the next check of the quorum must not hold that against it.
+        # It has had no time to respond: do not fail the next quorum check for it.
         state.progress[member_id].active = True
     _mark_learners(state)
     if state.transferee not in state.voters:
@@ -103,13 +103,13 @@ def switch_config(state: RaftState, config: Config) -> None:
 
 
 def draw_election_ticks(state: RaftState) -> None:
-    """How long to wait this time before standing for election."""
+    """Draw the next election timeout."""
     options = state.options
     state.election_ticks = state.jitter.draw(options.election_ticks_min, options.election_ticks_max)
 
 
 def _reset(state: RaftState, term: int) -> None:
-    """Leave the present role behind."""
+    """Reset everything that belongs to the current role."""
     reads.fail(state)
     if term != state.term:
         state.term = term
@@ -117,7 +117,7 @@ def _reset(state: RaftState, term: int) -> None:
     state.leader_id = NO_MEMBER
     state.election_elapsed = state.heartbeat_elapsed = 0
     draw_election_ticks(state)
-    state.asked = None
+    state.deferred_vote = None
     state.votes.clear()
     state.progress.clear()
     state.transferee = NO_MEMBER

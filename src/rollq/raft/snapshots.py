@@ -1,8 +1,8 @@
-"""Snapshots on their way: the leader's side (which chunk goes next) and the follower's.
+"""Snapshot transfer: the leader's side (which chunk is sent next) and the follower's.
 
-One chunk is under way at a time. The follower says which offset it wants next, so a transfer that
-was cut goes on where it stopped, also under a new leader that has the same snapshot. The bytes
-themselves are the shell's: it reads a chunk just before sending and writes what a `Ready` carries.
+One chunk is in flight at a time. The follower requests the next offset, so an interrupted transfer
+resumes where it stopped, also under a new leader that has the same snapshot. The shell handles the
+bytes: it reads a chunk just before sending and writes the chunks that a `Ready` carries.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from rollq.raft.types import (
     SnapshotMeta,
 )
 
-# A chunk counts as lost when a heartbeat is answered that went out this many heartbeats after it.
-_RESEND_BEATS = 2
+# A chunk counts as lost if the follower responds to a heartbeat that was sent this many heartbeats
+# after it.
+_RESEND_HEARTBEATS = 2
 
 
 def begin(state: RaftState, to: MemberId, progress: Progress) -> bool:
-    """Leader: start to send the newest snapshot; not to a member that gives no sign of life."""
+    """Leader: start to send the newest snapshot; not to an inactive member."""
     if not progress.active or state.snapshot.index == 0:
         return False
     progress.become_snapshot(state.snapshot)
@@ -31,22 +32,22 @@ def begin(state: RaftState, to: MemberId, progress: Progress) -> bool:
     return True
 
 
-def take_offset(state: RaftState, progress: Progress, message: InstallSnapshotResponse) -> None:
-    """Leader: the follower says which offset it wants next."""
+def handle_offset(state: RaftState, progress: Progress, message: InstallSnapshotResponse) -> None:
+    """Leader: the follower requests an offset."""
     meta = progress.snapshot
     if meta is None or meta.index != message.index:
         return
     if meta != state.snapshot:
-        # A newer one has been taken: the old file may be gone.
+        # A newer one exists: the old file may be deleted.
         begin(state, message.sender, progress)
     elif message.offset != progress.chunk_offset and message.offset < meta.size_bytes:
         _send_chunk(state, message.sender, progress, meta, message.offset)
 
 
-def nudge(state: RaftState, to: MemberId, progress: Progress) -> None:
-    """Leader: the follower is alive; send the chunk again if it has been silent about it."""
+def resend_if_lost(state: RaftState, to: MemberId, progress: Progress) -> None:
+    """Leader: the follower is alive; send the chunk again if it has not responded to it."""
     meta = progress.snapshot
-    if meta is None or progress.chunk_beats < _RESEND_BEATS:
+    if meta is None or progress.chunk_heartbeats < _RESEND_HEARTBEATS:
         return
     if meta != state.snapshot:
         begin(state, to, progress)
@@ -54,19 +55,19 @@ def nudge(state: RaftState, to: MemberId, progress: Progress) -> None:
         _send_chunk(state, to, progress, meta, progress.chunk_offset)
 
 
-def receive(state: RaftState, message: InstallSnapshot) -> None:
-    """Follower: take a chunk if it is the one that comes next, and say what is wanted then."""
+def handle_chunk(state: RaftState, message: InstallSnapshot) -> None:
+    """Follower: accept a chunk if it is the next one, and request the one after it."""
     meta, log = message.meta, state.log
     if state.installing:
-        return  # the answer follows when the log has been replaced
+        return  # the response follows when the log has been replaced
     if meta.index <= log.commit:
-        _answer(state, message.sender, meta, 0, installed=True)
+        _respond(state, message.sender, meta, 0, installed=True)
         return
     if log.term_at(meta.index) == meta.term:
-        # Every entry of it is here already; only the news that they are committed was missing.
+        # All its entries are here already; only their commit was unknown.
         log.commit_to(meta.index)
         abandon(state)
-        _answer(state, message.sender, meta, 0, installed=True)
+        _respond(state, message.sender, meta, 0, installed=True)
         return
     incoming = _incoming_for(state, message)
     if incoming is None:
@@ -74,26 +75,26 @@ def receive(state: RaftState, message: InstallSnapshot) -> None:
     offset, data = message.offset, message.data
     fits = offset == incoming.offset and offset + len(data) <= meta.size_bytes
     if not fits or len(data) != message.length or (not data and meta.size_bytes):
-        _answer(state, message.sender, meta, incoming.offset)
+        _respond(state, message.sender, meta, incoming.offset)
         return
     incoming.offset += len(data)
     incoming.complete = incoming.offset == meta.size_bytes
     state.chunks.append(SnapshotChunk(meta, offset, data, done=incoming.complete))
     if not incoming.complete:
-        _answer(state, message.sender, meta, incoming.offset)
+        _respond(state, message.sender, meta, incoming.offset)
 
 
 def install(state: RaftState, meta: SnapshotMeta) -> None:
-    """Follower: the snapshot is on disk and loaded; the log begins after it."""
+    """Follower: the snapshot is on disk and loaded; the log starts after it."""
     state.log.restore(meta.index, meta.term)
     state.snapshot = meta
     abandon(state)
     if state.leader_id not in (NO_MEMBER, state.id):
-        _answer(state, state.leader_id, meta, 0, installed=True)
+        _respond(state, state.leader_id, meta, 0, installed=True)
 
 
 def abandon(state: RaftState) -> None:
-    """Follower: forget a snapshot that was being received."""
+    """Follower: drop a snapshot that was being received."""
     state.incoming = None
     state.chunks.clear()
 
@@ -102,7 +103,7 @@ def _send_chunk(
     state: RaftState, to: MemberId, progress: Progress, meta: SnapshotMeta, offset: int
 ) -> None:
     progress.chunk_offset = offset
-    progress.chunk_beats = 0
+    progress.chunk_heartbeats = 0
     length = min(state.options.snapshot_chunk_bytes_max, meta.size_bytes - offset)
     state.send_now.append(
         InstallSnapshot(
@@ -112,7 +113,7 @@ def _send_chunk(
 
 
 def _incoming_for(state: RaftState, message: InstallSnapshot) -> IncomingSnapshot | None:
-    """The transfer that a chunk belongs to; None if a newer one has taken its place."""
+    """The transfer of a chunk; None if a newer one replaced it."""
     incoming = state.incoming
     if incoming is not None and incoming.meta == message.meta:
         incoming.term = message.term
@@ -128,7 +129,7 @@ def _incoming_for(state: RaftState, message: InstallSnapshot) -> IncomingSnapsho
     return state.incoming
 
 
-def _answer(
+def _respond(
     state: RaftState, to: MemberId, meta: SnapshotMeta, offset: int, installed: bool = False
 ) -> None:
     state.send_after_persist.append(

@@ -1,7 +1,7 @@
-"""The record that consensus works on, and what it starts from.
+"""The state of one Raft member, and the input of its recovery.
 
 `RaftState` is plain data: functions in `roles`, `election`, `replication`, `snapshots` and `reads`
-change it, `node` owns it. Nothing here decides anything.
+change it, `node` owns it. No logic here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rollq.raft.types import (
 
 @dataclass(slots=True, frozen=True)
 class RaftOptions:
-    """How a member takes part. Ticks are the shell's; consensus does not know their length."""
+    """Options of a member. The shell defines the length of a tick."""
 
     # An election starts after a number of silent ticks drawn from [min, max) for each wait. `min`
     # is also the leader's lease.
@@ -41,8 +41,9 @@ class RaftOptions:
     heartbeat_ticks: int = 4
     pre_vote: bool = True
     check_quorum: bool = True
-    # In this time a leader must hear from a majority, or it steps down; 0: `election_ticks_min`.
-    # More keeps a leader whose followers are slow: only reads and commits need to know of them.
+    # A leader that got no response from a majority in this time steps down; 0:
+    # `election_ticks_min`. A larger value tolerates slow followers; reads and commits are confirmed
+    # by majorities anyway.
     quorum_ticks: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     apply_bytes_max: int = limits.APPLY_BYTES_MAX
@@ -51,13 +52,13 @@ class RaftOptions:
     uncommitted_bytes_max: int = limits.UNCOMMITTED_BYTES_MAX
     snapshot_chunk_bytes_max: int = limits.SNAPSHOT_CHUNK_BYTES_MAX
     reads_pending_max: int = limits.READS_PENDING_MAX
-    # Of applied entries in memory; older ones are read back from disk for a follower that lags.
+    # Applied entries kept in memory; older ones are read from disk for a follower that lags.
     log_tail_bytes: int = limits.LOG_TAIL_BYTES
-    # Campaign at once instead of waiting for silence; only a group of one voter does.
+    # Campaign at once instead of waiting for an election timeout; only for a group of one voter.
     fixed_leader: bool = False
 
     def check(self) -> None:
-        """Refuse options under which no leader could be elected or kept."""
+        """Refuse options with which no leader could be elected or kept."""
         if not 0 < self.heartbeat_ticks < self.election_ticks_min < self.election_ticks_max:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
@@ -69,25 +70,25 @@ class RaftOptions:
 
 @dataclass(slots=True)
 class RaftStart:
-    """What recovery found on disk; all empty for a newcomer.
+    """What recovery found on disk; all empty for a new member.
 
-    The first members of a group start from a snapshot at index 0 that carries their configuration.
+    The first members of a group start from a snapshot at index 0 with their configuration.
     """
 
     hard_state: HardState = field(default_factory=HardState)
     # Index 0: none. Its config is the configuration at that index.
     snapshot: SnapshotMeta = field(default_factory=SnapshotMeta)
-    # Without gap after snapshot.index.
+    # Contiguous, from snapshot.index + 1.
     entries: list[Entry] = field(default_factory=list)
-    # Rot was found: the log, which may have been acknowledged, once reached this position.
+    # Damage was found: the log, which may have been acknowledged, once reached this position.
     suspect: Position | None = None
-    # Of the log on disk; without one every entry stays in memory.
+    # Reads the log on disk; None: every entry stays in memory.
     reader: LogReader | None = None
 
 
 @dataclass(slots=True)
 class ReadRound:
-    """Reads that a heartbeat with `number`, or a later one, will confirm."""
+    """Reads that a response to heartbeat round `number`, or a later one, confirms."""
 
     number: int
     index: int
@@ -96,13 +97,13 @@ class ReadRound:
 
 @dataclass(slots=True)
 class ReadQueue:
-    """Reads on their way; see `reads`."""
+    """Pending reads; see `reads`."""
 
-    # The last heartbeat round. Never goes back, so an answer can never confirm a later round.
+    # The last heartbeat round. Monotonic, so a response can never confirm a later round.
     number: int = 0
-    # Leader: (asker, request) in no round yet.
+    # Leader: (requester, request) in no round yet.
     waiting: list[tuple[MemberId, int]] = field(default_factory=list)
-    # Leader: rounds under way, oldest first; how many reads are in them or wait; and the newest
+    # Leader: rounds under way, oldest first; the number of reads in them or waiting; and the newest
     # round that each member has answered.
     rounds: deque[ReadRound] = field(default_factory=deque)
     pending: int = 0
@@ -119,16 +120,17 @@ class IncomingSnapshot:
     """A snapshot that is being received."""
 
     meta: SnapshotMeta
-    # Of the leader who sends it: within a term, only a newer snapshot may take its place.
+    # Term of the leader that sends it: within a term, only a newer snapshot replaces it.
     term: int
     offset: int = 0
-    # All bytes are here; the log is replaced when the Ready that carries the last is advanced.
+    # All bytes are received; the log is replaced when the Ready that carries the last chunk is
+    # advanced.
     complete: bool = False
 
 
 @dataclass(slots=True)
 class RaftState:
-    """Everything a member knows. Fields that only a leader uses are empty on others."""
+    """The complete state of a member. Fields of the leader role are empty on others."""
 
     id: MemberId
     options: RaftOptions
@@ -150,16 +152,16 @@ class RaftState:
     election_ticks: int = 0
     heartbeat_elapsed: int = 0
 
-    # What is on disk, as far as advance() has confirmed.
+    # The hard state on disk, as confirmed by advance().
     persisted: HardState = field(default_factory=HardState)
-    # Follower: a pre-vote that was not answered because of the leader's lease.
-    asked: RequestVote | None = None
-    # How often this member stood for election in this life.
+    # Follower: a pre-vote request that was not answered because of the leader's lease.
+    deferred_vote: RequestVote | None = None
+    # Campaigns since this process started.
     campaigns: int = 0
-    # Candidate: who answered what.
+    # Candidate: responses by voter.
     votes: dict[MemberId, bool] = field(default_factory=dict)
 
-    # Leader: the others, by id.
+    # Leader: all other members, by id.
     progress: dict[MemberId, Progress] = field(default_factory=dict)
     # Leader: index of the first entry of its own term.
     term_start: int = 0
@@ -181,20 +183,20 @@ class RaftState:
 
     @property
     def committed_own_term(self) -> bool:
-        """Leader: whether its commit index is known to cover all that was ever committed."""
+        """Leader: whether its commit index is known to cover every committed entry."""
         return self.log.commit >= self.term_start
 
 
 def start_state(
     member_id: MemberId, options: RaftOptions, start: RaftStart, jitter: Jitter
 ) -> RaftState:
-    """A follower with what recovery found."""
+    """A follower, from what recovery found."""
     options.check()
     if member_id == NO_MEMBER:
         raise LocalError(ErrorCode.BAD_OPTIONS, "0 is no member id")
     snapshot, hard_state = start.snapshot, start.hard_state
     # Entries and hard state are written together; a torn write may have kept the entries alone.
-    # Then no vote of their term can have left us.
+    # Then no vote of their term was sent.
     term = max(hard_state.term, start.entries[-1].term if start.entries else snapshot.term)
     return RaftState(
         id=member_id,

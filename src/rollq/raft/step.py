@@ -1,6 +1,6 @@
-"""The rules that every message passes first: terms, leases and who leads; then its handler.
+"""The checks that every message passes first: terms, leases and the leader; then its handler.
 
-What a message does beyond that is in `election`, `replication`, `snapshots` and `reads`.
+The handlers are in `election`, `replication`, `snapshots` and `reads`.
 """
 
 from __future__ import annotations
@@ -30,55 +30,56 @@ from rollq.raft.types import (
 )
 
 TERM_STEP: Final = TERM_LEAP_MAX // 2
-# Only the leader of a term sends these, so they name it.
+# Only the leader of a term sends these, so they identify it.
 _FROM_LEADER: Final = (AppendEntries, RaftHeartbeat, InstallSnapshot)
 
 
-def take(state: RaftState, message: RaftMessage) -> None:
-    """Settle terms, then hand the message to its handler.
+def handle(state: RaftState, message: RaftMessage) -> None:
+    """Handle terms, then pass the message to its handler.
 
     Raises:
-        RemoteError: BAD_PAYLOAD, if its term leaps implausibly, or if no correct member sent it.
+        RemoteError: BAD_PAYLOAD, if its term is implausibly far ahead, or if no correct member can
+        have sent it.
     """
     if message.term > state.term + TERM_LEAP_MAX:
         _refuse_leap(state, message)
-    if message.term != state.term and not _settle_term(state, message):
+    if message.term != state.term and not _handle_other_term(state, message):
         return
     if isinstance(message, _FROM_LEADER):
         roles.follow(state, message.sender)
     _HANDLERS[type(message)](state, message)
 
 
-def _settle_term(state: RaftState, message: RaftMessage) -> bool:
-    """Deal with a message of another term; says whether it is still to be handled."""
+def _handle_other_term(state: RaftState, message: RaftMessage) -> bool:
+    """Handle a different term; returns whether the message is still to be handled."""
     if message.term < state.term:
         _refuse_old_term(state, message)
         return False
     if isinstance(message, RequestVote) and not message.transfer and _in_lease(state):
-        state.asked = message if message.pre else None
+        state.deferred_vote = message if message.pre else None
         return False
-    if _is_question(message):
+    if _is_pre_vote(message):
         return True
     leader_id = message.sender if isinstance(message, _FROM_LEADER) else NO_MEMBER
     roles.become_follower(state, message.term, leader_id)
     return True
 
 
-def _is_question(message: RaftMessage) -> bool:
-    """Whether a term is only asked about: by a pre-vote, or by the answer that grants it."""
+def _is_pre_vote(message: RaftMessage) -> bool:
+    """Whether the term is that of a pre-vote: a request, or the response that grants it."""
     if isinstance(message, RequestVote):
         return message.pre
     return isinstance(message, VoteResponse) and message.pre and message.granted
 
 
 def _refuse_leap(state: RaftState, message: RaftMessage) -> NoReturn:
-    """A term far ahead of ours is a forgery, or we were away for years. While a leader is heard the
-    message changes nothing. Else our term moves a bounded step towards it, which is always safe: a
-    member that really is so far behind catches up message by message, and a forger would need 2**43
-    of them to use all terms up. The step is less than a leap, so that one forgery does not set us
-    apart from the others."""
+    """A term far ahead of ours is forged, or we were away for years. While there is a leader the
+    message changes nothing. Else our term advances a bounded step towards it, which is always safe:
+    a member that really is so far behind catches up message by message, and an attacker would need
+    2**43 of them to use up all terms. The step is less than a leap, so that one forged message does
+    not cut us off from the others."""
     term = state.term
-    if not _hears_leader(state) and not _is_question(message):
+    if not _has_recent_leader(state) and not _is_pre_vote(message):
         roles.become_follower(state, min(term + TERM_STEP, TERM_MAX), NO_MEMBER)
     raise RemoteError(
         ErrorCode.BAD_PAYLOAD,
@@ -88,30 +89,30 @@ def _refuse_leap(state: RaftState, message: RaftMessage) -> NoReturn:
     )
 
 
-def _hears_leader(state: RaftState) -> bool:
-    """Whether we lead, or heard a leader within an election timeout. A learner never stands for
-    election, so the leader that it knows of may be long gone."""
+def _has_recent_leader(state: RaftState) -> bool:
+    """Whether we lead, or got a message of a leader within an election timeout. A learner never
+    campaigns, so the leader that it knows may be long gone."""
     is_recent = state.election_elapsed < state.election_ticks
     return state.leader_id != NO_MEMBER and (is_recent or state.role is Role.LEADER)
 
 
 def _in_lease(state: RaftState) -> bool:
-    """Whether a leader was heard so recently that no member has a reason to replace it."""
+    """Whether a leader was active so recently that no member has a reason to replace it."""
     return (
         state.options.check_quorum
         and state.leader_id != NO_MEMBER
         and (
             state.election_elapsed < state.options.election_ticks_min
-            or state.role is Role.LEADER  # it steps down by itself when it hears of no majority
+            or state.role is Role.LEADER  # it steps down by itself without a majority
         )
     )
 
 
 def _refuse_old_term(state: RaftState, message: RaftMessage) -> None:
-    """Let a sender of an older term know the newer one, where silence could leave it stuck."""
+    """Report the newer term to the sender of an older one, where silence could leave it stuck."""
     options = state.options
     if isinstance(message, _FROM_LEADER) and (options.check_quorum or options.pre_vote):
-        # Its lease keeps vote requests from deposing it, so this must.
+        # Its lease blocks vote requests, so this response has to depose it.
         state.send_after_persist.append(
             AppendResponse(to=message.sender, sender=state.id, term=state.term, index=0)
         )
@@ -120,15 +121,15 @@ def _refuse_old_term(state: RaftState, message: RaftMessage) -> None:
 
 
 _HANDLERS: dict[type[Any], Callable[[RaftState, Any], object]] = {
-    RequestVote: election.answer_vote,
-    VoteResponse: election.take_vote,
-    AppendEntries: replication.take_entries,
-    AppendResponse: replication.take_append_response,
-    RaftHeartbeat: replication.take_heartbeat,
-    RaftHeartbeatResponse: replication.take_heartbeat_response,
-    InstallSnapshot: snapshots.receive,
-    InstallSnapshotResponse: replication.take_snapshot_response,
-    TimeoutNow: election.take_timeout_now,
-    ReadIndex: reads.serve,
-    ReadIndexResponse: reads.take_answer,
+    RequestVote: election.handle_vote_request,
+    VoteResponse: election.handle_vote_response,
+    AppendEntries: replication.handle_append,
+    AppendResponse: replication.handle_append_response,
+    RaftHeartbeat: replication.handle_heartbeat,
+    RaftHeartbeatResponse: replication.handle_heartbeat_response,
+    InstallSnapshot: snapshots.handle_chunk,
+    InstallSnapshotResponse: replication.handle_snapshot_response,
+    TimeoutNow: election.handle_timeout_now,
+    ReadIndex: reads.handle_read_index,
+    ReadIndexResponse: reads.handle_read_index_response,
 }

@@ -1,7 +1,7 @@
-"""The values consensus speaks in: entries, hard state, configurations, snapshots, messages.
+"""The types of consensus: entries, hard state, configurations, snapshots, messages.
 
-Every struct here goes to disk or to a peer as a msgpack array, so fields may be appended with a
-default but never removed, reordered or retyped.
+Every struct here is stored or sent as a msgpack array, so fields may be appended with a default but
+never removed, reordered or retyped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_MEMBER: MemberId = 0
 
 
 class Role(enum.IntEnum):
-    """What a member is in its term."""
+    """The role of a member in its term."""
 
     FOLLOWER = 0
     PRE_CANDIDATE = 1
@@ -26,7 +26,7 @@ class Role(enum.IntEnum):
 
 
 class EntryKind(enum.IntEnum):
-    """What an entry's data means to consensus. Empty NORMAL data is the no-op of a new term."""
+    """How consensus treats an entry. Empty NORMAL data is the no-op of a new term."""
 
     NORMAL = 0
     CONFIG = 1
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class HardState(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What must be on disk before any message that depends on it leaves."""
+    """State that must be on disk before any message that depends on it is sent."""
 
     term: int = 0
     vote: MemberId = NO_MEMBER
@@ -50,7 +50,7 @@ class HardState(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True, gc=False, order=True):
-    """A place in some log. Ordered as Raft compares logs: term first, then index."""
+    """A position in a log. Ordered as Raft compares logs: term first, then index."""
 
     term: int = 0
     index: int = 0
@@ -58,14 +58,14 @@ class Position(msgspec.Struct, array_like=True, frozen=True, gc=False, order=Tru
 
 class Member(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One member of a configuration. The id belongs to a disk, not to an address: a member that
-    lost its disk comes back under a new id, so that it can never vote as its old self."""
+    lost its disk rejoins under a new id, so it can never vote under its old identity."""
 
     id: MemberId
     address: str = ""
 
 
 class Config(msgspec.Struct, array_like=True, frozen=True):
-    """Who votes and who only listens; both sorted by id."""
+    """Voters and learners; both sorted by id."""
 
     voters: tuple[Member, ...] = ()
     learners: tuple[Member, ...] = ()
@@ -101,13 +101,14 @@ class SnapshotMeta(msgspec.Struct, array_like=True, frozen=True):
     config: Config = Config()
     size_bytes: int = 0
     sha256: bytes = b""
-    # Bodies that the digest leaves out: each has a checksum, which it covers
+    # Bodies that the digest does not cover: each has a checksum that it covers
     # (`rollq.store.snapshot_layout`).
     large_count: int = 0
 
 
 class RequestVote(msgspec.Struct, array_like=True, frozen=True, tag=1):
-    """Ask for a vote. `pre` asks whether one would be given; `transfer` bypasses check-quorum."""
+    """A vote request. `pre`: a pre-vote, which promises nothing; `transfer`: ignores the lease of
+    check-quorum."""
 
     to: MemberId
     sender: MemberId
@@ -119,8 +120,8 @@ class RequestVote(msgspec.Struct, array_like=True, frozen=True, tag=1):
 
 
 class VoteResponse(msgspec.Struct, array_like=True, frozen=True, tag=2):
-    """The answer to RequestVote. A granted pre-vote carries the term that was asked for. A refusal
-    says how far its sender knows the log to be committed: that may be news to the candidate."""
+    """The response to RequestVote. A granted pre-vote carries the requested term. A refusal carries
+    the sender's commit index, which may be ahead of the candidate's."""
 
     to: MemberId
     sender: MemberId
@@ -132,7 +133,7 @@ class VoteResponse(msgspec.Struct, array_like=True, frozen=True, tag=2):
 
 
 class AppendEntries(msgspec.Struct, array_like=True, frozen=True, tag=3):
-    """Entries that follow (prev_index, prev_term), and how far the leader has committed."""
+    """Entries that follow (prev_index, prev_term), and the leader's commit index."""
 
     to: MemberId
     sender: MemberId
@@ -157,7 +158,7 @@ class AppendResponse(msgspec.Struct, array_like=True, frozen=True, tag=4):
 
 
 class RaftHeartbeat(msgspec.Struct, array_like=True, frozen=True, tag=5):
-    """I still lead. `context` numbers the round for read-index (0: none)."""
+    """A leader's heartbeat. `context` numbers the round for read-index (0: none)."""
 
     to: MemberId
     sender: MemberId
@@ -167,7 +168,7 @@ class RaftHeartbeat(msgspec.Struct, array_like=True, frozen=True, tag=5):
 
 
 class RaftHeartbeatResponse(msgspec.Struct, array_like=True, frozen=True, tag=6):
-    """I heard you; `context` is echoed."""
+    """The response to a heartbeat; `context` is echoed."""
 
     to: MemberId
     sender: MemberId
@@ -208,7 +209,7 @@ class TimeoutNow(msgspec.Struct, array_like=True, frozen=True, tag=9):
 
 
 class ReadIndex(msgspec.Struct, array_like=True, frozen=True, tag=10):
-    """A follower asks the leader for an index that is safe to read at."""
+    """A follower requests an index that is safe to read at."""
 
     to: MemberId
     sender: MemberId
@@ -217,7 +218,7 @@ class ReadIndex(msgspec.Struct, array_like=True, frozen=True, tag=10):
 
 
 class ReadIndexResponse(msgspec.Struct, array_like=True, frozen=True, tag=11):
-    """Read once `index` is applied. `index` 0: the leader could not say; ask again."""
+    """The read is safe once `index` is applied. `index` 0: the leader cannot tell; retry."""
 
     to: MemberId
     sender: MemberId

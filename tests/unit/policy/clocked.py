@@ -8,7 +8,7 @@ from rollq.grid.commands import (
     Settings,
 )
 from rollq.grid.effects import Applied
-from rollq.policy.expiry import LEAP_MS, Expiry
+from rollq.policy.expiry import STALL_MS, Expiry
 from tests.unit.grid.kit import Grid, job_id, worker_id
 from tests.unit.roles.chance import MiddleJitter
 
@@ -20,10 +20,10 @@ BACKOFF_MS = Settings().retry_base_ms
 class AwakeExpiry(Expiry):
     """Of a process that never stands still, however far a test moves the clock at once."""
 
-    def _heard_ms(self, now_ms: int) -> int:
-        while now_ms - self._now_ms > LEAP_MS:
-            super()._heard_ms(self._now_ms + LEAP_MS)
-        return super()._heard_ms(now_ms)
+    def _lease_clock_ms(self, now_ms: int) -> int:
+        while now_ms - self._now_ms > STALL_MS:
+            super()._lease_clock_ms(self._now_ms + STALL_MS)
+        return super()._lease_clock_ms(now_ms)
 
 
 class Leader(Grid):

@@ -285,8 +285,8 @@ class TestManyNeeds:
                 desk.grant("w", 1)
             assert len(queue.split) <= 4
         assert len(served) == 30
-        assert not queue.later
-        assert not desk.dispatcher._backlog._crowded
+        assert not queue.deferred
+        assert not desk.dispatcher._backlog._deferring
 
     def test_needs_that_nobody_has_make_way(self) -> None:
         desk = Desk()

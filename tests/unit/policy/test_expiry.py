@@ -24,7 +24,7 @@ from rollq.grid.commands import (
     SetSettings,
     Settings,
 )
-from rollq.policy.expiry import LEAP_MS, RENEWAL_MS, Expiry
+from rollq.policy.expiry import RENEWAL_MS, STALL_MS, Expiry
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.policy.clocked import AGAIN_MS, BACKOFF_MS, LEASE_MS, Leader, lost
 
@@ -67,22 +67,22 @@ class TestLeases:
     def test_after_a_standstill_workers_are_heard_before_leases_end(self) -> None:
         leader = Leader(Expiry)
         leader.start("a", "b")
-        assert leader.at(LEAP_MS) == []
+        assert leader.at(STALL_MS) == []
         woken_ms = 3_600_000  # nobody could renew anything meanwhile
         assert leader.at(woken_ms) == []
         leader.expiry.renew(job_id("a"), 1, woken_ms)
-        left_ms = LEASE_MS - LEAP_MS
-        for now_ms in range(woken_ms, woken_ms + left_ms, LEAP_MS):
+        left_ms = LEASE_MS - STALL_MS
+        for now_ms in range(woken_ms, woken_ms + left_ms, STALL_MS):
             assert leader.at(now_ms) == []
         assert leader.at(woken_ms + left_ms) == [ExpireLeases((lost("b"),))]
 
     def test_a_lease_that_ended_just_before_a_standstill_has_a_renewal_window(self) -> None:
         leader = Leader(Expiry)
         leader.start("a")
-        for now_ms in range(0, LEASE_MS, LEAP_MS):
+        for now_ms in range(0, LEASE_MS, STALL_MS):
             assert leader.at(now_ms) == []
         assert leader.at(LEASE_MS - 1) == []
-        woken_ms = LEASE_MS + LEAP_MS
+        woken_ms = LEASE_MS + STALL_MS
         for now_ms in (woken_ms, woken_ms + 1, woken_ms + RENEWAL_MS - 1):
             assert leader.at(now_ms) == []
         assert leader.at(woken_ms + RENEWAL_MS) == [ExpireLeases((lost("a"),))]
@@ -254,7 +254,7 @@ class TestWorkers:
     def test_a_worker_that_does_not_come_back_loses_what_it_holds(self) -> None:
         leader = Leader()
         leader.start("a", "b")
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 1_000)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 1_000)
         grace_ms = Settings().worker_grace_ms
         leader.expiry.renew(job_id("a"), 1, 9_000)
         leader.expiry.renew(job_id("b"), 1, 9_000)
@@ -280,7 +280,7 @@ class TestWorkers:
 
     def test_the_close_is_proposed_again_if_it_was_lost(self) -> None:
         leader = Leader()
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 0)
         grace_ms = Settings().worker_grace_ms
         close = CloseWorker(worker_id("w1"), 1)
         assert leader.at(grace_ms) == [close]
@@ -291,7 +291,7 @@ class TestWorkers:
     def test_a_grace_does_not_run_while_the_leader_stands_still(self) -> None:
         leader = Leader(Expiry)
         leader.start("a")
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 0)
         assert leader.at(10 * Settings().worker_grace_ms) == []
         leader.expiry.worker_returned(worker_id("w1"))
         assert leader.at(10 * Settings().worker_grace_ms + RENEWAL_MS) == []
@@ -299,7 +299,7 @@ class TestWorkers:
     def test_a_worker_that_comes_back_in_time_loses_nothing(self) -> None:
         leader = Leader()
         leader.start("a")
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 0)
         leader.expiry.worker_returned(worker_id("w1"))
         leader.now_ms = 4_000
         leader.open_worker("w1", running=("a",))
@@ -309,13 +309,13 @@ class TestWorkers:
     @pytest.mark.parametrize("name", ["w1", "never opened"])
     def test_a_grace_for_another_incarnation_is_dropped(self, name: str) -> None:
         leader = Leader()
-        leader.expiry.worker_vanished(worker_id(name), 7, 0)
+        leader.expiry.worker_disconnected(worker_id(name), 7, 0)
         assert leader.at(Settings().worker_grace_ms) == []
         assert leader.next_due_ms() is None
 
     def test_a_worker_closed_by_other_means_needs_no_close(self) -> None:
         leader = Leader()
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 0)
         leader.apply(CloseWorker(worker_id("w1"), 1))
         assert leader.at(Settings().worker_grace_ms) == []
 
@@ -323,7 +323,7 @@ class TestWorkers:
         leader = Leader()
         leader.apply(CloseWorker(worker_id("w1"), 1), *[])
         leader.open_worker("w1", incarnation=2)
-        leader.expiry.worker_vanished(worker_id("w1"), 2, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 2, 0)
         assert leader.at(Settings().worker_grace_ms) == [CloseWorker(worker_id("w1"), 2)]
 
 
@@ -339,7 +339,7 @@ def test_an_attempt_that_was_never_sent_is_lost_as_not_started() -> None:
     assert [one.not_started for one in lost.lost] == [True, False, True]
     leader.run(LEASE_MS + BACKOFF_MS)
     leader.assign("a")
-    leader.expiry.worker_vanished(worker_id("w1"), 1, leader.now_ms)
+    leader.expiry.worker_disconnected(worker_id("w1"), 1, leader.now_ms)
     close = leader.at(leader.now_ms + Settings().worker_grace_ms)[0]
     assert isinstance(close, CloseWorker)
     assert [one.not_started for one in close.lost] == [False]  # the next attempt may have been

@@ -85,7 +85,7 @@ class TestChangeOfLeader:
         leader = Leader()
         leader.start("a")
         leader.submit("b", delay_ms=1, expire_ms=2)
-        leader.expiry.worker_vanished(worker_id("w1"), 1, 0)
+        leader.expiry.worker_disconnected(worker_id("w1"), 1, 0)
         leader.expiry.step_down()
         assert leader.next_due_ms() is None
         assert leader.at(10**9) == []

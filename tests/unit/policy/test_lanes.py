@@ -92,7 +92,7 @@ def test_a_follower_keeps_nothing_of_what_was_assigned() -> None:
         record = job(seq, ClientRecord(f"client{seq}"))
         queue.push(record)
         record.state = CANCELLED
-        queue.went_stale(record)
+        queue.mark_stale(record)
     level = queue.levels[0]
     assert level is not None
     assert queue.size == 0
@@ -107,7 +107,7 @@ def test_what_ended_in_the_middle_is_swept_out() -> None:
         queue.push(record)
     for record in records[2:-2]:
         record.state = CANCELLED
-        queue.went_stale(record)
+        queue.mark_stale(record)
     assert queue.size < 3 * STALE_MIN
     assert drain(queue) == [1, 2, 999, 1_000]
 
@@ -120,7 +120,7 @@ def test_a_sweep_leaves_one_job_of_a_lane_and_drops_empty_ones() -> None:
         queue.push(record)
     for record in reversed((*gone, *lost)):
         record.state = CANCELLED
-        queue.went_stale(record)
+        queue.mark_stale(record)
     assert drain(queue) == [1_000]
 
 
@@ -132,7 +132,7 @@ def test_a_client_returns_to_the_place_of_its_emptied_lane() -> None:
     queue.push(job(3, BOB))
     for record in (first, second):
         record.state = CANCELLED
-        queue.went_stale(record)
+        queue.mark_stale(record)
     queue.push(job(4))
     level = queue.levels[0]
     assert level is not None

@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.grid.state import ClientRecord, GridState, PastRecord, QueuePolicy
 from rollq.policy import holdings, placement
-from rollq.policy.holdings import Holdings
+from rollq.policy.holdings import BlobHolders
 from rollq.policy.placement import Preference
 from rollq.policy.pools import DispatchSession, Pool
 from rollq.policy.preferences import Preferences
@@ -25,7 +25,7 @@ class Candidates:
         self.preference = preference
         self.sessions: dict[str, DispatchSession] = {}
         self.connected: dict[bytes, DispatchSession] = {}
-        self.holdings = Holdings(self.connected)
+        self.holdings = BlobHolders(self.connected)
         self.pool = Pool("job.assign.>", self.holdings)
         self.pool.start_serving()
         grid = Grid()
@@ -163,7 +163,7 @@ def test_of_equal_bytes_the_least_loaded_is_taken() -> None:
 
 
 def test_what_is_known_of_contents_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "CONTENTS_MAX", 3)
+    monkeypatch.setattr(holdings, "BLOBS_MAX", 3)
     monkeypatch.setattr(holdings, "HOLDERS_MAX", 2)
     candidates = Candidates()
     for number in range(9):
@@ -229,7 +229,7 @@ def test_the_most_specific_pattern_counts() -> None:
         ("gpu.train.x", "least-load"),
     ):
         state.policies[pattern] = QueuePolicy(pattern, placed)
-    preferences.follow_state()
+    preferences.reload()
     found = {name: preferences.of(name) for name in ("a", "gpu.train", "b.train", "gpu.train.x")}
     assert found == {
         "a": Preference("sticky"),

@@ -69,7 +69,7 @@ def test_cancelled_timers_take_no_room() -> None:
     for number in range(10_000):
         timers.set(number, 1_000 + number)
         timers.cancel(number)
-    assert len(timers._heap) + len(timers._line) <= STALE_MIN + 4
+    assert len(timers._heap) + len(timers._fifo) <= STALE_MIN + 4
     assert timers.pop_due(10_000_000, 10) == [-1]
 
 

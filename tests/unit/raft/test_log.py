@@ -100,7 +100,7 @@ def test_markers_keep_their_order_through_a_life() -> None:
         if index % 10 == 0:
             log.compact(log.applied - 2)
         assert log.base_index <= log.applied <= log.applying <= log.commit <= log.last_index
-        assert log.base_index <= log.stable <= log.handed <= log.last_index
+        assert log.base_index <= log.stable <= log.persisting <= log.last_index
 
 
 class DiskOfTest:
@@ -121,13 +121,13 @@ def make_resting(*terms: int, tail_bytes: int, base: int = 0, base_term: int = 0
     disk = DiskOfTest(entries)
     log = RaftLog(base, base_term, list(entries), base + len(terms), disk)
     log.applied_to(log.last_index)
-    log.maybe_rest(tail_bytes)
+    log.maybe_evict(tail_bytes)
     return log
 
 
 def test_a_long_log_rests_on_disk_and_is_read_back_from_there() -> None:
     log = make_resting(1, 1, 2, 2, 2, 3, tail_bytes=4 * 26)
-    assert (log.rested, [entry.index for entry in log.entries]) == (4, [5, 6])
+    assert (log.evicted, [entry.index for entry in log.entries]) == (4, [5, 6])
     assert log.last_index == 6
     assert [entry.index for entry in log.slice(2, 7, 1 << 20)] == [2, 3, 4]
     assert [entry.index for entry in log.slice(5, 7, 1 << 20)] == [5, 6]
@@ -138,32 +138,32 @@ def test_a_long_log_rests_on_disk_and_is_read_back_from_there() -> None:
 
 def test_a_log_within_its_tail_stays_in_memory() -> None:
     log = make_resting(1, 1, 1, 1, tail_bytes=4 * 26)
-    assert (log.rested, len(log.entries)) == (0, 4)
+    assert (log.evicted, len(log.entries)) == (0, 4)
 
 
 def test_what_is_not_applied_or_not_durable_does_not_rest() -> None:
     entries = [Entry(1, n, 0, b"x" * 10) for n in range(1, 5)]
     log = RaftLog(0, 0, list(entries), 4, DiskOfTest(entries))
     log.applied_to(3)
-    log.maybe_rest(0)
-    assert log.rested == 3
+    log.maybe_evict(0)
+    assert log.evicted == 3
     log.append(Entry(1, 5, 0, b""))
     log.take_unstable()
     log.commit_to(5)
     log.applied_to(5)
-    log.maybe_rest(0)
-    assert log.rested == 4  # the disk has not confirmed the last one
+    log.maybe_evict(0)
+    assert log.evicted == 4  # the disk has not confirmed the last one
     log.persisted()
-    log.maybe_rest(0)
-    assert log.rested == 5
-    assert log.settled_bytes == 0
+    log.maybe_evict(0)
+    assert log.evicted == 5
+    assert log.applied_bytes == 0
 
 
 def test_without_a_disk_to_read_from_nothing_rests() -> None:
     log = make_log(1, 1, 1, commit=3)
     log.applied_to(3)
-    log.maybe_rest(0)
-    assert (log.rested, len(log.entries)) == (0, 3)
+    log.maybe_evict(0)
+    assert (log.evicted, len(log.entries)) == (0, 3)
 
 
 @pytest.mark.parametrize("tail_bytes", [0, 3 * 26, 6 * 26])

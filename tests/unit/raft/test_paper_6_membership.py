@@ -138,7 +138,7 @@ def test_who_stays_learns_of_a_change_that_only_the_leaver_knew_committed() -> N
     leader.propose(b"more")
     # 2 has the change; that it is committed does not reach it, nor does the last entry.
     net.collect()
-    (first, *_rest), net.wire = net.wire, []
+    (first, *_evict_applied), net.wire = net.wire, []
     net[2].step(first)
     net.collect(2)
     for answer in net.wire:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollq.raft.election import BITES_MAX
+from rollq.raft.election import APPLY_BATCHES_MAX
 from rollq.raft.node import RaftNode, RaftOptions, RaftStart
 from rollq.raft.types import (
     HardState,
@@ -126,12 +126,12 @@ def test_who_goes_first_asks_again_whoever_noticed_later() -> None:
 def test_who_has_much_to_apply_lets_others_go_first_for_a_moment() -> None:
     options = RaftOptions(apply_bytes_max=1)
     start = RaftStart(
-        hard_state=HardState(1, 0, BITES_MAX + 1),
+        hard_state=HardState(1, 0, APPLY_BATCHES_MAX + 1),
         snapshot=SnapshotMeta(config=voters_config(1, 2, 3)),
-        entries=entries_of(*[1] * (BITES_MAX + 1)),
+        entries=entries_of(*[1] * (APPLY_BATCHES_MAX + 1)),
     )
     node = RaftNode(3, options, start, SeededJitter(1))
-    node.step(RaftHeartbeat(3, 1, 1, BITES_MAX + 1))
+    node.step(RaftHeartbeat(3, 1, 1, APPLY_BATCHES_MAX + 1))
     node.leader_lost(1)
     assert (node.role, node.leader_id) == (Role.FOLLOWER, 0)
     for _ in range(options.heartbeat_ticks):

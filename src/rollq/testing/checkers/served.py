@@ -113,6 +113,6 @@ def _suits(state: GridState, session: DispatchSession, work: JobRecord | ArrayRe
         work.options.worker_name in ("", worker.name)
         and session.can_run(need_of(work))
         and session.room.has(work.options.resources)
-        and session.kept_for is None
+        and session.reserved_for is None
         and any(matches(pattern, subject) for pattern in worker.patterns)
     )

@@ -214,7 +214,7 @@ class Workers:
         self._replica.dispatcher.close_worker(session.worker_id)
         worker = session.worker_id, session.incarnation
         if session.ending is SessionEnd.VANISHED:
-            self._expiry.worker_vanished(*worker, self._clock.now_ms())
+            self._expiry.worker_disconnected(*worker, self._clock.now_ms())
         elif session.ending is SessionEnd.SILENT:
             self._expiry.worker_silent(*worker, self._clock.now_ms())
         elif session.ending is SessionEnd.LEFT:
@@ -281,7 +281,7 @@ class Workers:
         record = state.workers.get(worker_id)
         held = record.held if record is not None and record.incarnation == incarnation else ()
         lost = tuple(
-            self._expiry.given_up(state, state.jobs[job_id], self._jitter) for job_id in held
+            self._expiry.as_lost(state, state.jobs[job_id], self._jitter) for job_id in held
         )
         self._proposals.add(commands.CloseWorker(worker_id, incarnation, lost), self._closed)
 
