@@ -1,5 +1,5 @@
 """The replicated state machine: commands in, state, events and effects out. Pure, and the same on
-every member: no clock, no chance, no iteration over a set, no float.
+every member: no clock, no randomness, no iteration over a set, no float.
 
 Read in this order:
 

@@ -1,6 +1,5 @@
-"""Handlers for accounts and roles, and what is shown of them. A role that an account has is there,
-and what cannot be (`base.access_checks`) never gets in.
-"""
+"""Handlers and views of accounts and roles. Invariants: an account has only roles that exist, and
+all stored accounts and roles pass `base.access_checks`."""
 
 from __future__ import annotations
 
@@ -47,14 +46,14 @@ from rollq.grid.state import GridState
 
 
 class TokenView(msgspec.Struct, frozen=True, array_like=True):
-    """What is shown of a token: not its hash."""
+    """A token without its hash."""
 
     id: str
     expires_ms: int
 
 
 class AccountView(msgspec.Struct, frozen=True, array_like=True):
-    """An account as it is shown. `version` is that of the access table."""
+    """An account as displayed. `version` is that of the access table."""
 
     name: str
     roles: tuple[str, ...]
@@ -66,7 +65,7 @@ class AccountView(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RoleView(msgspec.Struct, frozen=True, array_like=True):
-    """A role as it is shown."""
+    """A role as displayed."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -75,7 +74,7 @@ class RoleView(msgspec.Struct, frozen=True, array_like=True):
 
 
 def put_account(state: GridState, command: PutAccount, out: Applied) -> Outcome:
-    """Make or replace an account."""
+    """Create or replace an account."""
     access = state.access
     known = access.accounts.get(command.account.name)
     account = _with_hashes(command.account, known)
@@ -103,7 +102,7 @@ def put_account(state: GridState, command: PutAccount, out: Applied) -> Outcome:
 
 
 def _with_hashes(account: Account, known: Account | None) -> Account:
-    """An account in which tokens that came without a hash have the one that is stored."""
+    """The account, with the stored hash for every token that came without one."""
     stored = {} if known is None else {token.id: token.sha256 for token in known.tokens}
     tokens = tuple(
         token if token.sha256 else msgspec.structs.replace(token, sha256=stored.get(token.id, b""))
@@ -113,7 +112,7 @@ def _with_hashes(account: Account, known: Account | None) -> Account:
 
 
 def remove_account(state: GridState, command: RemoveAccount, out: Applied) -> Outcome:
-    """Forget an account."""
+    """Delete an account."""
     access = state.access
     if command.name not in access.accounts:
         return Refused(ErrorCode.UNKNOWN_ACCOUNT, f"no account {command.name[:64]!r}")
@@ -129,7 +128,7 @@ def remove_account(state: GridState, command: RemoveAccount, out: Applied) -> Ou
 
 
 def put_role(state: GridState, command: PutRole, out: Applied) -> Outcome:
-    """Make a role or replace its rules; they count for all accounts that have it."""
+    """Create a role or replace its rules, for all accounts that have it."""
     access, role = state.access, command.role
     refusal = _refuse_stale(access, command.version) or _refuse_bad(why_bad_role(role))
     if refusal is not None:
@@ -150,7 +149,7 @@ def put_role(state: GridState, command: PutRole, out: Applied) -> Outcome:
 
 
 def remove_role(state: GridState, command: RemoveRole, out: Applied) -> Outcome:
-    """Forget a role, unless an account has it."""
+    """Delete a role, unless an account has it."""
     access = state.access
     if command.name not in access.roles:
         return Refused(ErrorCode.UNKNOWN_ROLE, f"no role {command.name[:64]!r} of your own")
@@ -165,7 +164,7 @@ def remove_role(state: GridState, command: RemoveRole, out: Applied) -> Outcome:
 
 
 def note_refusals(state: GridState, command: NoteRefusals, out: Applied) -> Outcome:
-    """Make an event of each."""
+    """Record an event for each refusal."""
     if len(command.refusals) > REFUSALS_PER_NOTE_MAX:
         return refused_bounds(f"more than {REFUSALS_PER_NOTE_MAX} refusals")
     for one in command.refusals:
@@ -194,7 +193,7 @@ def note_refusals(state: GridState, command: NoteRefusals, out: Applied) -> Outc
 
 
 def note_act(state: GridState, command: NoteAct, out: Applied) -> Outcome:
-    """Make an event of it."""
+    """Record an event for the act."""
     if (
         is_long(command.by, CLIENT_ID_BYTES_MAX)
         or is_long(command.verb, ACTION_BYTES_MAX)
@@ -227,8 +226,7 @@ def _refuse_roles(access: AccessTable, account: Account) -> Refused | None:
 def _refuse_locked_out(
     access: AccessTable, changed: AccessTable, now_ms: int, may_lock_out: bool
 ) -> Refused | None:
-    """Nobody may close the door behind everybody: what somebody can undo now, somebody must be
-    able to undo afterwards."""
+    """Refuse a change after which no account could change accounts, if one can now."""
     if may_lock_out or changed.can_be_changed(now_ms) or not access.can_be_changed(now_ms):
         return None
     return _refuse_bad("after this no account could change accounts; give another one that right")
@@ -239,7 +237,7 @@ def _fact(kind: str, name: str, by: str, detail: str = "") -> Event:
 
 
 def _account_text(account: Account) -> str:
-    """What an account may do, for the audit: all but its credentials, which are counted."""
+    """The rights of an account for the audit; credentials are only counted."""
     words = [
         *(f"role {name};" for name in account.roles),
         *(f"{rule.effect} {rule.action} {rule.resource};" for rule in account.rules),
@@ -258,13 +256,13 @@ def _cut(text: str) -> str:
 
 
 def account_view(state: GridState, name: str) -> AccountView | None:
-    """An account as it is shown."""
+    """An account as displayed."""
     account = state.access.accounts.get(name)
     return None if account is None else _account_view(account, state.access.version)
 
 
 def account_page(state: GridState, after: str, limit: int) -> list[AccountView]:
-    """Some accounts by name, from behind one on."""
+    """Up to `limit` accounts whose names come after this one, by name."""
     access = state.access
     names = sorted(name for name in access.accounts if name > after)
     names = names[: min(limit, ACCESS_PAGE_ROWS_MAX)]
@@ -284,7 +282,7 @@ def _account_view(account: Account, version: int) -> AccountView:
 
 
 def role_page(state: GridState, after: str, limit: int) -> list[RoleView]:
-    """Some roles by name, built-in ones among them, from behind one on."""
+    """Up to `limit` roles whose names come after this one, by name, including built-in ones."""
     roles: dict[str, AccessRole] = {**state.access.roles, **BUILT_IN}
     names = sorted(name for name in roles if name > after)[: min(limit, ACCESS_PAGE_ROWS_MAX)]
     return [

@@ -1,6 +1,5 @@
-"""The commands about accounts and roles, and about those who were refused (version 8). What counts
-for all commands (`commands`) counts for these.
-"""
+"""The commands about accounts and roles, and about refused requests (version 8). The rules of
+`commands` apply to these too."""
 
 from __future__ import annotations
 
@@ -9,21 +8,20 @@ from rollq.grid.stored import Stored
 
 
 class PutAccount(Stored, frozen=True, tag=37):
-    """Make an account, or replace it as a whole. A token without a hash is the one of that id that
-    the account has already: hashes are shown to nobody."""
+    """Create an account, or replace it as a whole. A token without a hash keeps the stored hash of
+    that id: hashes are never displayed."""
 
     account: Account
-    # Of the access table that whoever asks has seen: refused if it has changed since. 0: whatever
-    # it is.
+    # The version of the access table that the request is based on: refused if it differs. 0: any.
     version: int = 0
-    # Nobody may be left who can change accounts: admins come by certificates, or nobody is asked
-    # who they are.
+    # Allow a change after which no account can change accounts: admins have certificates, or
+    # authentication is off.
     may_lock_out: bool = False
     by: str = ""
 
 
 class RemoveAccount(Stored, frozen=True, gc=False, tag=38):
-    """Forget an account with its tokens and keys."""
+    """Delete an account with its tokens and keys."""
 
     name: str
     may_lock_out: bool = False
@@ -31,7 +29,7 @@ class RemoveAccount(Stored, frozen=True, gc=False, tag=38):
 
 
 class PutRole(Stored, frozen=True, tag=39):
-    """Make a role, or replace its rules."""
+    """Create a role, or replace its rules."""
 
     role: AccessRole
     version: int = 0
@@ -40,14 +38,14 @@ class PutRole(Stored, frozen=True, tag=39):
 
 
 class RemoveRole(Stored, frozen=True, gc=False, tag=40):
-    """Forget a role that no account has."""
+    """Delete a role that no account has."""
 
     name: str
     by: str = ""
 
 
 class Refusal(Stored, frozen=True, gc=False):
-    """Somebody asked, `count` times, for what they may not do."""
+    """`count` requests of an account that were not permitted."""
 
     account: str
     action: str
@@ -57,8 +55,8 @@ class Refusal(Stored, frozen=True, gc=False):
 
 
 class NoteAct(Stored, frozen=True, gc=False, tag=42):
-    """Put into the history what an operator had done that is no command: members that change,
-    workers that are told to end. Changes no state."""
+    """Record an operator's act that is no command: changed members, dismissed workers. Changes no
+    state."""
 
     verb: str
     action: str
@@ -67,6 +65,6 @@ class NoteAct(Stored, frozen=True, gc=False, tag=42):
 
 
 class NoteRefusals(Stored, frozen=True, tag=41):
-    """Put into the history who was refused what. Changes no state."""
+    """Record refused requests. Changes no state."""
 
     refusals: tuple[Refusal, ...]

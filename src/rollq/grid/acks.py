@@ -1,8 +1,5 @@
-"""Handlers of acks: an attempt ended, and this is its result.
-
-An ack names the attempt and the fence that it means; one that names another is stale and changes
-nothing, so that late messages are harmless.
-"""
+"""Handlers of acks: an attempt ended with a result. An ack names its attempt and fence; one that
+does not match the running attempt is stale and changes nothing, so late messages are harmless."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ _FAILED_STATUS = int(Status.FAILED)
 
 
 def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
-    """Take the results of the attempts that run, and of no others."""
+    """Accept the results of the attempts that are running; the others are stale."""
     if len(command.job_ids) == GUID_BYTES and len(command.fences) == len(command.results) == 1:
         other = ack_one(state, state.jobs.get(command.job_ids), command, out)
         return DONE_RUN_OF_ONE if other is None else RunDone(0, ((0, other),))
@@ -78,7 +75,7 @@ def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
         return in_turn([ack_run(state, run, out) for run in runs])
     others: Others = []
     group: list[JobRecord] = []  # alike, and done
-    first = 0  # position of the first of them; the others follow it
+    first = 0  # position of the first of them
     jobs, attempt, is_plain = state.jobs, command.attempt, gives_plain_results(command)
     for position, job_id in enumerate(job_ids):
         record = jobs.get(job_id)
@@ -110,15 +107,14 @@ def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
 
 
 def ack_job(state: GridState, command: AckJob, out: Applied) -> Outcome:
-    """A run of one, as older logs have it."""
+    """As a run of one; written by older leaders."""
     if len(command.job_id) != GUID_BYTES:
         return UNKNOWN_JOB
     return alone(ack_run(state, run_of(command), out))
 
 
 def gives_plain_results(command: AckRun) -> bool:
-    """Whether each of these acks ends its job, unless its retry rule says otherwise, and leaves no
-    blobs."""
+    """Whether each of these acks ends its job, unless its retry rule applies, and has no blobs."""
     if not 0 <= command.status < _CANCELLED_STATUS or command.blobs:
         return False
     results = command.results
@@ -127,7 +123,7 @@ def gives_plain_results(command: AckRun) -> bool:
 
 
 def is_retried(record: JobRecord, command: AckRun) -> bool:
-    """Whether the job's retry rule names what these attempts ended with."""
+    """Whether the retry rule of the job matches this result."""
     return command.status == _FAILED_STATUS and (
         command.exit_code in record.options.retry_exit_codes
     )
@@ -136,8 +132,7 @@ def is_retried(record: JobRecord, command: AckRun) -> bool:
 def take_results(
     state: GridState, records: Sequence[JobRecord], command: AckRun, first: int, out: Applied
 ) -> None:
-    """These attempts, which are alike and stand in a run from a position on, gave the results of
-    their jobs."""
+    """The equal attempts of a run from `first` on gave the results of their jobs."""
     record, count = records[0], len(records)
     seq = state.last_seq + 1
     state.last_seq += count
@@ -184,7 +179,7 @@ def take_results(
 
 
 def run_in(records: Sequence[JobRecord], command: AckRun, part: slice) -> Run:
-    """What differs between these jobs, which are part of a run."""
+    """The columns of these jobs, which are part of a run."""
     return Run(
         command.job_ids[GUID_BYTES * part.start : GUID_BYTES * part.stop],
         fences_of(command.fences[part]),
@@ -200,7 +195,7 @@ def run_in(records: Sequence[JobRecord], command: AckRun, part: slice) -> Run:
 def ack_one(
     state: GridState, record: JobRecord | None, command: AckRun, out: Applied
 ) -> Known | Refused | None:
-    """Take an ack that may be stale, or say something else than that a job is done. None: taken."""
+    """Handle an ack that may be stale or have another status than done. None: accepted."""
     if record is None:
         return UNKNOWN_JOB
     if record.fence != command.fences[0] or record.attempt != command.attempt:
@@ -233,8 +228,7 @@ def ack_one(
 
 
 def take_result(state: GridState, record: JobRecord, command: AckRun, out: Applied) -> None:
-    """The attempt of a run of one gave the job's result. As `take_results`, written out for one
-    job: that costs a third."""
+    """As `take_results` for a run of one; inlined, which saves a third of the time."""
     leave_assigned(state, record, DONE, out.stamp_ms)
     blobs = command.blobs[0] if command.blobs else ()
     run_ms = command.run_ms[0] if command.run_ms else 0
@@ -276,7 +270,7 @@ def take_result(state: GridState, record: JobRecord, command: AckRun, out: Appli
 
 
 def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: Applied) -> None:
-    """The worker stopped the attempt: as it was asked to, or by itself, which is no result."""
+    """The worker stopped the attempt: by request, or by itself, which is no result."""
     if not record.cancel_requested:
         detail = command.detail or "stopped by its worker"
         lose_attempt(state, record, Cause.NACKED, command.retry_delay_ms, out, detail=detail)
@@ -295,7 +289,7 @@ def end_cancelled(state: GridState, record: JobRecord, command: AckJob, out: App
 
 
 def end_of(state: GridState, command: AckJob) -> EndRecord:
-    """The end that an ack reports."""
+    """The EndRecord of an ack."""
     return EndRecord(
         next_seq(state),
         command.status,
@@ -309,7 +303,7 @@ def end_of(state: GridState, command: AckJob) -> EndRecord:
 
 
 def fences_of(fences: tuple[int, ...]) -> tuple[int, ...]:
-    """A column of fences, unless they follow each other."""
+    """A column of fences; empty if they are consecutive."""
     last = fences[0] + len(fences) - 1
     follow = fences[-1] == last and fences == tuple(range(fences[0], last + 1))
     return () if follow else fences
@@ -337,7 +331,7 @@ def part_of(command: AckRun, position: int) -> AckRun:
 
 
 def ack_of(command: AckRun) -> AckJob:
-    """What the worker said of the one attempt of a run of one."""
+    """A run of one as a single ack."""
     return AckJob(
         command.job_ids,
         command.attempt,

@@ -1,7 +1,7 @@
-"""May this enter? Bounds of what is submitted, and room for it. Changes nothing but `admit`.
+"""Admission: bounds of what is submitted, and room for it. Only `admit_*` change the state.
 
-The checks stand behind the gateway's, which answers a peer sooner and better: these keep the state
-inside its limits whatever a leader of another version lets through.
+The gateway checks the same earlier, with better messages: these checks keep the state within its
+limits whatever a leader of another version accepts.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from rollq.grid.outcomes import BEING_UNPACKED, CLIENTS_FULL, QUEUES_FULL
 from rollq.grid.state import PREFIX_BYTES, ClientRecord, GridState, QueueRecord
 
 CONDITIONS = tuple(map(int, Condition))
-_OPTIONS_SEEN_MAX = 1_024  # different options that are shared; beyond, sharing begins anew
+_OPTIONS_SEEN_MAX = 1_024  # distinct options that are shared; the table is cleared beyond
 
 
 def refuse_submit(
     state: GridState, client_id: str, queue: str, exec_name: str, options: JobOptions | None
 ) -> Refused | None:
-    """Why nothing may be submitted under these names and options; None if it may."""
+    """Why nothing may be submitted with these names and options; None if it may."""
     if client_id not in state.clients:
         refusal = refuse_client(state, client_id)
         if refusal is not None:
@@ -61,7 +61,7 @@ def refuse_submit(
 
 
 def refuse_client(state: GridState, client_id: str) -> Refused | None:
-    """Why no client may be made under this id."""
+    """Why no client may be created with this id."""
     if not client_id or is_long(client_id, CLIENT_ID_BYTES_MAX):
         return refused_bounds("client_id is empty or too long")
     if len(state.clients) >= CLIENTS_MAX and not len(state.idle_clients):
@@ -70,7 +70,7 @@ def refuse_client(state: GridState, client_id: str) -> Refused | None:
 
 
 def refuse_queue(state: GridState, name: str) -> Refused | None:
-    """Why no queue may be made under this name."""
+    """Why no queue may be created with this name."""
     if not name or is_long(name, QUEUE_NAME_BYTES_MAX):
         return refused_bounds("queue is empty or too long")
     return QUEUES_FULL if len(state.queues) >= QUEUES_MAX else None
@@ -114,7 +114,7 @@ def refuse_options(options: JobOptions) -> Refused | None:
 
 
 def _why_bad_parents(after: tuple[ParentRef, ...]) -> str:
-    """Why nothing may wait for these, whether they are there or not."""
+    """Why these cannot be parents of a job, whether they exist or not."""
     if len(after) > PARENTS_PER_JOB_MAX:
         return f"it waits for more than {PARENTS_PER_JOB_MAX} jobs"
     if len({one.job_id for one in after}) != len(after):
@@ -125,7 +125,7 @@ def _why_bad_parents(after: tuple[ParentRef, ...]) -> str:
 
 
 def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
-    """Why no job may be made with this id and body; the id is known to be free in `jobs`."""
+    """Why no job may be created with this id and body; the id is known to be free in `jobs`."""
     if len(job_id) != GUID_BYTES:
         return refused_bounds("job_id does not have 16 bytes")
     if len(body) > INLINE_BYTES_MAX:
@@ -136,7 +136,7 @@ def refuse_job(state: GridState, job_id: JobId, body: bytes) -> Refused | None:
 
 
 def refuse_task_id(state: GridState, job_id: JobId) -> Refused | None:
-    """Why no job may have this id: it is an array's, or one of its tasks has it or will have it."""
+    """Why no job may have this id: it is the id of an array, or of a task now or later."""
     array = state.arrays.get(job_id[:PREFIX_BYTES])
     if array is None:
         return None
@@ -148,24 +148,24 @@ def refuse_task_id(state: GridState, job_id: JobId) -> Refused | None:
 
 
 def refuse_key(key: str) -> Refused | None:
-    """Why no job may be called so."""
+    """Why no job may have this key."""
     if is_long(key, JOB_KEY_BYTES_MAX):
         return refused_bounds(f"key has more than {JOB_KEY_BYTES_MAX} bytes")
     return refused_bounds("key has a character of number 0") if KEY_END in key else None
 
 
 def refused_bounds(message: str) -> Refused:
-    """The answer to something out of bounds."""
+    """The refusal of a value that is out of bounds."""
     return Refused(ErrorCode.BAD_OPTIONS, message)
 
 
 def is_long(text: str, bytes_max: int) -> bool:
-    """Whether a text has more bytes than it may; counts them only if it could."""
+    """Whether a text has more than `bytes_max` bytes; encodes it only if it could."""
     return len(text) * 4 > bytes_max and len(text.encode()) > bytes_max
 
 
 def admit_client(state: GridState, client_id: str) -> ClientRecord:
-    """The record of a client, made if it is new; the caller makes sure that there is room."""
+    """The record of a client, created if it is new; the caller has checked for room."""
     client = state.clients.get(client_id)
     if client is None:
         if len(state.clients) >= CLIENTS_MAX:
@@ -180,7 +180,7 @@ def admit_client(state: GridState, client_id: str) -> ClientRecord:
 
 
 def admit_queue(state: GridState, name: str) -> QueueRecord:
-    """The record of a queue, made if it is new."""
+    """The record of a queue, created if it is new."""
     queue = state.queues.get(name)
     if queue is None:
         name = intern(name)
@@ -189,10 +189,10 @@ def admit_queue(state: GridState, name: str) -> QueueRecord:
 
 
 def share_options(state: GridState, options: JobOptions | None) -> JobOptions:
-    """One object for equal options, so that a million jobs do not hold a million copies."""
+    """One shared object for equal options, so that a million jobs do not hold a million copies."""
     if options is None or options == DEFAULT_OPTIONS:
         return DEFAULT_OPTIONS
-    if options.after:  # kept apart, so that jobs that differ in nothing else are alike
+    if options.after:  # stored separately, so that jobs that only differ in parents are alike
         return share_options(state, replace(options, after=()))
     seen = state.options_seen
     if len(seen) >= _OPTIONS_SEEN_MAX:

@@ -1,7 +1,9 @@
-"""The one door of the state machine: a committed entry in; state changed, facts and duties out.
+"""The only entry point of the state machine: apply a committed entry, return its events and
+effects.
 
 Deterministic: the same entries give the same state, events and hash on every member and in every
-process. A command that cannot be done is refused and changes nothing; the entry goes on.
+process. A command that cannot be executed is refused and changes nothing; the other commands of the
+entry are applied.
 """
 
 from __future__ import annotations
@@ -139,10 +141,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     schedule_commands.FireSchedule: fire_schedule,
     schedule_commands.RunSchedule: run_schedule,
 }
-# Of command batches: from here on time does not go back, and states are hashed. Older entries keep
-# the stamps that they have, and count for neither: a member may know them by a snapshot only.
+# From this batch version on time is monotonic, and states are hashed. Older entries keep their
+# stamps and do not count for the hash: a member may have them only in a snapshot.
 MONOTONIC_VERSION: Final = 5
-# From this version on the hash of the log takes entries of this size and more by their checksums.
+# From this version on the log hash covers larger entries by their checksums.
 SUMMED_VERSION: Final = 6
 SUMMED_BYTES_MIN: Final = 16 * 1024
 
@@ -162,7 +164,7 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
         out.stamp_ms = batch.stamp_ms
         if data[0] >= MONOTONIC_VERSION:
             state.time_ms = out.stamp_ms = max(state.time_ms, batch.stamp_ms)
-        # One dict lookup a command, by exact type: commands are never subclassed.
+        # One dict lookup per command, by exact type: commands are never subclassed.
         outcomes, handlers = out.outcomes, HANDLERS
         unsettled = state.edges.unsettled
         had_unsettled = bool(unsettled)
@@ -177,8 +179,8 @@ def apply_entry(state: GridState, index: int, data: bytes) -> Applied:
 
 
 def chain_hash(previous: bytes, index: int, data: bytes) -> bytes:
-    """Hash of a log up to an entry, from the hash up to the one before it. A large entry counts by
-    its length and checksum: to hash it would cost as much as all that is done with it."""
+    """The hash of a log up to an entry, from the hash up to the previous one. A large entry counts
+    by its length and checksum: hashing it would cost as much as applying it."""
     if len(data) >= SUMMED_BYTES_MIN and data[0] >= SUMMED_VERSION:
         data = len(data).to_bytes(8, "little") + crc32(data).to_bytes(4, "little")
     chain = blake2b(previous, digest_size=HASH_BYTES)

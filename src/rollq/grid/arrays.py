@@ -1,8 +1,8 @@
-"""Arrays: a million tasks as one record, made real one by one as they are assigned.
+"""Arrays: up to a million tasks in one record; a task becomes a job record when it is assigned.
 
-A task that was assigned is an ordinary job from then on (retry, cancel, redrive, result); the
-array only keeps how each of its tasks ended, two bits a task. Tasks that were never assigned end
-together, by one cut, whatever their number, and their client is told so in one message.
+An assigned task is an ordinary job from then on (retry, cancel, redrive, result); the array only
+keeps how each task ended, two bits per task. Tasks that were never assigned end together, by one
+*cut*, and their client gets one message for all of them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from rollq.grid.tasks import count_cut, mark_task, maybe_end_array
 
 
 def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcome:
-    """Accept an array; answer a repeated one as before."""
+    """Accept an array; a repeated submit gets the outcome of the first."""
     array = state.arrays.get(command.array_id[:PREFIX_BYTES])
     if array is not None:
         return repeat_array(array, command)
@@ -108,7 +108,7 @@ def submit_array(state: GridState, command: SubmitArray, out: Applied) -> Outcom
 
 
 def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
-    """Answer a submit whose range of ids is taken."""
+    """The outcome of a submit whose range of ids is taken."""
     if array.array_id != command.array_id:
         return Refused(ErrorCode.ID_CONFLICT, "the ids belong to another array", command.array_id)
     same = (
@@ -129,7 +129,7 @@ def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
 
 
 def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
-    """Why this array may not be made."""
+    """Why this array may not be created."""
     if len(command.array_id) != GUID_BYTES:
         return refused_bounds("array_id does not have 16 bytes")
     if not 1 <= command.task_count <= ARRAY_TASKS_MAX:
@@ -154,7 +154,7 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
 
 
 def assign_tasks(state: GridState, command: AssignTasks, out: Applied) -> Outcome:
-    """Make the next tasks of an array jobs, and start them; as many as may."""
+    """Create job records for the next tasks of an array and start them: as many as are allowed."""
     if not 0 < command.count <= RUN_JOBS_MAX:
         return refused_bounds(f"count is not 1 to {RUN_JOBS_MAX}")
     array = state.array_of(command.array_id)
@@ -194,8 +194,8 @@ def refuse_tasks(
 def next_tasks(
     state: GridState, array: ArrayRecord, count_max: int, out: Applied
 ) -> list[JobRecord]:
-    """Make jobs of the next tasks of an array, of which the first may start: up to the next limit,
-    or the next id that is taken."""
+    """Job records for the next tasks of an array, the first of which may start: up to the next
+    limit, or the next id that is taken."""
     count = min(count_max, array.tasks_waiting, JOBS_MAX - len(state.jobs))
     cap = state.cap_of(array.client)
     if cap:
@@ -227,22 +227,21 @@ def next_tasks(
 
 
 def assign_task(state: GridState, command: AssignTask, out: Applied) -> Outcome:
-    """One task, as older logs have it."""
+    """As a run of one; written by older leaders."""
     where = command.array_id, command.worker_id, command.incarnation, command.lease_ms
     return alone(assign_tasks(state, AssignTasks(*where, 1), out))
 
 
 def pass_task(state: GridState, array: ArrayRecord) -> None:
-    """The next task of the array is not waiting any more."""
+    """Advance past the next task of the array."""
     array.next_number += 1
     state.queues[array.queue].tasks_waiting -= 1
 
 
 def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
-    """End tasks whose ids are taken by jobs older than the array, so that the next one is free.
-
-    Chance does not do this in 96 bits, but a client may. Later jobs cannot: their ids are refused.
-    """
+    """End tasks whose ids are taken by jobs older than the array, so that the next id is free.
+    Random ids of 96 bits do not collide, but a client may choose them. Later jobs cannot: their ids
+    are refused."""
     while array.tasks_waiting and is_taken(state, array.id_of(array.next_number)):
         number = array.next_number
         pass_task(state, array)
@@ -255,12 +254,12 @@ def skip_taken(state: GridState, array: ArrayRecord, out: Applied) -> None:
 
 
 def is_taken(state: GridState, job_id: JobId) -> bool:
-    """Whether a job has this id, or was accepted under it and is about to be there."""
+    """Whether a job has this id, or is accepted with it and not unpacked yet."""
     return job_id in state.jobs or job_id in state.reserved
 
 
 def release_array(state: GridState, array_id: JobId, out: Applied) -> int:
-    """An array's delay is over; 0 if it had none."""
+    """End an array's delay; 0 if it had none."""
     array = state.array_of(array_id)
     if array is None or not array.delayed:
         return 0
@@ -273,7 +272,7 @@ def release_array(state: GridState, array_id: JobId, out: Applied) -> int:
 def cut_array(
     state: GridState, array: ArrayRecord, end: JobState, out: Applied, *, kind: str, by: str = ""
 ) -> int:
-    """End all tasks that were never assigned; how many that were."""
+    """End all tasks that were never assigned; returns how many."""
     count = array.tasks_waiting
     if count:
         array.cut_at = array.next_number
@@ -294,7 +293,7 @@ def cut_array(
 
 
 def forget_array(state: GridState, array: ArrayRecord, out: Applied) -> int:
-    """An ended array's TTL is over: it goes as soon as its last task record has gone."""
+    """An ended array's TTL is over: it is removed with its last task record."""
     if not array.is_ended:
         return 0
     array.forget_asked = True

@@ -1,8 +1,8 @@
-"""Handlers that begin attempts, and those that end them without a result: assign, nack, lease lost.
+"""Handlers that start attempts, and those that end them without a result: assign, nack, lease lost.
 Acks are in `acks`.
 
-Each names the attempt that it means; what names another one is stale and changes nothing, so that
-late messages and late timers are harmless.
+Each command names its attempt; one that does not match is stale and changes nothing, so late
+messages and timers are harmless.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
         runs = [msgspec.structs.replace(command, job_ids=job_id) for job_id in job_ids]
         return in_turn([assign_run(state, run, out) for run in runs])
     others: Others = []
-    group: list[JobRecord] = []  # alike, and found allowed to start
-    room = 0  # how many more like these may start
+    group: list[JobRecord] = []  # equal jobs that may start
+    room = 0  # how many more of these may start
     jobs, before = state.jobs, command.attempt - 1
     for position, job_id in enumerate(job_ids):
         record = jobs.get(job_id)
@@ -80,7 +80,7 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
             others.append((position, STALE_ATTEMPT))
         elif worker is None:
             others.append((position, UNKNOWN_WORKER))
-        elif room > 0 and are_alike(group[0], record):  # then there is one
+        elif room > 0 and are_alike(group[0], record):  # true only if the group is not empty
             group.append(record)
             room -= 1
         else:
@@ -99,7 +99,7 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
 
 
 def assign_job(state: GridState, command: AssignJob, out: Applied) -> Outcome:
-    """A run of one, as older logs have it."""
+    """As a run of one; written by older leaders."""
     if len(command.job_id) != GUID_BYTES:
         return UNKNOWN_JOB
     which = command.worker_id, command.incarnation, command.attempt, command.lease_ms
@@ -129,8 +129,8 @@ def refuse_start(
 
 
 def room_left(state: GridState, record: JobRecord) -> int:
-    """How many jobs like this one may start, under the cap of their client. Tasks start one by
-    one: their numbers need not follow each other."""
+    """How many jobs like this one may start under the cap of their client; 1 for tasks, whose
+    numbers need not be consecutive."""
     if record.array is not None:
         return 1
     cap = state.cap_of(record.client)
@@ -144,7 +144,7 @@ def start_attempts(
     lease_ms: int,
     out: Applied,
 ) -> None:
-    """Begin attempts of jobs that are alike and were found allowed, and tell their worker."""
+    """Start attempts of equal jobs that may start, and send them to their worker."""
     enter_assigned(state, records, worker, lease_ms, out.stamp_ms)
     effect = assignment_of(state, records)
     first, is_alone = records[0], len(records) == 1
@@ -193,7 +193,7 @@ def nack_job(state: GridState, command: NackJob, out: Applied) -> Outcome:
 
 
 def expire_leases(state: GridState, command: ExpireLeases, out: Applied) -> Outcome:
-    """Nothing was heard of these attempts for the length of their leases."""
+    """The leases of these attempts ran out."""
     count = 0
     for lost in command.lost:
         record = state.jobs.get(lost.job_id)
@@ -211,8 +211,8 @@ def expire_leases(state: GridState, command: ExpireLeases, out: Applied) -> Outc
 
 
 def assignment_of(state: GridState, records: Sequence[JobRecord]) -> SendAssign:
-    """What to tell the worker of running attempts, which are alike and have fences that follow each
-    other. Of tasks there is one."""
+    """The message to the worker of running attempts of equal jobs with consecutive fences. Tasks
+    are sent one by one."""
     record = records[0]
     array = record.array
     if len(records) == 1:
@@ -241,7 +241,7 @@ def assignment_of(state: GridState, records: Sequence[JobRecord]) -> SendAssign:
 
 
 def files_of(record: JobRecord) -> tuple[BlobRef, ...]:
-    """What an attempt of this job needs."""
+    """The blobs that an attempt of this job needs."""
     if record.array is not None:
         return record.array.blobs
     return () if record.past is None else record.past.blobs

@@ -1,7 +1,7 @@
-"""Batches by name: which there are, and how far each has come.
+"""Batches by name and their progress.
 
-A name is listed while its batch is staged, being unpacked, or remembered. The state does not keep
-which jobs came by which batch: how they end is seen by client.
+A name is listed while its batch is staged, being unpacked, or remembered. The state does not record
+which jobs came with which batch: their ends are listed by client.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rollq.base.limits import BATCHES_KEPT_MAX
 from rollq.grid.commands import BatchName
 from rollq.grid.state import BatchKey, BatchRecord, GridState
 
-STAGED: Final = "staged"  # sent ahead, not accepted
+STAGED: Final = "staged"  # sent, not accepted
 UNPACKING: Final = "unpacking"  # accepted; not all jobs are in their queues
-ACCEPTED: Final = "accepted"  # all are
+ACCEPTED: Final = "accepted"  # all jobs are in their queues
 
 
 class BatchFilter(msgspec.Struct, frozen=True, array_like=True):
-    """Batches of a client, or of all; those after this name."""
+    """Batches of one client, or of all; those after this name."""
 
     client_id: ClientId = ""
     after_client: ClientId = ""
@@ -33,11 +33,9 @@ class BatchView(msgspec.Struct, frozen=True):
     """One batch.
 
     Attributes:
-        state: staged, unpacking or accepted.
-        jobs: How many it holds, in all parts; once it is accepted, how many were.
-        entered: How many of them came into their queues.
-        parts: How many are staged; 0 once it is accepted.
-        stamp_ms: When it was last added to, or accepted; 0: not known any more.
+        state: staged, unpacking or accepted. jobs: The jobs in all its parts, or that were
+        accepted. entered: The jobs that are in their queues. parts: The staged parts; 0 once it is
+        accepted. stamp_ms: When it was last added to, or accepted; 0: unknown.
     """
 
     client_id: ClientId
@@ -50,13 +48,13 @@ class BatchView(msgspec.Struct, frozen=True):
 
 
 def list_batch(state: GridState, name: BatchKey) -> None:
-    """A batch comes into one of the tables: before it does."""
+    """Call before a batch is put into one of the tables."""
     if not _is_known(state, name):
         state.batch_names.add(name)
 
 
 def remember_batch(state: GridState, name: BatchKey, record: BatchRecord) -> None:
-    """Know an accepted batch by its key; its name is listed."""
+    """Record an accepted batch by its key; its name is listed already."""
     state.batches[name] = record
     if len(state.batches) > BATCHES_KEPT_MAX:
         oldest, _ = state.batches.popitem(last=False)
@@ -64,7 +62,7 @@ def remember_batch(state: GridState, name: BatchKey, record: BatchRecord) -> Non
 
 
 def unlist_batch(state: GridState, name: BatchKey) -> None:
-    """A batch is gone from one of the tables: after it is."""
+    """Call after a batch was removed from one of the tables."""
     if not _is_known(state, name):
         state.batch_names.remove(name)
 
@@ -78,7 +76,7 @@ def batch_view(state: GridState, name: BatchName) -> BatchView | None:
     key = (name.client_id, name.batch_key)
     record, open_batch = state.batches.get(key), state.committed.get(key)
     if open_batch is not None:
-        # A key that was forgotten meanwhile does not say how many there were: those left are shown.
+        # The count of a forgotten key is unknown: show the jobs that are left.
         count = open_batch.left if record is None else record.count
         entered = count - open_batch.left
         return BatchView(*key, UNPACKING, count, entered, stamp_ms=open_batch.stamp_ms)
@@ -105,9 +103,9 @@ def batch_page(
 
 
 def _spans(client_id: ClientId, account: str) -> list[tuple[ClientId, ClientId]]:
-    """From which client id on, and up to which one: those that are wanted, and no others."""
+    """The ranges [first, end) of client ids that match."""
     if client_id:
         return [(client_id, f"{client_id}\0")]
-    if account:  # itself, and whatever begins with its name and a slash; `0` comes after that
+    if account:  # itself, and ids with its name and a slash as prefix; `0` follows the slash
         return [(account, f"{account}\0"), (f"{account}/", f"{account}0")]
     return [("", "")]

@@ -1,8 +1,8 @@
-"""Where the bodies of jobs are, as the grid sees it.
+"""Storage of job bodies, as the grid sees it.
 
-A record holds a token. Bytes are a token of their own: a body in memory. A number is somebody
-else's: a body that a `Bodies` of the shell has put away. The grid never looks into a number, and
-nothing that it decides, writes or hashes depends on which of the two a token is.
+A record holds a token: either the bytes of a body in memory, or a number that a `Bodies` of the
+shell assigned to a body it stores elsewhere. The grid never interprets a number, and no decision,
+output or hash depends on which of the two a token is.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.sealed import seal, sealed_bytes
 
 Token: TypeAlias = bytes | int
-# Tokens for bodies of these lengths, which stand one behind another, each with its checksum
+# Tokens for bodies of these lengths, which are contiguous, each with its checksum
 # (`rollq.base.sealed`), from this offset on in the snapshot that is being read.
 Adopt: TypeAlias = Callable[[int, list[int]], list[Token]]
 
 
 class Bodies(Protocol):
-    """Keeps bodies. What `keep` gave is dropped once, or goes with the whole state. Bytes that it
-    did not give (the body of an array) may be loaded too, and are never dropped."""
+    """A store of bodies. A token of `keep` is dropped once, or with the whole state. Bytes that it
+    did not return (the body of an array) may be loaded too, and are never dropped."""
 
     def entering(self, index: int, data: bytes) -> None:
         """The bodies that are kept next came with this entry of the log."""
 
     def keep(self, body: bytes) -> Token:
-        """Take a body; what comes back stands for it."""
+        """Store a body and return its token."""
 
     def keep_all(self, bodies: Sequence[bytes]) -> Sequence[Token]:
-        """Take several bodies."""
+        """Store several bodies."""
 
     def load(self, token: Token) -> bytes:
-        """The body again."""
+        """Load a body."""
 
     def load_all(self, tokens: Sequence[Token]) -> Sequence[bytes]:
-        """Several bodies again."""
+        """Load several bodies."""
 
     def sealed(self, tokens: Sequence[Token]) -> Iterator[bytes]:
-        """Many bodies, each with its checksum, one behind another, in pieces of any length."""
+        """Bodies in order, each with its checksum, as pieces of any length."""
 
     def size(self, token: Token) -> int:
-        """Its length, without loading it."""
+        """The length of a body, without loading it."""
 
     def drop(self, token: Token) -> None:
-        """Nobody will ask for this body again."""
+        """Delete a body."""
 
 
 class MemoryBodies:
-    """Everything stays in memory: for tests, for the simulator and for copies of a state."""
+    """All bodies in memory: for tests, the simulator and copies of a state."""
 
     __slots__ = ()
 
     def entering(self, index: int, data: bytes) -> None:
-        """It does not matter where they came from."""
+        """Ignored."""
 
     def keep(self, body: bytes) -> Token:
         """The body itself."""
@@ -88,9 +88,9 @@ class MemoryBodies:
 
 
 def slices_of(data: bytes) -> Adopt:
-    """For a snapshot that is in memory as a whole.
+    """For a snapshot that is completely in memory.
 
-    What it gives raises ValueError if the snapshot is too short for its bodies.
+    The tokens raise ValueError if the snapshot is too short for its bodies.
     """
 
     def adopt(offset: int, sizes: list[int]) -> list[Token]:

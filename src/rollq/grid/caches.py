@@ -1,4 +1,4 @@
-"""Handlers for caches: files under a name that jobs refer to, whatever their number."""
+"""Handlers of caches: named sets of files that any number of jobs refer to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODE_MAX = 0o777
 
 
 def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
-    """Keep files under a name; the same files again, and perhaps for more workers, are welcome."""
+    """Create a cache; the same files again may add another target."""
     refusal = refuse_cache(state, command)
     if refusal is not None:
         return refusal
@@ -56,7 +56,7 @@ def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
 
 
 def refused_conflict(cache: CacheRecord) -> Refused:
-    """Other files under a name that is taken: jobs that refer to it must get what they meant."""
+    """The name is taken by other files: jobs that refer to it must get the files they meant."""
     reason = f"cache {cache.cache_id!r} holds other files"
     if cache.removed:
         reason += f"; it is removed, but {cache.user_count} jobs or arrays still need it"
@@ -64,7 +64,7 @@ def refused_conflict(cache: CacheRecord) -> Refused:
 
 
 def refuse_cache(state: GridState, command: PutCache) -> Refused | None:
-    """Why these files cannot be kept under any name."""
+    """Why this cache may not be created."""
     if not command.cache_id or is_long(command.cache_id, CACHE_ID_BYTES_MAX):
         return refused_bounds("cache_id is empty or too long")
     if not command.target_pattern or is_long(command.target_pattern, PATTERN_BYTES_MAX):
@@ -75,7 +75,7 @@ def refuse_cache(state: GridState, command: PutCache) -> Refused | None:
 
 
 def refuse_entries(state: GridState, entries: tuple[CacheEntry, ...]) -> Refused | None:
-    """Why these are not the files of a cache."""
+    """Why these cannot be the files of a cache."""
     names: dict[str, None] = {}
     sizes: dict[Digest, int] = {}
     for entry in entries:
@@ -91,7 +91,7 @@ def refuse_entries(state: GridState, entries: tuple[CacheEntry, ...]) -> Refused
 
 
 def remove_cache(state: GridState, command: RemoveCache, out: Applied) -> Outcome:
-    """Take a cache away from new jobs; those that need it already keep it."""
+    """Remove a cache for new jobs; it is kept while jobs that refer to it need it."""
     cache = state.caches.get(command.cache_id)
     if cache is None or cache.removed:
         return Refused(ErrorCode.UNKNOWN_CACHE, f"no cache {command.cache_id[:64]!r}")
@@ -103,7 +103,7 @@ def remove_cache(state: GridState, command: RemoveCache, out: Applied) -> Outcom
 
 
 def cache_fact(kind: str, cache: CacheRecord, detail: str, by: str) -> Event:
-    """An event about a cache: how many files of how many bytes."""
+    """An event about a cache: number and total size of its files."""
     return Event(
         kind,
         count=len(cache.entries),

@@ -1,7 +1,8 @@
-"""One message of a staged part, as the state keeps it: packed, with the files of its jobs held.
+"""One message of a staged part, as stored in the state: packed, with references to the files of its
+jobs.
 
-`keep_chunk` and `drop_chunk` are the pair for what is staged: bytes, count, blobs and caches move
-here and nowhere else.
+`keep_chunk` and `drop_chunk` are a pair: counts, bytes, blob and cache references of staged jobs
+change here only.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_f
 from rollq.grid.state import CommittedBatch, GridState, StagedChunk
 from rollq.grid.submits import is_same_job
 
-PIECE_BYTES: Final = INLINE_BYTES_MAX  # what a `Bodies` takes at once
+PIECE_BYTES: Final = INLINE_BYTES_MAX  # the largest body that a `Bodies` stores
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[StagedGroup, ...]).decode
 
 
 def refuse_groups(state: GridState, groups: tuple[StagedGroup, ...]) -> Refused | None:
-    """Why these jobs may not be staged; whether their ids are free is asked at the commit."""
+    """Why these jobs may not be staged; the commit checks whether their ids are free."""
     count = sum(len(group.sizes) for group in groups)
     if not 0 < count <= STAGE_CHUNK_JOBS_MAX:
         return refused_bounds(f"a message of a part has 1 to {STAGE_CHUNK_JOBS_MAX} jobs")
@@ -94,7 +95,7 @@ def _refuse_columns(group: StagedGroup) -> Refused | None:
 def keep_chunk(
     state: GridState, groups: tuple[StagedGroup, ...], crc: int, client_id: ClientId
 ) -> StagedChunk:
-    """Put jobs of a client away until they are wanted."""
+    """Store staged jobs of a client."""
     data = _encode(groups)
     keep = state.bodies.keep
     chunk = StagedChunk(
@@ -111,7 +112,7 @@ def keep_chunk(
 
 
 def _parents_in(groups: tuple[StagedGroup, ...]) -> bytes:
-    """What these jobs wait for, but for those of them that stand before them."""
+    """The parents of these jobs, except jobs that precede them in the message."""
     if not any(group.options is not None and group.options.after for group in groups):
         return b""
     seen: dict[JobId, None] = {}
@@ -124,7 +125,7 @@ def _parents_in(groups: tuple[StagedGroup, ...]) -> bytes:
 
 
 def hold_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> None:
-    """A chunk has come: count what it takes, and hold what its jobs will need."""
+    """Count a chunk, and add its references."""
     state.staged_count += chunk.count
     state.staged_bytes += bytes_of(state, chunk)
     hold_blobs(state, chunk.blobs, client_id)
@@ -133,7 +134,7 @@ def hold_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> Non
 
 
 def drop_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> None:
-    """A chunk goes: its jobs are there, or will never be."""
+    """Remove a chunk: its jobs are unpacked, or will never be accepted."""
     state.staged_count -= chunk.count
     state.staged_bytes -= bytes_of(state, chunk)
     for token in chunk.pieces:
@@ -145,17 +146,17 @@ def drop_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> Non
 
 
 def bytes_of(state: GridState, chunk: StagedChunk) -> int:
-    """What a chunk takes, wherever it is."""
+    """The size of a chunk."""
     return sum(map(state.bodies.size, chunk.pieces)) + len(chunk.job_ids)
 
 
 def groups_of(state: GridState, chunk: StagedChunk) -> tuple[StagedGroup, ...]:
-    """The jobs again."""
+    """The jobs of a chunk."""
     return _decode(b"".join(map(state.bodies.load, chunk.pieces)))
 
 
 def other_job(state: GridState, client_id: ClientId, chunk: StagedChunk) -> JobId | None:
-    """The first id in it that is taken by another job than the one that was staged."""
+    """The first id in it that belongs to a different job than the staged one."""
     for group in groups_of(state, chunk):
         for item in items_of(group):
             record = state.jobs.get(item.job_id)
@@ -167,12 +168,12 @@ def other_job(state: GridState, client_id: ClientId, chunk: StagedChunk) -> JobI
 def find_staged(
     state: GridState, job_id: JobId
 ) -> tuple[CommittedBatch, StagedGroup, BulkItem] | None:
-    """A new job that is accepted and not in its queue yet, with its batch and group."""
+    """A new job that is accepted and not unpacked yet, with its batch and group."""
     if job_id not in state.reserved:
         return None
     for batch in state.committed.values():
         for chunk in batch.chunks:
-            if job_id not in chunk.job_ids or chunk.redrives:  # most are left out by this alone
+            if job_id not in chunk.job_ids or chunk.redrives:  # cheap test first
                 continue
             for group in groups_of(state, chunk):
                 for item in items_of(group):

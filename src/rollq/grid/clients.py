@@ -1,4 +1,4 @@
-"""Handlers for clients: open with a cap, confirm results."""
+"""Handlers of clients: open with a cap, confirm results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rollq.grid.outcomes import DONE_ONE
 from rollq.grid.runs import ids_in, refuse_run
 from rollq.grid.state import DEAD, PREFIX_BYTES, GridState, JobRecord
 
-_FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at a bounded cost
+_FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at bounded cost
 
 
 def open_client(state: GridState, command: OpenClient, out: Applied) -> Outcome:
-    """Take a client's cap. Jobs above a lowered cap run on; no new ones start."""
+    """Set a client's cap. Running jobs above a lowered cap continue; no new ones start."""
     if command.cap < 0:
         return refused_bounds("cap is negative")
     if command.client_id not in state.clients:
@@ -31,7 +31,7 @@ def open_client(state: GridState, command: OpenClient, out: Applied) -> Outcome:
 
 
 def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> Outcome:
-    """The client has these ends: they are owed no more, and kept while there is room."""
+    """The client has these results: they are no longer owed, and are kept while there is room."""
     count = 0
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
@@ -46,7 +46,7 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
         record.client.owed.remove(end.seq)
         end.confirmed_seq = next_seq(state)
         out.events.append(fact(RESULT_CONFIRMED, record))
-        if record.state is not DEAD:  # dead ones wait for people, and only their TTL ends them
+        if record.state is not DEAD:  # dead ones wait for an operator, and only their TTL ends them
             state.confirmed.add(end.confirmed_seq, job_id)
         count += 1
         forget_oldest(state, out)
@@ -54,7 +54,7 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
 
 
 def confirm_run(state: GridState, command: ConfirmRun, out: Applied) -> Outcome:
-    """As `confirm_results`, but room for these is made after all of them are confirmed."""
+    """As `confirm_results`, but old results are evicted after all of them are confirmed."""
     refusal = refuse_run(command.job_ids)
     if refusal is not None:
         return refusal
@@ -87,8 +87,8 @@ def confirm_run(state: GridState, command: ConfirmRun, out: Applied) -> Outcome:
 
 
 def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Applied) -> int:
-    """The client knows how the tasks of an array ended that were never assigned; 0 if this id does
-    not stand for such, or it knew before."""
+    """The client has the result of a cut; 0 if this id is not that of a cut, or is confirmed
+    already."""
     array = state.arrays.get(job_id[:PREFIX_BYTES])
     if (
         array is None
@@ -104,7 +104,7 @@ def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Appli
 
 
 def forget_oldest(state: GridState, out: Applied, confirmed: int = 1) -> None:
-    """Keep the number of confirmed results inside its bound, after so many more of them."""
+    """Evict the oldest confirmed results beyond the bound, after `confirmed` more of them."""
     excess = len(state.confirmed) - state.settings.results_kept_max
     if excess > 0:
         oldest = state.confirmed.first(min(excess, confirmed * _FORGET_PER_CONFIRM))

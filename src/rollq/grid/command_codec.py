@@ -1,8 +1,8 @@
 """Commands as bytes of a raft entry: one version byte, then a msgpack array.
 
-The law of change: appending a field or adding a command raises VERSION, and every older version
-stays readable for ever. An entry that this code cannot read must stop the member: to skip it
-would make its state differ from that of the members that can.
+Compatibility: appending a field or adding a command raises VERSION, and every older version stays
+readable for ever. An entry that this code cannot read must stop the member: to skip it would make
+its state differ from that of the members that can.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def encode_batch(stamp_ms: int, commands: Sequence[Command]) -> bytes:
 
 
 def encoded_bytes(command: Command) -> int:
-    """How much of an entry a command takes."""
+    """The encoded size of a command."""
     return len(_encoder.encode(command))
 
 
 def decode_batch(data: bytes) -> CommandBatch:
-    """What `encode_batch` was given; raises LocalError on anything this version does not know."""
+    """The inverse of `encode_batch`; raises LocalError on anything this version cannot read."""
     if not data or data[0] not in VERSIONS:
         raise LocalError(
             ErrorCode.UNSUPPORTED_VERSION,

@@ -1,8 +1,8 @@
-"""Everything that may enter the log.
+"""The commands of the log.
 
-A command is what the leader asks the group to agree on. Time, chance and the leader's choices
-are already decided in its fields: `apply` reads no clock and draws nothing. One raft entry holds
-a batch of commands with the leader's stamp.
+A command is what the leader proposes to the group. Time, randomness and the leader's decisions are
+already in its fields: `apply` reads no clock and draws nothing. One raft entry holds a batch of
+commands with the leader's stamp.
 
 Commands are stored for ever (golden logs in tests/replay): a field may be appended with a default
 that keeps the old meaning; nothing is removed, reordered or retyped, and a tag is never reused.
@@ -37,28 +37,28 @@ class Settings(Stored, frozen=True, gc=False):
 
     max_attempts: int = 5
     lease_ms: int = 30_000
-    worker_grace_ms: int = 10_000  # how long a vanished worker may take to come back
+    worker_grace_ms: int = 10_000  # how long a disconnected worker may take to come back
     retry_base_ms: int = 500
     retry_max_ms: int = 60_000
     result_ttl_ms: int = 24 * 3_600_000
     dead_ttl_ms: int = 7 * 24 * 3_600_000
     results_kept_max: int = 100_000  # confirmed results; unconfirmed ones live until their TTL
-    client_cap: int = 0  # for clients that declare none; 0: no cap
+    client_cap: int = 0  # for clients that declare no cap; 0: no cap
     use_hints: bool = True
 
 
 class LostAttempt(Stored, frozen=True, gc=False):
-    """An attempt given up, and how long its job must wait before the next."""
+    """A lost attempt, and the delay of its job before the next."""
 
     job_id: JobId
     attempt: int
     delay_ms: int = 0
-    not_started: bool = False  # its worker was never sent it: does not count for max_attempts
+    not_started: bool = False  # it was never sent to its worker: does not count for max_attempts
 
 
 class SubmitJob(Stored, frozen=True, gc=False, tag=1):
-    """Accept one job. Idempotent by job_id. `blobs` and `caches` are what it needs to run, `key` is
-    what its owner calls it."""
+    """Accept one job. Idempotent by job_id. `blobs` and `caches` are needed to run it, `key` is its
+    owner's name for it."""
 
     job_id: JobId
     client_id: ClientId
@@ -72,8 +72,8 @@ class SubmitJob(Stored, frozen=True, gc=False, tag=1):
 
 
 class SubmitBulk(Stored, frozen=True, tag=2):
-    """Accept many jobs at once, all or none. `batch_key` (if any) makes the whole call idempotent;
-    without it each item is idempotent by its job_id. `caches` are needed by each of them."""
+    """Accept many jobs, all or none. `batch_key` (if any) makes the whole call idempotent; without
+    it each item is idempotent by its job_id. Every item needs `caches`."""
 
     client_id: ClientId
     queue: str
@@ -104,7 +104,7 @@ class SubmitArray(Stored, frozen=True, gc=False, tag=3):
 
 
 class AssignJob(Stored, frozen=True, gc=False, tag=4):
-    """Give a queued job to a worker session. `attempt` is the number this run will have."""
+    """Assign a queued job to a worker session. `attempt` is the number of the new attempt."""
 
     job_id: JobId
     worker_id: WorkerId
@@ -114,7 +114,7 @@ class AssignJob(Stored, frozen=True, gc=False, tag=4):
 
 
 class AssignTask(Stored, frozen=True, gc=False, tag=5):
-    """Give the next task of an array to a worker session."""
+    """Assign the next task of an array to a worker session."""
 
     array_id: JobId
     worker_id: WorkerId
@@ -123,8 +123,8 @@ class AssignTask(Stored, frozen=True, gc=False, tag=5):
 
 
 class AckJob(Stored, frozen=True, gc=False, tag=6):
-    """An attempt ended and this is its result. `retry_delay_ms` is used if the job's retry rule
-    names the exit code and attempts are left."""
+    """An attempt ended with this result. `retry_delay_ms` is used if the job's retry rule names the
+    exit code and attempts are left."""
 
     job_id: JobId
     attempt: int
@@ -136,15 +136,15 @@ class AckJob(Stored, frozen=True, gc=False, tag=6):
     run_ms: int = 0
     peak_bytes: int = 0
     retry_delay_ms: int = 0
-    detail: str = ""  # for people: the tail of what it said; kept with a lost attempt
+    detail: str = ""  # for people: the tail of its output; kept with a lost attempt
     blobs: tuple[BlobRef, ...] = ()  # outputs, and all of stdout and stderr
-    fetched_bytes: int = 0  # of its inputs: brought to the worker for this attempt
-    held_bytes: int = 0  # of its inputs: there already
+    fetched_bytes: int = 0  # bytes of inputs fetched for this attempt
+    held_bytes: int = 0  # bytes of inputs that the worker already had
 
 
 class NackJob(Stored, frozen=True, gc=False, tag=7):
-    """The worker could not run it (no such executable, no room, draining). With `not_started` it
-    did not even try, and the attempt does not count for max_attempts."""
+    """The worker could not run it (no such executable, no room, draining). With `not_started` the
+    program did not start, and the attempt does not count for max_attempts."""
 
     job_id: JobId
     attempt: int
@@ -155,13 +155,13 @@ class NackJob(Stored, frozen=True, gc=False, tag=7):
 
 
 class ExpireLeases(Stored, frozen=True, tag=8):
-    """The leader did not hear of these attempts for the length of their leases."""
+    """The leases of these attempts ran out."""
 
     lost: tuple[LostAttempt, ...]
 
 
 class ReleaseJobs(Stored, frozen=True, tag=9):
-    """The delay of these jobs is over; `attempt` names the delay that is meant."""
+    """The delay of these jobs is over; `attempt` identifies the delay."""
 
     jobs: tuple[LostAttempt, ...]
 
@@ -173,8 +173,8 @@ class ExpireJobs(Stored, frozen=True, tag=10):
 
 
 class CancelJobs(Stored, frozen=True, tag=11):
-    """Cancel jobs, tasks or whole arrays. A running one is asked to stop and ends when its worker
-    confirms it or is lost."""
+    """Cancel jobs, tasks or whole arrays. A running one is cancelled when its worker confirms it or
+    is lost."""
 
     job_ids: tuple[JobId, ...]
     by: str = ""
@@ -190,14 +190,14 @@ class RedriveItem(Stored, frozen=True, gc=False):
 
 
 class RedriveJobs(Stored, frozen=True, tag=12):
-    """Put dead jobs back in their queues with attempts counted anew, all or none."""
+    """Requeue dead jobs with attempts counted anew, all or none."""
 
     items: tuple[RedriveItem, ...]
     by: str = ""
 
 
 class PurgeJobs(Stored, frozen=True, tag=13):
-    """Forget dead jobs for good."""
+    """Delete dead jobs."""
 
     job_ids: tuple[JobId, ...]
     by: str = ""
@@ -217,18 +217,18 @@ class ForgetJobs(Stored, frozen=True, tag=15):
 
 
 class OpenClient(Stored, frozen=True, gc=False, tag=16):
-    """A client declared itself with a cap on its jobs in flight (0: the cluster's setting)."""
+    """A client declared its cap on jobs in flight (0: the cluster's setting)."""
 
     client_id: ClientId
     cap: int = 0
 
 
 class OpenWorker(Stored, frozen=True, tag=17):
-    """A worker session began.
+    """A worker session was opened.
 
-    Attempts it holds and announces are adopted; those of the same incarnation that it did not
-    announce are sent again; those of an earlier incarnation are lost and their jobs wait
-    `lost_delay_ms`; announced ones that are not valid any more are cancelled.
+    Announced attempts that are still valid are adopted, invalid ones are cancelled. Attempts of the
+    same incarnation that it did not announce are sent again; those of an earlier incarnation are
+    lost and their jobs wait `lost_delay_ms`.
     """
 
     worker_id: WorkerId
@@ -251,14 +251,14 @@ class CloseWorker(Stored, frozen=True, tag=18):
 
 
 class PauseQueue(Stored, frozen=True, gc=False, tag=19):
-    """No new assignments from this queue."""
+    """Stop assignments from this queue."""
 
     queue: str
     by: str = ""
 
 
 class ResumeQueue(Stored, frozen=True, gc=False, tag=20):
-    """Assignments from this queue again."""
+    """Resume assignments from this queue."""
 
     queue: str
     by: str = ""
@@ -272,8 +272,8 @@ class SetSettings(Stored, frozen=True, tag=21):
 
 
 class PutCache(Stored, frozen=True, tag=22):
-    """Keep these files under a name that jobs may refer to. Idempotent by content: the same files
-    again may add another target, other files under the same name are refused."""
+    """Store these files under a name that jobs may refer to. Idempotent by content: the same files
+    may add another target, other files under the same name are refused."""
 
     cache_id: str
     entries: tuple[CacheEntry, ...]
@@ -282,28 +282,29 @@ class PutCache(Stored, frozen=True, tag=22):
 
 
 class RemoveCache(Stored, frozen=True, gc=False, tag=23):
-    """No new job may refer to this cache; it goes when the last job that needs it has ended."""
+    """No new job may refer to this cache; it is deleted when the last job that needs it has
+    ended."""
 
     cache_id: str
     by: str = ""
 
 
 class StageJobs(Stored, frozen=True, tag=24):
-    """Keep jobs of a part of a batch, unseen by anybody, until the batch is committed or dropped.
-    Idempotent: message `number` of a part is taken once, and one for a batch that is committed is
-    known. Whoever stages a part anew gives it another name."""
+    """Store jobs of a part of a batch, invisible until the batch is committed or dropped.
+    Idempotent: message `number` of a part is accepted once; messages for a committed batch are
+    duplicates. A part that is staged anew needs a new name."""
 
     client_id: ClientId
     batch_key: str
     part: str
     number: int  # 0, 1, 2, … within the part
     groups: tuple[StagedGroup, ...]
-    jobs_max: int = 0  # what all parts of the batch may hold; 0: an older leader set no bound
+    jobs_max: int = 0  # bound for all parts of the batch; 0: from an older leader, no bound
 
 
 class CommitBatch(Stored, frozen=True, tag=25):
     """Accept every job of these parts, all or none, and drop the other parts of the batch.
-    Idempotent by client and key, whatever the parts of the repetition are."""
+    Idempotent by client and key, whatever parts a repetition names."""
 
     client_id: ClientId
     batch_key: str
@@ -311,14 +312,14 @@ class CommitBatch(Stored, frozen=True, tag=25):
 
 
 class BatchName(Stored, frozen=True, gc=False):
-    """Whose batch, and which."""
+    """The name of a batch."""
 
     client_id: ClientId
     batch_key: str
 
 
 class DropBatches(Stored, frozen=True, tag=26):
-    """Forget what was staged for batches that are not committed."""
+    """Delete the staged jobs of batches that are not committed."""
 
     batches: tuple[BatchName, ...]
     by: str = ""
@@ -334,8 +335,8 @@ class UnpackBatch(Stored, frozen=True, gc=False, tag=27):
 
 
 class HoldHistory(Stored, frozen=True, gc=False, tag=28):
-    """A reader that is known by name has read the history before this index: what is from there on
-    is kept until it says otherwise, or says nothing for too long."""
+    """A named reader has read the history before this index: history from there on is retained
+    until the reader advances, is freed, or is silent for too long."""
 
     name: str
     index: int
@@ -343,7 +344,7 @@ class HoldHistory(Stored, frozen=True, gc=False, tag=28):
 
 
 class FreeHistory(Stored, frozen=True, gc=False, tag=29):
-    """Nothing is kept for this reader any more; with `stamp_ms`, if it was not heard of since."""
+    """Stop retaining history for this reader; with `stamp_ms`, only if it was silent since."""
 
     name: str
     stamp_ms: int = 0
@@ -351,15 +352,15 @@ class FreeHistory(Stored, frozen=True, gc=False, tag=29):
 
 
 class SetHints(Stored, frozen=True, tag=30):
-    """Replace what is known of the run times of programs."""
+    """Replace the run time hints of programs."""
 
     hints: tuple[ExecHint, ...]
     by: str = ""
 
 
 class AdvanceTime(Stored, frozen=True, gc=False, tag=31):
-    """The group's time is behind the clocks of its members: move it forward to there. What it leaps
-    over counts for no duration."""
+    """Move the group's time forward to the clocks of its members. The leap does not count for any
+    duration."""
 
     to_ms: int
 
@@ -369,7 +370,7 @@ class AdvanceTime(Stored, frozen=True, gc=False, tag=31):
 
 
 class SubmitRun(Stored, frozen=True, gc=False, tag=32):
-    """Accept these jobs, each for itself and idempotent by its id."""
+    """Accept these jobs, each on its own and idempotent by its id."""
 
     client_id: ClientId
     queue: str
@@ -383,7 +384,7 @@ class SubmitRun(Stored, frozen=True, gc=False, tag=32):
 
 
 class AssignRun(Stored, frozen=True, gc=False, tag=33):
-    """Give queued jobs, of whichever clients, to a worker session, each as attempt `attempt`."""
+    """Assign queued jobs, of any clients, to a worker session, each as attempt `attempt`."""
 
     worker_id: WorkerId
     incarnation: int
@@ -393,7 +394,7 @@ class AssignRun(Stored, frozen=True, gc=False, tag=33):
 
 
 class AssignTasks(Stored, frozen=True, gc=False, tag=34):
-    """Give the next `count` tasks of an array to a worker session."""
+    """Assign the next `count` tasks of an array to a worker session."""
 
     array_id: JobId
     worker_id: WorkerId
@@ -403,7 +404,7 @@ class AssignTasks(Stored, frozen=True, gc=False, tag=34):
 
 
 class AckRun(Stored, frozen=True, gc=False, tag=35):
-    """Attempts, of whichever workers, ended in the same way, and these are their results."""
+    """Attempts, of any workers, ended in the same way with these results."""
 
     attempt: int
     status: int  # base.jobs.Status
@@ -414,7 +415,7 @@ class AckRun(Stored, frozen=True, gc=False, tag=35):
     signal: int = 0
     retry_delay_ms: int = 0
     detail: str = ""
-    # Columns; an empty one has nothing for any job.
+    # Columns, one value per job; empty: the default for every job.
     run_ms: tuple[int, ...] = ()
     peak_bytes: tuple[int, ...] = ()
     fetched_bytes: tuple[int, ...] = ()
@@ -430,7 +431,7 @@ class ConfirmRun(Stored, frozen=True, gc=False, tag=36):
 
 
 class DrainWorkers(Stored, frozen=True, gc=False, tag=43):
-    """Give these workers no new jobs (version 9); with `undo`, again. All or none."""
+    """Stop assigning jobs to these workers (version 9); with `undo`, resume. All or none."""
 
     worker_ids: tuple[WorkerId, ...]
     undo: bool = False
@@ -489,7 +490,7 @@ Command: TypeAlias = (
 
 
 class CommandBatch(Stored, frozen=True):
-    """What one raft entry carries: the group's time and what arrived in one turn. Before version
+    """The content of one raft entry: the group's time and the commands of one turn. Before version
     5 it was the leader's wall clock, which could go back."""
 
     stamp_ms: int

@@ -1,8 +1,8 @@
-"""Waiting jobs by the million, in and out of a snapshot column by column.
+"""Waiting jobs in a snapshot, column by column.
 
-A job that waits for its first attempt is told from its neighbours by its id, its place and its
-body alone. Written and read one by one such jobs would cost a member seconds at its start; as
-columns they cost a few calls for all of them.
+Jobs that wait for their first attempt differ only in id, seq, stamp, key and body. Writing and
+reading a million of them one by one would delay the start of a member by seconds; columns need a
+few calls for all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rollq.grid.state import QUEUED, GridState, JobRecord
 
 
 def is_fresh(record: JobRecord) -> bool:
-    """Whether a job waits for its first attempt and so can stand in a crowd."""
+    """Whether a job waits for its first attempt, so that it can be part of a crowd."""
     return (
         record.state is QUEUED
         and not record.attempt
@@ -31,7 +31,7 @@ def is_fresh(record: JobRecord) -> bool:
 
 
 def gather(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
-    """Fresh jobs, given by seq, in groups that differ in nothing but the columns."""
+    """Groups of fresh jobs, given by seq, that differ only in the columns."""
     crowds: dict[tuple[object, ...], list[JobRecord]] = {}
     last: JobRecord | None = None
     crowd: list[JobRecord] = []
@@ -67,7 +67,7 @@ def crowd_of(records: Sequence[JobRecord], body_sizes: Iterable[int]) -> Crowd:
 
 
 def admit(state: GridState, crowd: Crowd, adopt: Adopt, offset: int) -> int:
-    """Put a crowd back into a state, counts included; returns where its bodies end.
+    """Restore a crowd into a state, counts included; returns the offset after its bodies.
 
     Raises:
         ValueError: if the columns contradict each other.

@@ -1,8 +1,8 @@
-"""Rebuilds what follows from the persisted fields: counts, indexes, what is held.
+"""Rebuilds the derived fields of a state: counts, indexes, references.
 
-A state that is read from a snapshot gets its derived fields here, and `invariants` compares a live
-state with what this finds. Orders must come out as they grew: held jobs by fence, open tasks
-by seq, owed and dead ends by end seq, confirmed ones by confirmed seq.
+A state read from a snapshot gets its derived fields here, and `invariants` compares a live state
+with the result. Orders must equal those of a live state: held jobs by fence, open tasks by seq,
+owed and dead ends by end seq, confirmed ones by confirmed seq.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Key = TypeVar("Key")
 
 
 def derive(state: GridState, records: list[JobRecord]) -> None:
-    """Fill the derived fields of a state that has only its persisted ones.
+    """Set the derived fields of a state that has only its persisted ones.
 
     Args:
-        state: what was read.
-        records: its jobs by seq, but for those of crowds, which are counted already.
+        state: the state as read. records: its jobs by seq, without those of crowds, which are
+        counted already.
     """
     assigned: list[JobRecord] = []
     dead: list[tuple[int, JobId]] = []

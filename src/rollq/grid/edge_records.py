@@ -1,5 +1,5 @@
-"""Which job waits for which: the records of dependencies, apart from those of jobs, because most
-jobs have none. No rule lives here: `edges` and `settling` change them."""
+"""Records of dependencies between jobs, apart from the job records, because most jobs have none. No
+logic here: `edges` and `settling` change them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rollq.base.ids import JobId
 
 
 class Ending(enum.IntEnum):
-    """How a parent ended, as far as its children care. Kept in snapshots."""
+    """How a parent ended, as its children distinguish it. Stored in snapshots."""
 
     OPEN = 0
     OK = 1
     FAILED = 2  # its program failed, or it is dead
     CANCELLED = 3
-    UNKNOWN = 4  # it is forgotten
+    UNKNOWN = 4  # the parent is forgotten
 
 
 class ParentsRecord(msgspec.Struct, eq=False, gc=False):
@@ -29,22 +29,22 @@ class ParentsRecord(msgspec.Struct, eq=False, gc=False):
 
 
 class UnsettledParent(msgspec.Struct, eq=False):
-    """A parent whose end not all of its children have been told. They go by how it stands then;
-    `ending` counts if it is forgotten by then."""
+    """An ended parent, some of whose children are not settled yet. They are judged by its current
+    ending; `ending` applies if it is forgotten by then."""
 
     ending: Ending
-    waiting: list[JobId]  # its children, the next one last
+    waiting: list[JobId]  # its children, in reverse order
 
 
 class EdgeTable:
-    """All dependencies of the grid. Orders are those in which records came, and are kept."""
+    """All dependencies of the grid, in insertion order."""
 
     __slots__ = ("children", "parents", "position", "unsettled")
 
     def __init__(self) -> None:
         self.parents: dict[JobId, ParentsRecord] = {}  # by child
-        # By parent, which has not ended: those that wait for it, in the order in which they came,
-        # and perhaps some that wait no more.
+        # By parent that has not ended: its waiting children in insertion order, perhaps with some
+        # that no longer wait.
         self.children: dict[JobId, list[JobId]] = {}
         self.unsettled: dict[JobId, UnsettledParent] = {}  # by parent, oldest first
-        self.position: int = 0  # children of `unsettled` that were looked at, ever
+        self.position: int = 0  # children of `unsettled` settled so far, in total

@@ -1,8 +1,8 @@
-"""Dependencies: what may be waited for, how an end is judged, and who waits for whom.
+"""Dependencies: which parents are allowed, how an ending is judged, and the lists of children.
 
-An edge is open until its parent has ended as its condition says; then it is met, and stays so. What
-follows for children from the end of a parent is done in `settling`: an end only notes here that
-there is something to settle, so that it costs the same with any number of children.
+An edge is open until its parent has ended as its condition requires; then it is met, for good.
+Consequences for children are handled in `settling`: the end of a parent only records here that it
+is unsettled, which is O(1) in children.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rollq.grid.state import (
     JobRecord,
 )
 
-# What a condition says of an end; None: nothing yet.
+# Whether an ending meets a condition; None: still open.
 VERDICTS: Final[dict[tuple[int, Ending], bool | None]] = {
     **{(condition, Ending.OPEN): None for condition in Condition},
     **{(condition, Ending.UNKNOWN): False for condition in Condition},
@@ -47,14 +47,14 @@ VERDICTS: Final[dict[tuple[int, Ending], bool | None]] = {
     (Condition.FAILED, Ending.CANCELLED): False,
 }
 
-# Bytes of edges whose job is told how its parents ended.
+# Condition bytes of edges whose job gets the endings of its parents.
 TOLD: Final = frozenset(
     one | met for one in (Condition.ENDED, Condition.FAILED) for met in (0, MET)
 )
 
 
 def refuse_parents(state: GridState, after: Sequence[ParentRef]) -> Refused | None:
-    """Why no job may wait for these: each has to be there, so that no job waits for itself."""
+    """Why no job may wait for these: each has to exist, so that no job waits for itself."""
     for parent in after:
         job_id = parent.job_id
         if ending_of(state, job_id) is Ending.UNKNOWN:
@@ -68,18 +68,18 @@ def refuse_parents(state: GridState, after: Sequence[ParentRef]) -> Refused | No
 
 
 def unknown_parent(job_id: JobId) -> Refused:
-    """The answer to a job that waits for one that is not there."""
+    """The refusal of a parent that does not exist."""
     return refused_parent("no such job to wait for: it never was, or is forgotten", job_id)
 
 
 def refused_parent(message: str, job_id: JobId) -> Refused:
-    """The answer to a job that waits for what it cannot wait for."""
+    """The refusal of a parent that no job can wait for."""
     return Refused(ErrorCode.UNKNOWN_JOB, f"{guid_to_text(job_id)}: {message}", job_id)
 
 
 def ending_of(state: GridState, job_id: JobId) -> Ending:
-    """How a job or an array ended, if it has. The id of an older array is also that of its first
-    task: the array comes first."""
+    """The ending of a job or an array. The id of an older array is also that of its first task: the
+    array takes precedence."""
     array = state.array_of(job_id)
     if array is not None:
         return _ending_of_array(array)
@@ -107,20 +107,20 @@ def _ending_of_array(array: ArrayRecord) -> Ending:
 
 
 def edges_of(after: Sequence[ParentRef]) -> bytes:
-    """Dependencies as the state keeps them, each of them open."""
+    """Dependencies as stored, all open."""
     return b"".join([one.job_id + bytes((one.condition,)) for one in after])
 
 
 def place_of(edges: bytearray, parent_id: JobId) -> int:
-    """Where the byte of the condition stands in the edge of a parent; -1: there is no such edge."""
+    """The offset of the condition byte in the edge of a parent; -1: there is no such edge."""
     at = edges.find(parent_id)
-    while at % EDGE_BYTES and at >= 0:  # bytes of two neighbours that look like the id
+    while at % EDGE_BYTES and at >= 0:  # the id may match across two edges
         at = edges.find(parent_id, at + 1)
     return at if at < 0 else at + GUID_BYTES
 
 
 def judged(state: GridState, after: Sequence[ParentRef]) -> bytes:
-    """The edges of a new job, those met that are so already."""
+    """The edges of a new job; those whose parents have ended accordingly are met."""
     edges = bytearray(edges_of(after))
     for number, (parent_id, condition, _) in enumerate(each_edge(bytes(edges))):
         if VERDICTS[condition, ending_of(state, parent_id)]:
@@ -129,12 +129,12 @@ def judged(state: GridState, after: Sequence[ParentRef]) -> bytes:
 
 
 def open_edges(edges: bytes | bytearray) -> int:
-    """How many of these are not met."""
+    """The number of edges that are not met."""
     return sum([not word & MET for word in edges[GUID_BYTES::EDGE_BYTES]])
 
 
 def uses_results(state: GridState, job_id: JobId) -> bool:
-    """Whether a job is to have the result of a parent."""
+    """Whether a job needs the result of a parent."""
     known = state.edges.parents.get(job_id)
     if known is None:
         return False
@@ -143,15 +143,15 @@ def uses_results(state: GridState, job_id: JobId) -> bool:
 
 
 def learns_ends(state: GridState, job_id: JobId) -> bool:
-    """Whether a job is told how its parents ended: one of its conditions leaves that open. Where
-    all of them had to end ok there is nothing to tell, and such jobs go to workers in runs."""
+    """Whether a job gets the endings of its parents: one of its conditions allows several. If all
+    have to end ok there is nothing to report, and such jobs are assigned in runs."""
     known = state.edges.parents.get(job_id)
     return known is not None and not TOLD.isdisjoint(known.edges[GUID_BYTES::EDGE_BYTES])
 
 
 def link(state: GridState, records: Sequence[JobRecord], edges: bytes) -> None:
-    """New jobs have these edges: put them on the lists of their parents. Where a parent has ended
-    otherwise than it had to, that is to be settled."""
+    """Add new jobs with these edges to the lists of their parents. A parent that ended otherwise
+    than required becomes unsettled."""
     table, open_count = state.edges, open_edges(edges)
     for record in records:
         table.parents[record.job_id] = ParentsRecord(bytearray(edges), open_count)
@@ -165,7 +165,7 @@ def link(state: GridState, records: Sequence[JobRecord], edges: bytes) -> None:
 
 
 def add_child(state: GridState, parent_id: JobId, child_id: JobId) -> None:
-    """One more waits for this parent. Of a list that grows long, those go that wait no more."""
+    """Add a child to its parent. Children that no longer wait are swept from long lists."""
     children = state.edges.children.setdefault(parent_id, [])
     children.append(child_id)
     count = len(children)
@@ -179,7 +179,7 @@ def _is_waiting(state: GridState, child_id: JobId) -> bool:
 
 
 def note_change(state: GridState, parent_id: JobId) -> None:
-    """A job that others wait for has ended: its children are to be told."""
+    """A parent has ended: its children are to be settled."""
     table = state.edges
     waiting = table.children.pop(parent_id)
     waiting.reverse()
@@ -190,7 +190,7 @@ def note_change(state: GridState, parent_id: JobId) -> None:
 
 
 def note_ends(state: GridState, job_ids: Sequence[JobId]) -> None:
-    """The same of many, of which perhaps none has children."""
+    """As `note_change` for each of these jobs that has children."""
     children = state.edges.children
     for job_id in job_ids:
         if job_id in children:
@@ -198,13 +198,13 @@ def note_ends(state: GridState, job_ids: Sequence[JobId]) -> None:
 
 
 def forget_edges(state: GridState, job_id: JobId) -> None:
-    """A job is forgotten. It has ended, so nobody is on its list of children: those that are there
-    wait for an older array, whose first task has the same id."""
+    """A job is forgotten. It has ended, so it has no children: a list under its id belongs to an
+    older array, whose first task has the same id."""
     state.edges.parents.pop(job_id, None)
 
 
 def without_parents(options: JobOptions | None) -> JobOptions:
-    """Options as a record has them."""
+    """Options as stored in a record."""
     if options is None:
         return DEFAULT_OPTIONS
     return replace(options, after=()) if options.after else options

@@ -1,8 +1,9 @@
-"""What the elected leader's shell must now do. Followers make them too and drop them.
+"""Effects: what the shell of the elected leader must send. Followers produce them too and drop
+them.
 
-Effects speak of runs: jobs that share what is not in a column. A lone job is a run of one.
-Every effect is idempotent at its receiver (job id + attempt), because a new leader derives again
-from state what is still owed (`outbox`).
+Effects are about runs: jobs that share what is not in a column. A single job is a run of one. Every
+effect is idempotent at its receiver (job id + attempt), because a new leader derives from the state
+what is still owed (`outbox`).
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from rollq.grid.state import EndRecord
 
 
 class SendAssign(msgspec.Struct, frozen=True, gc=False):
-    """Tell a worker to run an attempt of each of these jobs."""
+    """Send a worker an attempt of each of these jobs."""
 
     worker_id: WorkerId
     job_ids: bytes  # one behind another
     attempt: int
-    fence: int  # of the first; those of the others count on from it
+    fence: int  # of the first job; the others are consecutive
     lease_ms: int
     client_id: ClientId
     queue: str
     exec_name: str
     bodies: tuple[bytes, ...]
     options: JobOptions
-    task_number: int = -1  # of an array, of the first; the others count on; -1: no tasks
-    blobs: tuple[tuple[BlobRef, ...], ...] = ()  # what each needs; empty: nobody needs any
+    task_number: int = -1  # of the first task of an array; the others are consecutive; -1: no tasks
+    blobs: tuple[tuple[BlobRef, ...], ...] = ()  # blobs that each job needs; empty: none
 
 
 class SendCancel(msgspec.Struct, frozen=True, gc=False):
-    """Tell a worker to end an attempt: cancelled by somebody, or not its own any more."""
+    """Tell a worker to stop an attempt: cancelled, or not the worker's any more."""
 
     worker_id: WorkerId
     job_id: JobId
@@ -48,31 +49,31 @@ class SendCancel(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """Tell a client how its jobs ended; or so many tasks of an array, from this one on."""
+    """Send a client the results of its jobs; or of `count` tasks of an array, from this one on."""
 
     client_id: ClientId
     job_ids: bytes  # one behind another
     exec_name: str
     outcome: str  # done | dead | cancelled
-    ends: tuple[EndRecord, ...]  # the jobs' own: read them before the next entry is applied
+    ends: tuple[EndRecord, ...]  # shared with the jobs: read before the next entry is applied
     attempt: int = 0
-    count: int = 1  # tasks that each id stands for; above 1 there is one id
-    keys: str = ""  # what their owner calls them: a column as in `base.staged`
-    worker_id: WorkerId = b""  # who gave the results
+    count: int = 1  # number of tasks; above 1 there is one id
+    keys: str = ""  # the jobs' keys: a column as in `base.staged`
+    worker_id: WorkerId = b""  # the worker that gave the results
 
 
 class SendDrain(msgspec.Struct, frozen=True, gc=False):
-    """Tell a worker that it gets no new jobs, or does again."""
+    """Tell a worker that it was drained or undrained."""
 
     worker_id: WorkerId
     is_drained: bool
 
 
 class SendKept(msgspec.Struct, frozen=True, gc=False):
-    """Hand messages that a topic has taken to whoever listens."""
+    """Send messages that were appended to a topic to its subscribers."""
 
     topic: str
-    index: int  # of the first; the others count on from it
+    index: int  # of the first message; the others are consecutive
     subjects: tuple[str, ...]
     payloads: tuple[bytes, ...]
     reply_to: tuple[str, ...]  # empty: no message has one
@@ -80,8 +81,8 @@ class SendKept(msgspec.Struct, frozen=True, gc=False):
 
 
 class TellTopic(msgspec.Struct, frozen=True, gc=False):
-    """Look again at who reads this topic: it was made, changed or removed, or somebody is not to
-    read it any more."""
+    """Check the subscriptions of a topic: it was created, changed or removed, or an account lost
+    the right to read it."""
 
     topic: str
 
@@ -90,7 +91,7 @@ Effect: TypeAlias = SendAssign | SendCancel | SendResult | SendDrain | SendKept 
 
 
 def each_effect(effects: Iterable[Effect]) -> Iterator[Effect]:
-    """The same with one job each."""
+    """The effects, split into one job each."""
     for effect in effects:
         if isinstance(effect, SendAssign) and len(effect.job_ids) > GUID_BYTES:
             yield from _each_assignment(effect)
@@ -134,21 +135,21 @@ def _each_result(effect: SendResult) -> Iterator[SendResult]:
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """The command did what it asked for. `count`: how many jobs it touched."""
+    """The command was executed. `count`: the number of jobs affected."""
 
     count: int = 1
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """The command was applied before (idempotent repeat). `ended`: the job has its result;
-    `count`: how many jobs it touched then."""
+    """The command was applied before (idempotent repetition). `ended`: the job has ended; `count`:
+    the number of jobs affected then."""
 
     ended: bool = False
     count: int = 1
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """The command changed nothing, and why."""
+    """The command changed nothing; the reason."""
 
     code: ErrorCode
     message: str = ""
@@ -156,14 +157,14 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunDone(msgspec.Struct, frozen=True, gc=False):
-    """A run was done for `count` of its jobs, and for the others as their positions say."""
+    """A run was executed for `count` of its jobs; the outcomes of the others are by position."""
 
     count: int
     others: tuple[tuple[int, Known | Refused], ...] = ()
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):
-    """A topic took `count` messages; the first has this index."""
+    """A topic appended `count` messages; the first has this index."""
 
     index: int
     count: int
@@ -173,7 +174,7 @@ Outcome: TypeAlias = Done | Known | Refused | RunDone | Kept
 
 
 class Applied(msgspec.Struct, gc=False):
-    """What applying one entry gave: one outcome a command, in order; facts; duties."""
+    """The result of applying one entry: one outcome per command, in order; events; effects."""
 
     index: int
     stamp_ms: int

@@ -1,14 +1,13 @@
-"""Facts: what became true by applying a command.
+"""Events: what changed by applying a command.
 
-One flat row a fact, because the same rows feed the page, the metrics, `watch`, the audit and
-Spark. A row's place is (group, log index, ordinal); those are added by whoever writes it down.
-Names are past in code (`JOB_ENQUEUED`) and the legacy words in the history (`enqueue`).
-An `Event` with a `run` stands for one fact a job of that run, in order, and takes as many ordinals;
-`each_of` gives them one by one. Nobody may tell a run from the same facts alone.
-A fact about an array as a whole, or about tasks of it that were never assigned, has no `job_id`
-(of older arrays it is that of task 0), only `array_id` and the `count` of tasks; one about a task
-has both.
-Fields may be appended with a default; none is removed.
+One flat row per fact, because the same rows feed the dashboard, the metrics, `watch`, the audit and
+Spark. The position of a row is (group, log index, ordinal), added by its writer. Names are past
+tense in code (`JOB_ENQUEUED`) and legacy words in the history (`enqueue`). An `Event` with a `run`
+stands for one fact a job of that run, in order, and takes as many ordinals; `each_of` splits them.
+No reader may distinguish a run from the same single facts. A fact about an array as a whole, or
+about tasks of it that were never assigned, has no `job_id` (of older arrays it is that of task 0),
+only `array_id` and the `count` of tasks; one about a task has both. Fields may be appended with a
+default; none is removed.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from rollq.base.staged import KEY_END, ids_of
 
 JOB_ENQUEUED: Final = "enqueue"  # accepted, and ready to be assigned
 JOB_DELAYED: Final = "delay"  # accepted, but not before `delay_ms`
-JOB_RELEASED: Final = "release"  # its delay is over
+JOB_RELEASED: Final = "release"  # its delay has ended
 JOB_BLOCKED: Final = "block"  # accepted, but not before other jobs have ended
-JOB_UNBLOCKED: Final = "unblock"  # they have; ready to be assigned after `delay_ms`
+JOB_UNBLOCKED: Final = "unblock"  # its parents have ended; ready to be assigned after `delay_ms`
 JOB_ASSIGNED: Final = "assign"
 JOB_ACKED: Final = "ack"  # ended with a result (status, exit_code)
-JOB_TIMED_OUT: Final = "timeout_requeue"  # lease lost; goes back after `delay_ms`
+JOB_TIMED_OUT: Final = "timeout_requeue"  # lease lost; requeued after `delay_ms`
 JOB_WORKER_LOST: Final = "worker_down_requeue"
 JOB_NACKED: Final = "nack_requeue"
 JOB_RETRIED: Final = "retry_requeue"  # by the job's own retry rule
 JOB_DEAD: Final = "dlq"
-JOB_EXPIRED: Final = "expire"  # waited too long; dead
+JOB_EXPIRED: Final = "expire"  # waited too long; now dead
 JOB_CANCEL_REQUESTED: Final = "cancel_request"
 JOB_CANCELLED: Final = "cancel"
 JOB_REDRIVEN: Final = "redrive"
@@ -61,7 +60,7 @@ ACCOUNT_PUT: Final = "account_put"
 ACCOUNT_REMOVED: Final = "account_remove"
 ROLE_PUT: Final = "role_put"
 ROLE_REMOVED: Final = "role_remove"
-REFUSED: Final = "refused"  # an account asked for what it may not do, `count` times
+REFUSED: Final = "refused"  # `count` requests of an account were not permitted
 ACTED: Final = "act"  # an operator's act that changes no record: `detail` is its verb
 POLICY_PUT: Final = "policy_put"  # `queue` is the pattern
 POLICY_REMOVED: Final = "policy_remove"
@@ -75,10 +74,10 @@ SCHEDULE_PUT: Final = "schedule_put"
 SCHEDULE_REMOVED: Final = "schedule_remove"
 SCHEDULE_PAUSED: Final = "schedule_pause"
 SCHEDULE_RESUMED: Final = "schedule_resume"
-SCHEDULE_FIRED: Final = "schedule_fire"  # `job_id` was made; `detail` is its key
+SCHEDULE_FIRED: Final = "schedule_fire"  # `job_id` was created; `detail` is its key
 SCHEDULE_SKIPPED: Final = "schedule_skip"  # because `job_id` has not ended
 SCHEDULE_MISSED: Final = "schedule_miss"  # `count` instants, from the one in `detail` on
-SCHEDULE_REFUSED: Final = "schedule_refuse"  # the grid did not take the job
+SCHEDULE_REFUSED: Final = "schedule_refuse"  # the grid refused the job
 
 EVENT_TYPES: Final = (
     JOB_ENQUEUED,
@@ -139,12 +138,12 @@ EVENT_TYPES: Final = (
     SCHEDULE_MISSED,
     SCHEDULE_REFUSED,
 )
-# After one of these the access table is another.
+# Events that change the access table.
 ACCESS_KINDS: Final = frozenset((ACCOUNT_PUT, ACCOUNT_REMOVED, ROLE_PUT, ROLE_REMOVED))
-# After one of these, what operators set about queues, limits and shares is another.
+# Events that change policies, limits or weights.
 RULE_KINDS: Final = frozenset((POLICY_PUT, POLICY_REMOVED, LIMIT_PUT, LIMIT_REMOVED, WEIGHT_PUT))
 
-# After one of these, another instant of a schedule is the next, or none is.
+# Events that change the next instant of a schedule.
 SCHEDULE_KINDS: Final = frozenset(
     (
         *(SCHEDULE_PUT, SCHEDULE_REMOVED, SCHEDULE_PAUSED, SCHEDULE_RESUMED),
@@ -154,11 +153,11 @@ SCHEDULE_KINDS: Final = frozenset(
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """The jobs that an event is about, and what differs between them. A column has one value a job;
-    an empty one means that each has what the event says."""
+    """The jobs that an event is about, and their columns. A column has one value per job; empty:
+    each has the value of the event."""
 
     job_ids: bytes  # one behind another
-    fences: tuple[int, ...] = ()  # empty: they count on from the event's, or all have none
+    fences: tuple[int, ...] = ()  # empty: consecutive from the event's, or none at all
     run_ms: tuple[int, ...] = ()
     peak_bytes: tuple[int, ...] = ()
     fetched_bytes: tuple[int, ...] = ()
@@ -170,28 +169,28 @@ class Run(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=
 
     @property
     def count(self) -> int:
-        """How many jobs these are: at least one."""
+        """The number of jobs: at least one."""
         return len(self.job_ids) // GUID_BYTES
 
 
 class AccessFact(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Who asked, and for what, of a fact about access or of an operator's act. Apart, because the
-    facts of jobs have none of it."""
+    """Who requested what, for an event about access or an operator's act. Separate, because events
+    of jobs have none of it."""
 
-    by: str = ""  # the account that asked, or the client id if nothing proves an account
+    by: str = ""  # the requesting account, or the client id without authentication
     account: str = ""  # the account or role that was changed
-    action: str = ""  # that was refused, or done
-    resource: str = ""  # that it was refused or done on
-    address: str = ""  # from where it was asked for
+    action: str = ""  # the refused or executed action
+    resource: str = ""  # the resource of that action
+    address: str = ""  # the address of the requester
 
 
 def asked_by(by: str) -> AccessFact | None:
-    """Of an act: who asked for it, if somebody did."""
+    """The AccessFact of an act with only its requester; None without one."""
     return AccessFact(by) if by else None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """One fact, or one a job of a run. Only the fields that mean something for its kind are set."""
+    """One fact, or one per job of a run. Only the fields of its kind are set."""
 
     kind: str
     job_id: JobId = b""
@@ -216,26 +215,26 @@ class Event(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     array_id: JobId = b""
     detail: str = ""  # name, pattern list, error text, who asked
     cache_id: str = ""
-    # of the files of a cache; of the blobs that a new job needs (of an array: each task); of the
-    # blobs that a job left
+    # size of the files of a cache; of the blobs that a new job needs (of an array: each task
+    # needs); of the output blobs of a job
     blob_bytes: int = 0
-    fetched_bytes: int = 0  # of the inputs of an attempt: brought to its worker for it
-    held_bytes: int = 0  # of the inputs of an attempt: its worker had them
-    job_key: str = ""  # what its owner calls the job
-    # of a new job or array: what `kept_of` keeps of its body, which never has values of variables
+    fetched_bytes: int = 0  # bytes of inputs fetched for the attempt
+    held_bytes: int = 0  # bytes of inputs that its worker already had
+    job_key: str = ""  # its owner's name for the job
+    # of a new job or array: what `kept_of` keeps of its body, without values of variables
     request: bytes = b""
-    run: Run | None = None  # then `job_id` is empty, and `fence` is that of its first job
-    access: AccessFact | None = None  # of what somebody asked for
-    parents: bytes = b""  # of a new job: what it waits for, as in `base.edges`
+    run: Run | None = None  # if set, `job_id` is empty, and `fence` is that of its first job
+    access: AccessFact | None = None  # of requests
+    parents: bytes = b""  # of a new job: its parents, as in `base.edges`
 
 
 def fact_count(events: Iterable[Event]) -> int:
-    """How many facts these events stand for."""
+    """The number of facts in these events."""
     return sum([1 if event.run is None else event.run.count for event in events])
 
 
 def each_of(events: Iterable[Event]) -> Iterator[Event]:
-    """The facts of these events one by one: the position of each is its ordinal."""
+    """The facts of these events; the position of each is its ordinal."""
     for event in events:
         if event.run is None:
             yield event
@@ -244,7 +243,7 @@ def each_of(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def each(event: Event) -> Sequence[Event]:
-    """The facts that an event stands for."""
+    """The facts of one event."""
     run = event.run
     if run is None:
         return (event,)

@@ -1,5 +1,4 @@
-"""Explanations as members tell them: why a job or array waits, or how it came to its end. They are
-made by `policy`, which knows what the leader knows."""
+"""Explanations: why a job or array waits, or how it ended. Made by `policy` on the leader."""
 
 from __future__ import annotations
 
@@ -9,22 +8,22 @@ from rollq.base.ids import JobId
 
 
 class AttemptTold(msgspec.Struct, frozen=True):
-    """An attempt that gave no result, in words."""
+    """An attempt that gave no result, for people."""
 
     attempt: int
-    worker: str  # as people call it
+    worker: str  # its name or id
     what: str
     stamp_ms: int
 
 
 class TaskGroup(msgspec.Struct, frozen=True):
-    """Tasks of an array that stand where they do for the same reason."""
+    """Tasks of an array that are in one state for the same reason."""
 
     count: int
     state: str
     code: str
     why: str  # of one of them
-    job_id: JobId = b""  # that one; nothing if none of them has started
+    job_id: JobId = b""  # that task; empty if none of them has started
 
 
 class RawExplanation(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Builders of events and effects about a record: what identifies it is filled in here."""
+"""Builders of events and effects: they fill in the fields that identify a record."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def fact(
     ack: AckJob | None = None,
     by: str = "",
 ) -> Event:
-    """An event about a job, with what identifies it filled in, what its worker said of the attempt,
-    if it said anything, and who asked for it, if somebody did."""
+    """An event about a job, with the figures of its worker's ack and the requester, if given."""
     return Event(
         kind,
         record.job_id,
@@ -60,7 +59,7 @@ def fact(
 
 
 def run_fact(kind: str, records: Sequence[JobRecord]) -> Event:
-    """The same event about each of these jobs, which are alike and had as many attempts."""
+    """One event about each of these equal jobs, which have the same attempt number."""
     event = fact(kind, records[0])
     if len(records) == 1:
         return event
@@ -69,9 +68,9 @@ def run_fact(kind: str, records: Sequence[JobRecord]) -> Event:
 
 
 def are_alike(one: JobRecord, other: JobRecord) -> bool:
-    """Whether one event or effect can speak of both: they share client, queue, exec, options and
+    """Whether one event or effect can cover both: they share client, queue, exec, options and
     array, and their last attempts have the same number and worker. By value: which of them are one
-    object differs from member to member."""
+    object differs between members."""
     return (
         one.client is other.client
         and one.worker_id == other.worker_id
@@ -116,7 +115,7 @@ def array_fact(
 
 
 def cut_result_of(array: ArrayRecord) -> SendResult:
-    """What to tell the client of all tasks that ended unassigned."""
+    """The message to the client about all tasks that ended unassigned."""
     is_cancelled = array.cut_as is CANCELLED
     return SendResult(
         array.client.client_id,
@@ -137,12 +136,12 @@ def cut_result_of(array: ArrayRecord) -> SendResult:
 
 
 def result_of(record: JobRecord, end: EndRecord) -> SendResult:
-    """What to tell the client of an ended job."""
+    """The message to the client about an ended job."""
     return results_of((record,), (end,))
 
 
 def results_of(records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> SendResult:
-    """What to tell the client of ended jobs, which are alike."""
+    """The message to the client about equal jobs that ended."""
     record = records[0]
     return SendResult(
         record.client.client_id,
@@ -157,13 +156,12 @@ def results_of(records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> SendR
 
 
 def keys_of(records: Sequence[JobRecord]) -> str:
-    """The column of what their owners call these jobs."""
+    """The keys of these jobs as a column."""
     if len(records) == 1:
         return records[0].key
     return join_keys([record.key for record in records])
 
 
 def column_of(values: Sequence[Value]) -> tuple[Value, ...]:
-    """A column of an event of a run that says of all jobs what it says of the first: nothing, if
-    all values are the same."""
+    """A column of a run's event; empty if all values are equal."""
     return tuple(values) if values and values.count(values[0]) != len(values) else ()

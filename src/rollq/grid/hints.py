@@ -1,4 +1,4 @@
-"""Handler of hints: what somebody found of the run times of programs. Policy may use them."""
+"""Handler of hints: expected run times of programs, for use by `policy`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.grid.state import GridState
 
 
 def set_hints(state: GridState, command: SetHints, out: Applied) -> Outcome:
-    """Replace all hints; none are a way to forget them."""
+    """Replace all hints; an empty list removes them."""
     refusal = refuse_hints(command.hints)
     if refusal is not None:
         return refusal
@@ -23,7 +23,7 @@ def set_hints(state: GridState, command: SetHints, out: Applied) -> Outcome:
 
 
 def refuse_hints(hints: tuple[ExecHint, ...]) -> Refused | None:
-    """Why these are out of bounds."""
+    """Why these hints are out of bounds."""
     if len(hints) > HINTS_MAX:
         return refused_bounds(f"more than {HINTS_MAX} hints")
     seen: dict[str, None] = {}
@@ -40,5 +40,5 @@ def refuse_hints(hints: tuple[ExecHint, ...]) -> Refused | None:
 
 
 def listed_hints(state: GridState) -> list[ExecHint]:
-    """All of them, by name."""
+    """All hints, by program."""
     return [state.hints[name] for name in sorted(state.hints)]

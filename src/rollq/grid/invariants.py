@@ -1,7 +1,7 @@
-"""The laws of the state, one function each. `check` names every law that does not hold.
+"""The invariants of the state, one function each; `check` names every one that is violated.
 
-They look at everything, so they are for tests and the simulator, not for the running member.
-Derived fields are compared with those of a state that was written to a snapshot and read again.
+Each reads the whole state, so they are for tests and the simulator, not for a running member.
+Derived fields are compared with those of a state that was written to a snapshot and read back.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from rollq.grid.state import (
 )
 from rollq.grid.tasks import task_end
 
-STARTED: Final = (QUEUED, DELAYED, ASSIGNED, DONE, DEAD)  # states of jobs that wait for no other
+STARTED: Final = (QUEUED, DELAYED, ASSIGNED, DONE, DEAD)  # states of jobs that are not blocked
 
 Law: TypeAlias = Callable[[GridState], Iterator[str]]
 
 
 def check(state: GridState) -> list[str]:
-    """Every breach of every law, named; empty if the state is sound."""
+    """Every violation, by name; empty if the state is sound."""
     return _breaches(state, STRUCTURE) or _breaches(state, LAWS)
 
 
@@ -90,7 +90,7 @@ def owners_are_in_the_tables(state: GridState) -> Iterator[str]:
 
 
 def ended_jobs_have_an_end(state: GridState) -> Iterator[str]:
-    """Exactly the jobs in an end state say how they ended, and they run nowhere."""
+    """Exactly the jobs in a terminal state have an EndRecord, and no worker holds them."""
     for record in state.jobs.values():
         if (record.state in ENDED_STATES) != (record.end is not None):
             yield f"{record.job_id.hex()} is {record.state.name}"
@@ -121,7 +121,7 @@ def only_delayed_jobs_have_a_delay(state: GridState) -> Iterator[str]:
 
 
 def attempts_stay_below_their_maximum(state: GridState) -> Iterator[str]:
-    """No job started more often than any rule could allow since its last redrive."""
+    """No job has more counted attempts since its last redrive than any rule allows."""
     for record in state.jobs.values():
         starts, most = starts_of(record), record.options.max_attempts
         if starts < 0 or (most and starts > most):
@@ -129,14 +129,14 @@ def attempts_stay_below_their_maximum(state: GridState) -> Iterator[str]:
 
 
 def running_tasks_stay_below_their_maximum(state: GridState) -> Iterator[str]:
-    """No array runs more tasks than it may."""
+    """No array has more running tasks than its running_max."""
     for array in state.arrays.values():
         if array.running_max and array.running > array.running_max:
             yield f"{array.array_id.hex()} runs {array.running} of {array.running_max}"
 
 
 def sequence_numbers_are_unique(state: GridState) -> Iterator[str]:
-    """No two records share a place in any order, and none is ahead of the counter."""
+    """No two records share a number in any order, and none is above the counter."""
     seen: dict[int, str] = {}
     for seq, name in _places(state):
         if not 0 < seq <= state.last_seq:
@@ -183,7 +183,7 @@ def tasks_are_accounted_for(state: GridState) -> Iterator[str]:
 
 
 def tasks_agree_with_their_arrays(state: GridState) -> Iterator[str]:
-    """A task's record and its array say the same about its end."""
+    """A task's record and its array agree on its end."""
     for record in state.jobs.values():
         if record.array is not None:
             number = record.array.number_of(record.job_id)
@@ -193,7 +193,7 @@ def tasks_agree_with_their_arrays(state: GridState) -> Iterator[str]:
 
 
 def nothing_empty_is_kept(state: GridState) -> Iterator[str]:
-    """A queue has jobs or is paused; a client without records is known to be idle."""
+    """A queue has jobs or is paused; a client without records is in the idle index."""
     for queue in state.queues.values():
         if queue.is_empty and not queue.paused:
             yield f"queue {queue.name}"
@@ -204,9 +204,7 @@ def nothing_empty_is_kept(state: GridState) -> Iterator[str]:
 
 def references_are_counted(state: GridState) -> Iterator[str]:
     """Blobs and caches have as many references as jobs, ends, arrays and caches name; none has 0.
-
-    Counted here from what the records say, and not by the code that keeps the counts.
-    """
+    Counted here from the records, independent of the code that maintains the counts."""
     blobs: dict[bytes, dict[Holder, int]] = {}
     users: dict[str, int] = {}
     for holder, refs, caches in _references(state):
@@ -249,7 +247,7 @@ def _references(state: GridState) -> Iterator[tuple[Holder, Sequence[BlobRef], S
 
 
 def only_runnable_jobs_need_files(state: GridState) -> Iterator[str]:
-    """A job that is done or cancelled has given up its inputs."""
+    """A job that is done or cancelled references no inputs."""
     for record in state.jobs.values():
         past = record.past
         if past is not None and record.state in (DONE, CANCELLED) and (past.blobs or past.caches):
@@ -257,8 +255,8 @@ def only_runnable_jobs_need_files(state: GridState) -> Iterator[str]:
 
 
 def accepted_jobs_are_reserved(state: GridState) -> Iterator[str]:
-    """Exactly the jobs that a commit accepted and nobody unpacked are reserved. Those that are new
-    are not there yet, and those that will run again are dead."""
+    """Exactly the jobs of committed batches that are not unpacked are reserved: new ones have no
+    record yet, those to redrive are dead."""
     wanted: dict[JobId, bool] = {}  # whether it runs again
     for (client_id, batch_key), batch in state.committed.items():
         if (batch.client.client_id, batch.batch_key) != (client_id, batch_key):
@@ -280,7 +278,7 @@ def accepted_jobs_are_reserved(state: GridState) -> Iterator[str]:
 
 
 def what_is_staged_is_counted(state: GridState) -> Iterator[str]:
-    """Bytes and jobs that are staged or being unpacked, and the laws of each chunk."""
+    """Bytes and jobs that are staged or being unpacked, and the invariants of each chunk."""
     chunks = list(staged_chunks(state))
     count = sum(chunk.count for chunk in chunks)
     if count != state.staged_count:
@@ -297,7 +295,7 @@ def what_is_staged_is_counted(state: GridState) -> Iterator[str]:
 
 
 def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
-    """Not more than may be, each with a place in the log."""
+    """The number of readers is bounded, and each has a valid index."""
     if len(state.readers) > READERS_MAX:
         yield f"{len(state.readers)} readers"
     for name, reader in state.readers.items():
@@ -306,8 +304,7 @@ def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
 
 
 def access_lists_are_sound(state: GridState) -> Iterator[str]:
-    """Accounts and roles are few and could be put as they are, and no account has a role that is
-    not there."""
+    """Accounts and roles are within bounds and valid, and no account has an unknown role."""
     access = state.access
     if len(access.accounts) > ACCOUNTS_MAX or len(access.roles) > ROLES_MAX:
         yield f"{len(access.accounts)} accounts, {len(access.roles)} roles"
@@ -323,8 +320,8 @@ def access_lists_are_sound(state: GridState) -> Iterator[str]:
 
 
 def tokens_are_counted(state: GridState) -> Iterator[str]:
-    """Each limit has as many tokens running as the jobs in ASSIGNED hold, counted from what they
-    name; rules are few, and those without a rate have no clock."""
+    """Each limit's running tokens are those that jobs in ASSIGNED hold, recounted; the number of
+    rules is bounded, and those without a rate have no clock."""
     for key, limit in state.limits.items():
         running = [one for one in state.jobs.values() if one.state is ASSIGNED]
         tokens = sum([tokens_in(limit, record) for record in running])
@@ -338,8 +335,8 @@ def tokens_are_counted(state: GridState) -> Iterator[str]:
 
 
 def topics_are_counted_and_bounded(state: GridState) -> Iterator[str]:
-    """Indexes without gaps, nothing beyond a bound, sums that are those of the records, cursors
-    that are not ahead."""
+    """Indexes without gaps, nothing beyond a bound, sums equal to the records, no cursor past the
+    end."""
     table = state.topics
     topics = list(table.by_name.values())
     for name, topic in table.by_name.items():
@@ -367,8 +364,8 @@ def topics_are_counted_and_bounded(state: GridState) -> Iterator[str]:
 
 
 def children_wait_for_their_parents(state: GridState) -> Iterator[str]:
-    """A job is blocked as long as an edge of it is open, and each open edge of such a job is on the
-    list of its parent, which has not ended, or is to be told its end."""
+    """A job is blocked as long as it has an open edge, and each open edge of such a job is on the
+    list of its parent, which has not ended or is unsettled."""
     table = state.edges
     for record in state.jobs.values():
         parents = table.parents.get(record.job_id)
@@ -392,7 +389,7 @@ def children_wait_for_their_parents(state: GridState) -> Iterator[str]:
 
 
 def schedules_are_bounded(state: GridState) -> Iterator[str]:
-    """Schedules are where their names say, and their next instants are summed up."""
+    """Schedules are keyed by name, and the sum of their next instants is correct."""
     table = state.schedules
     for name, schedule in table.by_name.items():
         if schedule.name != name:
@@ -407,7 +404,8 @@ def schedules_are_bounded(state: GridState) -> Iterator[str]:
 
 
 def derived_fields_follow(state: GridState) -> Iterator[str]:
-    """Counts, indexes and what is held are what the persisted fields say, in the same order."""
+    """Derived counts, indexes and references equal those rebuilt from the persisted fields, in the
+    same order."""
     data = encode_snapshot(state)
     try:
         fresh = decode_snapshot(data)
@@ -464,7 +462,7 @@ def _array_counts(array: ArrayRecord) -> tuple[int, int, list[JobId]]:
     return array.running, array.record_count, list(array.open_tasks)
 
 
-# What the other laws take for granted.
+# Invariants that the others rely on.
 STRUCTURE: Final[tuple[Law, ...]] = (keys_name_records, owners_are_in_the_tables)
 LAWS: Final[tuple[Law, ...]] = (
     ended_jobs_have_an_end,

@@ -1,8 +1,8 @@
-"""All jobs in the order of their sequence numbers, readable from any number on in both directions.
+"""All jobs by sequence number, readable from any number on in both directions.
 
-Lists of jobs are read in pages, and a page must cost what it shows, however many jobs there are and
-whichever are forgotten meanwhile. Twelve bytes a job: an offset and a pointer to an id that the
-table of jobs holds anyway. Places are in chunks, so that no change moves more than one of them.
+A page of a list must cost only what it shows, however many jobs exist and whichever are forgotten
+meanwhile. Twelve bytes per job: an offset and a pointer to an id that the job table holds anyway.
+Entries are in chunks, so that a change moves at most one chunk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _seq = attrgetter("seq")
 
 
 class IndexChunk:
-    """Jobs that were accepted one after another. A removed one leaves None until many have."""
+    """Jobs accepted one after another. A removed one leaves None until there are many."""
 
     __slots__ = ("first", "ids", "live", "note", "offsets")
 
@@ -34,8 +34,7 @@ class IndexChunk:
         self.offsets = array("I")
         self.ids: list[JobId | None] = []
         self.live = 0  # ids that are not None
-        # What a reader of lists has found out about these jobs (`matching`): right until one is
-        # added, whatever else becomes of them.
+        # The ChunkNote of a reader (`matching`): valid until a job is added.
         self.note: object = None
 
     @property
@@ -44,7 +43,7 @@ class IndexChunk:
         return self.first + self.offsets[-1]
 
     def ids_from(self, seq: int, *, newest: bool) -> list[JobId]:
-        """Of its jobs with higher numbers, in order; or with lower ones, backwards."""
+        """The ids with higher numbers, ascending; or with lower ones, descending."""
         at = seq - self.first
         if newest:
             ids = self.ids[: bisect_left(self.offsets, at)]
@@ -54,7 +53,7 @@ class IndexChunk:
         return [job_id for job_id in ids if job_id is not None]
 
     def entries(self, seq: int, *, newest: bool) -> Iterator[tuple[int, JobId]]:
-        """The same, with their numbers."""
+        """As `ids_from`, with their numbers."""
         at = seq - self.first
         if newest:
             places = range(bisect_left(self.offsets, at) - 1, -1, -1)
@@ -75,8 +74,8 @@ class JobIndex:
     """Ids of jobs by growing sequence number.
 
     A new job is appended to `fresh`, its `seq` higher than all before it, and is filed with all
-    others of its log entry at once (`file_fresh`): that costs a fifth of filing one by one.
-    Readers file first, so that they miss nothing; a record keeps its `seq` while it is in `fresh`,
+    others of its log entry at once (`file_fresh`), at a fifth of the cost of filing one by one.
+    Readers file first, so that they see every job; a record keeps its `seq` while it is in `fresh`,
     because only `remove` comes before a change of it.
     """
 
@@ -84,11 +83,11 @@ class JobIndex:
 
     def __init__(self) -> None:
         self.fresh: list[JobRecord] = []
-        self._firsts: list[int] = []  # of each chunk, the number that its offsets count from
+        self._firsts: list[int] = []  # the `first` of each chunk
         self._chunks: list[IndexChunk] = []
 
     def file_fresh(self) -> None:
-        """Put what was added since the last call into chunks."""
+        """Move the jobs added since the last call into chunks."""
         fresh, self.fresh = self.fresh, []
         at = 0
         while at < len(fresh):
@@ -103,7 +102,7 @@ class JobIndex:
             at = fits
 
     def remove(self, seq: int) -> None:
-        """Take away what stands at this number; KeyError if nothing does."""
+        """Remove the job at this number; KeyError if there is none."""
         if self.fresh:
             self.file_fresh()
         at = bisect_right(self._firsts, seq) - 1
@@ -124,17 +123,17 @@ class JobIndex:
             chunk.ids = [chunk.ids[number] for number in kept]
 
     def after(self, seq: int) -> Iterator[tuple[int, JobId]]:
-        """(seq, id) of all with a higher number, in order."""
+        """(seq, id) of all higher numbers, ascending."""
         for chunk in self.chunks(seq, newest=False):
             yield from chunk.entries(seq, newest=False)
 
     def before(self, seq: int) -> Iterator[tuple[int, JobId]]:
-        """(seq, id) of all with a lower number, backwards."""
+        """(seq, id) of all lower numbers, descending."""
         for chunk in self.chunks(seq, newest=True):
             yield from chunk.entries(seq, newest=True)
 
     def chunks(self, seq: int, *, newest: bool) -> Iterator[IndexChunk]:
-        """Chunks that may have higher numbers, in order; or lower ones, backwards."""
+        """Chunks that may have higher numbers, ascending; or lower ones, descending."""
         self.file_fresh()
         if newest:
             return reversed(self._chunks[: bisect_left(self._firsts, seq)])
@@ -144,7 +143,7 @@ class JobIndex:
         return len(self.fresh) + sum(chunk.live for chunk in self._chunks)
 
     def _tail(self, seq: int) -> tuple[int, IndexChunk]:
-        """The chunk that takes a job with this number, and the number that it begins with."""
+        """The chunk to which a job with this number is added, and its `first`."""
         if self._chunks:
             first, chunk = self._firsts[-1], self._chunks[-1]
             if len(chunk.ids) < CHUNK_JOBS and seq - first <= OFFSET_MAX:

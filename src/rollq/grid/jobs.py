@@ -1,7 +1,7 @@
 """Handlers for jobs that wait or have ended: release, expire, cancel, redrive, purge, forget.
 
-What begins or ends an attempt is in `attempts`. The id of an array may also be that of its task 0;
-where a command could mean both, its handler says which comes first.
+Attempts are in `attempts`. The id of an array may also be that of its task 0; where a command could
+mean both, its handler defines the precedence.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def release_jobs(state: GridState, command: ReleaseJobs, out: Applied) -> Outcom
 
 
 def expire_jobs(state: GridState, command: ExpireJobs, out: Applied) -> Outcome:
-    """What still waits after its `expire_ms` is dead; of an array, all that was never assigned."""
+    """Jobs that still wait after their `expire_ms` become dead; of an array, all unassigned
+    tasks."""
     count = 0
     for job_id in command.job_ids:
         array = state.array_of(job_id)
@@ -95,7 +96,8 @@ def expire_jobs(state: GridState, command: ExpireJobs, out: Applied) -> Outcome:
 
 
 def cancel_jobs(state: GridState, command: CancelJobs, out: Applied) -> Outcome:
-    """End what waits, ask what runs to stop, leave what has ended. An array comes first."""
+    """Cancel waiting jobs, request a stop of running ones, ignore ended ones. An array takes
+    precedence over its first task."""
     if is_any_reserved(state, command.job_ids):
         return BEING_UNPACKED
     count = 0
@@ -111,7 +113,7 @@ def cancel_jobs(state: GridState, command: CancelJobs, out: Applied) -> Outcome:
 
 
 def cancel_array(state: GridState, array: ArrayRecord, by: str, out: Applied) -> int:
-    """Cancel all of an array that has not ended; how many tasks that were."""
+    """Cancel all of an array that has not ended; returns the number of tasks."""
     count = cut_array(state, array, CANCELLED, out, kind=JOB_CANCELLED, by=by)
     for job_id in list(array.open_tasks):
         count += cancel_job(state, state.jobs[job_id], by, out)
@@ -163,14 +165,14 @@ def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcom
     count = 0
     for item in command.items:
         record = state.jobs[item.job_id]
-        if record.state is DEAD:  # else the command names it twice
+        if record.state is DEAD:  # false if the command names it twice
             redrive_job(state, record, item, command.by, out)
             count += 1
     return Done(count)
 
 
 def refuse_other_queue(state: GridState, record: JobRecord, name: str) -> Refused | None:
-    """Why a job may not go on in this queue; an empty name is that of its own."""
+    """Why a job may not move to this queue; empty: its own."""
     if not name or name == record.queue:
         return None
     if record.array is not None:
@@ -181,7 +183,8 @@ def refuse_other_queue(state: GridState, record: JobRecord, name: str) -> Refuse
 def redrive_job(
     state: GridState, record: JobRecord, item: RedriveItem, by: str, out: Applied
 ) -> None:
-    """Put one dead job at the end of its queue. Attempt numbers go on, so that they stay unique."""
+    """Requeue one dead job at the end of its queue. Attempt numbers continue, so that they stay
+    unique."""
     end = record.end
     if end is not None:
         settle(state, record, end)
@@ -212,7 +215,7 @@ def redrive_job(
 
 
 def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
-    """Forget dead jobs, all or none; those that are gone already do not matter."""
+    """Delete dead jobs, all or none; missing ones are ignored."""
     if is_any_reserved(state, command.job_ids):
         return BEING_UNPACKED
     for job_id in command.job_ids:
@@ -229,12 +232,12 @@ def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
 
 
 def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
-    """The TTL of these is over: forget those that have ended, tasks before their arrays."""
+    """The TTL of these is over: delete those that have ended, tasks before their arrays."""
     count = 0
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
         if job_id in state.reserved:
-            continue  # it is about to run again
+            continue  # it is about to be redriven
         if record is not None and record.end is not None:
             drop_job(state, record, JOB_FORGOTTEN, out)
             count += 1
@@ -245,11 +248,11 @@ def forget_jobs(state: GridState, command: ForgetJobs, out: Applied) -> Outcome:
 
 
 def is_any_reserved(state: GridState, job_ids: Iterable[JobId]) -> bool:
-    """Whether a commit has accepted one of these, and its jobs are not in their queues yet."""
+    """Whether a committed batch has one of these and has not unpacked it."""
     return bool(state.reserved) and any(job_id in state.reserved for job_id in job_ids)
 
 
 def _refused(code: ErrorCode, message: str, job_id: JobId) -> Refused:
-    """One of many that were named is in the way: its id is half of the answer."""
+    """A refusal because of one of several jobs, with its id."""
     name = guid_to_text(job_id) if len(job_id) == GUID_BYTES else job_id.hex()
     return Refused(code, f"{name}: {message}", job_id)

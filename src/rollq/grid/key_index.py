@@ -1,7 +1,7 @@
-"""Keys in their own order, readable from any key on: for lists of what has names.
+"""Sorted keys, readable from any key on: for lists of named things.
 
-A page costs what it shows, also if the key that it goes on from is gone. Keys are in chunks, so
-that no change moves more than one of them.
+A page costs only what it shows, also if the key it continues from was removed. Keys are in chunks,
+so that a change moves at most one chunk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KeyIndex(Generic[Key]):
         self._firsts: list[Key] = [chunk[0] for chunk in self._chunks]
 
     def add(self, key: Key) -> None:
-        """Put in a key that is not there."""
+        """Add a key that is not present."""
         at = max(0, bisect_right(self._firsts, key) - 1)
         if not self._chunks:
             self._chunks.append([key])
@@ -44,7 +44,7 @@ class KeyIndex(Generic[Key]):
             self._firsts[at : at + 1] = [chunk[0], chunk[CHUNK_KEYS]]
 
     def remove(self, key: Key) -> None:
-        """Take a key away; KeyError if it is not there."""
+        """Remove a key; KeyError if it is not present."""
         at = bisect_right(self._firsts, key) - 1
         chunk = self._chunks[at] if at >= 0 else []
         place = bisect_left(chunk, key)
@@ -57,7 +57,7 @@ class KeyIndex(Generic[Key]):
             del self._chunks[at], self._firsts[at]
 
     def after(self, key: Key, limit: int) -> list[Key]:
-        """Up to so many keys that come after this one, in order."""
+        """Up to `limit` keys after this one, ascending."""
         at = max(0, bisect_right(self._firsts, key) - 1)
         found: list[Key] = []
         while at < len(self._chunks) and len(found) < limit:

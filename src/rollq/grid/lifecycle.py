@@ -1,8 +1,8 @@
 """The life of a job as a table: (state, command) -> the states that the command may bring it to.
 
-`None` stands for no record. Data only: handlers must not leave it (tests/properties holds every
-applied command against it), and docs/lifecycle.md is drawn from it (`docs/make_lifecycle.py`).
-A pair that is missing means: the command leaves a job in that state as it is.
+`None` means no record. Data only: handlers must comply with it (tests/properties checks every
+applied command against it), and docs/lifecycle.md is drawn from it (`docs/make_lifecycle.py`). A
+missing pair: the command does not change a job in that state.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from rollq.grid.commands import (
 from rollq.grid.flow_commands import SettleChildren
 from rollq.grid.state import ASSIGNED, BLOCKED, CANCELLED, DEAD, DELAYED, DONE, QUEUED, JobState
 
-_LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # where a job goes whose attempt is lost
+_LOST: Final = (QUEUED, DELAYED, DEAD, CANCELLED)  # states after a lost attempt
 
-# Where a new job goes; it is cancelled at once, if a job that it waits for has failed before.
+# States of a new job; it is cancelled at once if a parent has already failed.
 _ACCEPTED: Final = (QUEUED, DELAYED, BLOCKED, CANCELLED)
-_TOLD: Final = (QUEUED, DELAYED, CANCELLED)  # where a job goes whose parents have ended
+_TOLD: Final = (QUEUED, DELAYED, CANCELLED)  # states of a job whose parents have ended
 
 TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = {
     (None, SubmitJob): _ACCEPTED,
@@ -57,7 +57,7 @@ TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = 
     (BLOCKED, OpenWorker): _TOLD,
     (BLOCKED, ExpireJobs): _TOLD,
     (BLOCKED, CancelJobs): _TOLD,  # of a parent, or its own
-    (BLOCKED, SettleChildren): _TOLD,  # if one entry could not tell all children
+    (BLOCKED, SettleChildren): _TOLD,  # if one entry could not settle all children
     (QUEUED, AssignJob): (ASSIGNED,),
     (QUEUED, AssignRun): (ASSIGNED,),
     (QUEUED, ExpireJobs): (DEAD,),
@@ -72,7 +72,7 @@ TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = 
     (ASSIGNED, CloseWorker): _LOST,
     (ASSIGNED, OpenWorker): _LOST,  # of another incarnation
     (DONE, ForgetJobs): (None,),
-    (DONE, ConfirmResults): (None,),  # when more are kept than may be, the oldest goes
+    (DONE, ConfirmResults): (None,),  # beyond the bound on kept results, the oldest is deleted
     (DONE, ConfirmRun): (None,),
     (DEAD, RedriveJobs): (QUEUED,),
     (DEAD, UnpackBatch): (QUEUED,),
@@ -85,12 +85,12 @@ TABLE: Final[dict[tuple[JobState | None, type], tuple[JobState | None, ...]]] = 
 
 
 def is_allowed(old: JobState | None, command: type, new: JobState | None) -> bool:
-    """Whether a command of this type may take a job from one state to another, or leave it."""
+    """Whether a command of this type may move a job from one state to another, or leave it."""
     return old == new or new in TABLE.get((old, command), ())
 
 
 def mermaid() -> str:
-    """The table as a picture: one arrow a pair of states, named by its commands."""
+    """The table as a diagram: one arrow per pair of states, labelled with its commands."""
     arrows: dict[tuple[str, str], list[str]] = {}
     for (old, command), targets in TABLE.items():
         for new in targets:
@@ -102,7 +102,7 @@ def mermaid() -> str:
 
 
 def markdown() -> str:
-    """The table as rows."""
+    """The table as Markdown rows."""
     lines = ["| State | Command | Next |", "|---|---|---|"]
     for (old, command), targets in TABLE.items():
         nexts = ", ".join(_word(new) for new in targets)

@@ -1,9 +1,9 @@
-"""Limits: what attempts hold of them, when the next start is due, and the handlers.
+"""Limits: tokens held by attempts, the rate clock, and the handlers.
 
-A limit bounds the tokens of attempts that run, and how fast attempts start. No start is refused
-here: the leader decides within the limits, reserving what it has decided, and these functions
-count what was decided. `running` follows from the jobs in ASSIGNED. `due_us` is a virtual clock: a
-start of n tokens moves it n intervals on, from now if it was behind; it may be a burst ahead.
+A limit bounds the tokens of running attempts, and the rate of starts. No start is refused here: the
+leader decides within the limits, reserving what it has decided, and these functions count applied
+starts. `running` follows from the jobs in ASSIGNED. `due_us` is a virtual clock: a start of n
+tokens advances it by n intervals, from now if it was behind; it may be ahead by a burst.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RATE_US: Final = 86_400_000_000  # the time in which `rate` starts may be: a day
 def limits_of(
     state: GridState, queue: str, client_id: ClientId, exec_name: str, options: JobOptions
 ) -> tuple[tuple[LimitRecord, int], ...]:
-    """The limits that count for a job, with the tokens that an attempt of it takes of each."""
+    """The limits that apply to a job, with the tokens that an attempt takes of each."""
     limits = state.limits
     if not limits:
         return ()
@@ -42,7 +42,7 @@ def limits_of(
 
 
 def take_tokens(state: GridState, record: JobRecord, count: int, stamp_ms: int) -> None:
-    """So many attempts of jobs like this one begin."""
+    """`count` attempts of jobs like this one start."""
     now_us = stamp_ms * 1_000
     for limit, tokens in _limits_of(state, record):
         limit.running += tokens * count
@@ -51,25 +51,25 @@ def take_tokens(state: GridState, record: JobRecord, count: int, stamp_ms: int) 
 
 
 def give_tokens(state: GridState, record: JobRecord, count: int = 1) -> None:
-    """So many attempts of jobs like this one are over."""
+    """`count` attempts of jobs like this one have ended."""
     for limit, tokens in _limits_of(state, record):
         limit.running -= tokens * count
 
 
 def count_tokens(state: GridState, record: JobRecord) -> None:
-    """Count an attempt that runs, in a state that is read from a snapshot."""
+    """Count a running attempt in a state that is read from a snapshot."""
     for limit, tokens in _limits_of(state, record):
         limit.running += tokens
 
 
 def interval_of(limit: LimitRecord, tokens: int = 1) -> int:
-    """How long a start of so many tokens keeps others from starting, in µs; rounded up."""
+    """How long a start of so many tokens blocks further ones, in µs; rounded up."""
     return -(-tokens * RATE_US // limit.rate)
 
 
 def due_of(limit: LimitRecord, tokens: int = 1) -> int:
-    """From which time on a start of so many tokens is within the rate, in µs; 0: always. One that
-    takes more than the burst may start when all of the burst is there."""
+    """When a start of so many tokens is within the rate, in µs; 0: always. One that takes more than
+    the burst may start when the whole burst is available."""
     if not limit.rate:
         return 0
     return (
@@ -80,7 +80,7 @@ def due_of(limit: LimitRecord, tokens: int = 1) -> int:
 
 
 def put_limit(state: GridState, command: PutLimit, out: Applied) -> Outcome:
-    """Set a limit, or change it. What runs already counts at once."""
+    """Set or change a limit. Running attempts count at once."""
     key = command.scope, command.name
     limit = state.limits.get(key)
     refusal = refuse_limit(command)
@@ -106,7 +106,7 @@ def put_limit(state: GridState, command: PutLimit, out: Applied) -> Outcome:
 
 
 def remove_limit(state: GridState, command: RemoveLimit, out: Applied) -> Outcome:
-    """A limit does not count any more."""
+    """Delete a limit."""
     limit = state.limits.pop((command.scope, command.name), None)
     if limit is None:
         return DONE_NONE
@@ -115,7 +115,7 @@ def remove_limit(state: GridState, command: RemoveLimit, out: Applied) -> Outcom
 
 
 def refuse_limit(command: PutLimit) -> Refused | None:
-    """Why there can be no such limit."""
+    """Why this limit is not valid."""
     if command.scope not in SCOPES:
         return _refused(f"scope is not one of {', '.join(SCOPES)}")
     if not command.name or len(command.name.encode()) > LIMIT_NAME_BYTES_MAX:
@@ -134,7 +134,7 @@ def refuse_limit(command: PutLimit) -> Refused | None:
 
 
 def tokens_in(limit: LimitRecord, record: JobRecord) -> int:
-    """How many tokens of this limit an attempt of this job takes."""
+    """The tokens of this limit that an attempt of this job takes."""
     if limit.scope == "key":
         return sum([tokens for name, tokens in record.options.limits if name == limit.name])
     named = {"exec": record.exec_name, "queue": record.queue, "client": record.client.client_id}
@@ -142,7 +142,7 @@ def tokens_in(limit: LimitRecord, record: JobRecord) -> int:
 
 
 def limit_text(limit: LimitRecord) -> str:
-    """A limit as it is named: exec:render."""
+    """A limit as displayed: exec:render."""
     return f"{limit.scope}:{limit.name}"
 
 

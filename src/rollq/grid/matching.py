@@ -1,11 +1,12 @@
-"""Which jobs a list wants, and which chunks of the index of jobs can hold none of them. Read only.
+"""Filters of job lists, and the notes by which whole chunks of the job index are skipped. Read
+only.
 
-Nothing is kept by apply for this: an index of jobs by queue, client and state would cost every job
-something, and most jobs are never listed. Instead a reader that looks at a chunk leaves a note on
-it, which stays right because of what cannot change: a job keeps its queue, client, program and key
-as long as it keeps its sequence number, and one that has ended stays ended (a redrive gives it
-another number). So the first look at a million jobs costs a walk over them, in steps; the next one
-passes over every chunk whose note rules its jobs out (ADR 0031).
+`apply` maintains nothing for this: an index by queue, client and state would cost every job
+something, and most jobs are never listed. Instead a reader leaves a note on a chunk, which stays
+valid because of what cannot change: a job keeps its queue, client, program and key as long as it
+keeps its sequence number, and one that has ended stays ended (a redrive gives it another number).
+So the first list over a million jobs walks over them, in steps; later ones skip every chunk whose
+note rules its jobs out (ADR 0031).
 """
 
 from __future__ import annotations
@@ -25,29 +26,29 @@ from rollq.base.outcomes import FAILED, OK, state_word
 from rollq.grid.job_index import IndexChunk
 from rollq.grid.state import CANCELLED, DEAD, DONE, JobRecord, JobState
 
-NAME_BITS: Final = 16_384  # of a note: a name sets two of them, and other names seldom the same two
+NAME_BITS: Final = 16_384  # bits of a note: a name sets two; other names seldom the same two
 ID_DIGITS: Final = frozenset("0123456789abcdef-")
 
 
 class JobFilter(msgspec.Struct, frozen=True, array_like=True):
-    """Which jobs are wanted; empty: any. `after` is the place where the last page ended."""
+    """The jobs of a list; empty: any. `after` is the position where the last page ended."""
 
     state: str = ""
     queue: str = ""
     client_id: str = ""
     exec_name: str = ""
     after: int = 0
-    newest: bool = False  # the one that was accepted last first
+    newest: bool = False  # newest first
     key: str = ""  # what its owner calls it
-    # Part of its id, key, program, queue, client, or of why it ended; upper case is lower case. Its
-    # arguments are not looked at: they may be on disk.
+    # Part of its id, key, program, queue, client or cause of its end, ignoring case. Arguments are
+    # not searched: they may be on disk.
     text: str = ""
-    since_ms: int = 0  # its state has changed then or later
-    until_ms: int = 0  # its state has not changed since then; 0: whenever
+    since_ms: int = 0  # its state changed at this time or later
+    until_ms: int = 0  # its state has not changed since; 0: no bound
 
 
 class ChunkNote:
-    """What is known of the jobs of a chunk.
+    """Summary of the jobs of a chunk.
 
     Attributes:
         names: Two bits for each of their queues, clients, programs and keys.
@@ -69,14 +70,14 @@ class ChunkNote:
         self.first_ms = self.last_ms = 0
 
     def ended(self, records: list[JobRecord]) -> None:
-        """They have all ended by now."""
+        """Whether all of them have ended."""
         stamps = list(map(_stamp_ms, records))
         self.words = tuple(dict.fromkeys(map(_end_word, records)))
         self.first_ms, self.last_ms = min(stamps), max(stamps)
 
 
 class Matching:
-    """Tells which jobs a filter wants.
+    """Evaluates a filter.
 
     Args:
         wanted: The filter.
@@ -93,25 +94,25 @@ class Matching:
         self._in_state[DONE] |= self._in_failed
         names = (wanted.queue, wanted.client_id, wanted.exec_name, wanted.key)
         self._bits = [bit for kind, name in enumerate(names) if name for bit in _bits(kind, name)]
-        # Of the words of a note, those that are wanted.
+        # The words of a note that match.
         self._words = [OK] * self._in_ok + [FAILED] * self._in_failed
         self._words += [DEAD_WORD] * self._in_state[DEAD]
         self._words += [CANCELLED_WORD] * self._in_state[CANCELLED]
-        self._clients: dict[str, bool] = {}  # whether they are the account's
+        self._clients: dict[str, bool] = {}  # by client: whether it belongs to the account
 
     @property
     def cost(self) -> int:
-        """What a look at a job costs, compared with one by its state and names."""
+        """The cost of checking a job, relative to a check of state and names only."""
         return 4 if self._text else 1
 
     @property
     def takes_all(self) -> bool:
-        """Whether every job fits, so that a look at a chunk is not worth a note."""
+        """Whether every job matches, so that a note is not worth making."""
         wanted = msgspec.structs.replace(self._wanted, after=0, newest=False)
         return wanted == JobFilter() and not self._account
 
     def may_be_in(self, chunk: IndexChunk) -> bool:
-        """Whether a job that fits may be in a chunk, by its note."""
+        """Whether a chunk may contain a match, by its note."""
         note = chunk.note
         if not isinstance(note, ChunkNote):
             return True
@@ -126,8 +127,8 @@ class Matching:
         return any(word in note.words for word in self._words)
 
     def sift(self, records: list[JobRecord]) -> list[JobRecord]:
-        """Those of some jobs that are wanted. One test after the other, and most jobs fail the
-        first: that costs a fifth of all tests on one job after the other."""
+        """The jobs that match. One test at a time over all jobs, because most fail the first: a
+        fifth of the cost of all tests per job."""
         wanted = self._wanted
         if wanted.state:
             in_state = self._in_state
@@ -151,7 +152,7 @@ class Matching:
         return [one for one in records if self._has_text(one)] if self._text else records
 
     def _ended_so(self, record: JobRecord) -> bool:
-        """Of jobs whose program ended: whether that was as it is wanted."""
+        """Whether the jobs' programs ended as the filter wants."""
         if record.state is not DONE or record.end is None:
             return True
         return self._in_failed if record.end.status else self._in_ok
@@ -178,7 +179,7 @@ class Matching:
 
 
 def look_at(chunk: IndexChunk, jobs: dict[JobId, JobRecord]) -> bool:
-    """Leave or renew the note of a chunk to which nothing is added; whether that was any work."""
+    """Create or update the note of a full chunk; returns whether that was any work."""
     note = chunk.note if isinstance(chunk.note, ChunkNote) else None
     if not chunk.is_full if note is None else bool(note.words):
         return False
@@ -194,13 +195,13 @@ def look_at(chunk: IndexChunk, jobs: dict[JobId, JobRecord]) -> bool:
 
 
 def _fits_word(state: JobState, status: int, word: str) -> bool:
-    """Whether a job stands where a word says: one of ours, or one for people; empty: anywhere."""
+    """Whether a job is in the state of a word: an internal or a displayed one; empty: any."""
     name = state.name.lower()
     return word in ("", name, state_word(name, status))
 
 
 def _bits(kind: int, name: str) -> tuple[int, int]:
-    """The two of a name: of a queue (0), a client (1), a program (2) or a key (3)."""
+    """The two bits of a name: of a queue (0), a client (1), a program (2) or a key (3)."""
     number = crc32(name.encode(), kind)
     return number % NAME_BITS, (number >> 16) % NAME_BITS
 

@@ -1,9 +1,10 @@
-"""How records move: the only code that changes a job's state and the counts that follow from it.
+"""State changes of records: the only code that changes a job's state and the counts derived from
+it.
 
-Handlers decide; these functions do. Every count (queue, client, worker, array) moves in a pair of
-functions here and nowhere else, is never clamped, and `invariants` recounts it from the tables.
-`enter_assigned` and `leave_assigned` are the pair for what is in flight; `put_job` and `drop_job`
-for what exists; `move` for what is where.
+Handlers decide, these functions execute. Every count (queue, client, worker, array) changes only in
+a pair of functions here, is never clamped, and `invariants` recounts it from the tables.
+`enter_assigned` and `leave_assigned` are the pair for attempts in flight; `put_job` and `drop_job`
+for existence; `move` for states.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ REQUEUE_KINDS: dict[int, str] = {
 
 
 def put_job(state: GridState, record: JobRecord) -> None:
-    """Add a new record to the tables, in the state that it has."""
+    """Add a new record to the tables, counted in its state."""
     state.jobs[record.job_id] = record
     state.job_index.fresh.append(record)
     state.queues[record.queue].counts[record.state] += 1
@@ -86,7 +87,7 @@ def put_job(state: GridState, record: JobRecord) -> None:
 
 
 def own(state: GridState, client: ClientRecord, count: int = 1) -> None:
-    """So many more records belong to this client."""
+    """A client has `count` more records."""
     client.record_count += count
     if client.idle_seq:
         state.idle_clients.remove(client.idle_seq)
@@ -94,26 +95,26 @@ def own(state: GridState, client: ClientRecord, count: int = 1) -> None:
 
 
 def disown(state: GridState, client: ClientRecord) -> None:
-    """One record less belongs to this client."""
+    """A client has one record less."""
     client.record_count -= 1
     if not client.record_count:
         rest_client(state, client)
 
 
 def rest_client(state: GridState, client: ClientRecord) -> None:
-    """This client has no records: it may be forgotten when its room is needed."""
+    """The client has no records: it may be evicted."""
     client.idle_seq = next_seq(state)
     state.idle_clients.add(client.idle_seq, client.client_id)
 
 
 def next_seq(state: GridState) -> int:
-    """A number that no record had before."""
+    """A sequence number that no record has."""
     state.last_seq = seq = state.last_seq + 1
     return seq
 
 
 def move(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
-    """Change where a job stands, and its queue's counts with it."""
+    """Change the state of a job and the counts of its queue."""
     counts = state.queues[record.queue].counts
     counts[record.state] -= 1
     counts[new] += 1
@@ -128,12 +129,11 @@ def enter_assigned(
     lease_ms: int,
     stamp_ms: int,
 ) -> None:
-    """A new attempt of each of these queued jobs, which are alike, begins on this worker, under
-    fences that follow each other.
+    """Start an attempt of each of these equal queued jobs on this worker, under consecutive fences.
 
-    While a job is ASSIGNED: it is in `held` of exactly its worker, counts once in `in_flight` of
-    its client and in `running` of its array, holds the tokens of its limits, and has the highest
-    fence that it ever had.
+    Invariant while a job is ASSIGNED: it is in `held` of its worker only, counts once in
+    `in_flight` of its client and in `running` of its array, holds the tokens of its limits, and has
+    its highest fence so far.
     """
     first, count = records[0], len(records)
     fence, attempt, worker_id = state.last_fence, first.attempt + 1, worker.worker_id
@@ -158,9 +158,8 @@ def enter_assigned(
 
 
 def leave_assigned(state: GridState, record: JobRecord, new: JobState, stamp_ms: int) -> None:
-    """The attempt is over, whatever it came to (`end_done` has it for many). The inverse of
-    `enter_assigned`, but for attempt, fence and worker, which an end keeps and a lost attempt
-    clears."""
+    """The attempt has ended (`end_done` does this for many). The inverse of `enter_assigned`,
+    except for attempt, fence and worker, which an end keeps and a lost attempt clears."""
     del state.workers[record.worker_id].held[record.job_id]
     record.client.in_flight -= 1
     record.lease_ms = 0
@@ -182,8 +181,8 @@ def lose_attempt(
     ack: AckJob | None = None,
     not_started: bool = False,
 ) -> None:
-    """The running attempt gave no result: the job goes back, or ends if it may not run again. One
-    that is known not to have started does not count for max_attempts."""
+    """The running attempt gave no result: requeue the job, or end it if it may not run again. An
+    attempt that is known not to have started does not count for max_attempts."""
     detail = detail[:DETAIL_BYTES_MAX]
     worker_id, fence = record.worker_id, record.fence
     exit_code = 0 if ack is None else ack.exit_code
@@ -197,7 +196,7 @@ def lose_attempt(
         new, kind = (DELAYED if delay_ms > 0 else QUEUED), REQUEUE_KINDS[cause]
     leave_assigned(state, record, new, out.stamp_ms)
     record.worker_id = NOBODY
-    record.fence = 0  # so that a late ack of this attempt is stale, whatever the job does next
+    record.fence = 0  # a late ack of this attempt is stale, whatever happens to the job
     record.delay_ms = delay_ms if new is DELAYED else 0
     out.events.append(
         fact(
@@ -222,7 +221,7 @@ def lose_attempt(
 def remember_attempt(
     record: JobRecord, cause: Cause, exit_code: int, detail: str, stamp_ms: int
 ) -> PastRecord:
-    """Write down what became of the running attempt; the oldest goes when there are too many."""
+    """Record the outcome of the running attempt; the oldest is dropped if there are too many."""
     past = record.past
     if past is None:
         past = record.past = PastRecord()
@@ -239,28 +238,28 @@ def remember_attempt(
 
 
 def starts_of(record: JobRecord) -> int:
-    """How many attempts count for max_attempts: those since the last redrive that started, or of
-    which that cannot be known."""
+    """The attempts that count for max_attempts: those since the last redrive that started, or may
+    have started."""
     past = record.past
     return record.attempt if past is None else record.attempt - past.starts_base - past.not_started
 
 
 def max_attempts(state: GridState, record: JobRecord) -> int:
-    """How many starts this job has (since its last redrive)."""
+    """The maximum number of counted attempts (since its last redrive)."""
     return record.options.max_attempts or state.settings.max_attempts
 
 
 def end_waiting(
     state: GridState, record: JobRecord, new: JobState, out: Applied, *, cause: Cause, detail: str
 ) -> None:
-    """End a job that is not running, without a result."""
+    """End a waiting job without a result."""
     move(state, record, new, out.stamp_ms)
     record.delay_ms = 0
     finish(state, record, end_without(state, new, cause, detail), out)
 
 
 def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> EndRecord:
-    """An end that no worker reported."""
+    """An EndRecord without a worker's ack."""
     status = Status.CANCELLED if new is CANCELLED else Status.FAILED
     return EndRecord(next_seq(state), status, b"", cause=cause, detail=detail[:DETAIL_BYTES_MAX])
 
@@ -268,8 +267,8 @@ def end_without(state: GridState, new: JobState, cause: Cause, detail: str) -> E
 def end_done(
     state: GridState, records: Sequence[JobRecord], ends: Sequence[EndRecord], out: Applied
 ) -> None:
-    """The attempts of these jobs, which are alike, gave their results: as `leave_assigned` and
-    `finish` for each. The ends have places that follow each other, and the same status."""
+    """End attempts of equal jobs with their results: as `leave_assigned` and `finish` for each. The
+    ends have consecutive seqs and the same status."""
     first, count, stamp_ms = records[0], len(records), out.stamp_ms
     client, array, queue = first.client, first.array, state.queues[first.queue]
     held = state.workers[first.worker_id].held
@@ -303,7 +302,7 @@ def end_done(
 
 
 def finish(state: GridState, record: JobRecord, end: EndRecord, out: Applied) -> None:
-    """A job came to its end: its client is owed the result until it confirms it."""
+    """A job has ended: its result is owed to its client until it is confirmed."""
     record.end = end
     record.cancel_requested = False
     if record.state is DEAD:
@@ -335,14 +334,14 @@ def drop_body(state: GridState, record: JobRecord, end: EndRecord) -> None:
 
 
 def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[EndRecord]) -> None:
-    """Nobody will run these jobs, which are alike, again: keep only what tells a repeated submit
-    from another job (a checksum), and what people may ask about it. Tasks have what their array
-    has. Most bodies are short and are kept as they are, so this writes nothing."""
+    """These equal jobs will not run again: keep only a checksum, to recognise a repeated submit,
+    and what views need. Tasks have the body of their array. Most bodies are short and are kept, so
+    this writes nothing."""
     if records[0].array is None:
         bodies = state.bodies.load_all([record.body for record in records])
         all_of_them = all_kept(bodies)
         if all_of_them is bodies and not any(map(_past, records)):
-            return  # what they were submitted with is there
+            return  # the bodies are short: kept
         for record, end, body, kept in zip(records, ends, bodies, all_of_them, strict=True):
             if record.past is not None:
                 end.body_crc = submitted_crc(state, record)
@@ -359,7 +358,7 @@ def drop_bodies(state: GridState, records: Sequence[JobRecord], ends: Sequence[E
 
 
 def change_queue(state: GridState, record: JobRecord, queue: QueueRecord) -> None:
-    """Let a job stand in another queue."""
+    """Move a job to another queue."""
     left = record.queue
     state.queues[left].counts[record.state] -= 1
     queue.counts[record.state] += 1
@@ -368,15 +367,15 @@ def change_queue(state: GridState, record: JobRecord, queue: QueueRecord) -> Non
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
-    """Give a job another body; the old one goes, unless it is that of the whole array."""
+    """Replace the body of a job; the old one is dropped, unless it is that of the whole array."""
     if record.array is None or record.body is not record.array.body:
         state.bodies.drop(record.body)
     record.body = state.bodies.keep(body)
 
 
 def submitted_crc(state: GridState, record: JobRecord) -> int:
-    """Check sum of the body as it was submitted, which a redrive may have replaced since, and of
-    the names of the files that came with it."""
+    """The checksum of the body as submitted, which a redrive may have replaced, and of the names of
+    its files."""
     if record.end is not None and record.end.body_crc >= 0:
         return record.end.body_crc
     if record.past is not None and record.past.body_crc >= 0:
@@ -386,8 +385,7 @@ def submitted_crc(state: GridState, record: JobRecord) -> int:
 
 
 def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Applied) -> None:
-    """Remove the records of ended jobs, one after another. Those that are alike and follow each
-    other are told as a run."""
+    """Delete the records of ended jobs. Adjacent equal ones share an event."""
     group: list[JobRecord] = []
     for record in records:
         is_full = len(group) == RUN_JOBS_MAX
@@ -404,7 +402,7 @@ def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Ap
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
-    """Remove the record of an ended job, and its array if that waited for this alone."""
+    """Delete the record of an ended job, and its array if only that kept it."""
     _remove(state, record)
     out.events.append(fact(kind, record, detail=by, by=by))
     array = record.array
@@ -414,7 +412,7 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
 
 
 def _remove(state: GridState, record: JobRecord) -> None:
-    """Remove the record of an ended job from every table."""
+    """Delete the record of an ended job from every table."""
     end = record.end
     if end is None:
         raise LocalError(ErrorCode.BUG, f"a job in {record.state.name} cannot be forgotten")
@@ -439,7 +437,7 @@ def _remove(state: GridState, record: JobRecord) -> None:
 
 
 def settle(state: GridState, record: JobRecord, end: EndRecord) -> None:
-    """Take a job off the lists that its end put it on: owed, and dead."""
+    """Remove a job from the indexes of its end: owed, and dead."""
     if not end.confirmed_seq:
         record.client.owed.remove(end.seq)
     if record.state is DEAD:
@@ -447,7 +445,7 @@ def settle(state: GridState, record: JobRecord, end: EndRecord) -> None:
 
 
 def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
-    """Forget an ended array whose TTL is over, once its last task record is gone."""
+    """Delete an ended array whose TTL is over, once its last task record is gone."""
     if not array.forget_asked or array.record_count or not array.is_ended:
         return
     del state.arrays[array.array_id[:PREFIX_BYTES]]
@@ -463,7 +461,7 @@ def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None
 
 
 def maybe_drop_queue(state: GridState, name: str) -> None:
-    """Forget a queue that nothing refers to."""
+    """Delete a queue that nothing refers to."""
     queue = state.queues[name]
     if not queue.paused and queue.is_empty:
         del state.queues[name]

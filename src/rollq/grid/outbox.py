@@ -1,6 +1,6 @@
-"""What is still owed, derived from state: how a new leader makes good what the old one left.
+"""Results that are still owed, derived from the state for a new leader.
 
-Effects are never stored. A receiver that got them already knows them by job id and attempt.
+Effects are not stored. A receiver recognises duplicates by job id and attempt.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from rollq.grid.state import PREFIX_BYTES, GridState
 def owed_to_client(
     state: GridState, client_id: ClientId, after: int, limit: int
 ) -> tuple[list[SendResult], int]:
-    """Up to `limit` ends that this client did not confirm, oldest first, from a place on.
-
-    Returns the results and the place to go on from: pass 0 first, then what was returned, until
-    the list is empty.
-    """
+    """Up to `limit` ends that this client did not confirm, oldest first, after a position. Returns
+    the results and the next position: pass 0 first, then the returned one, until the list is
+    empty."""
     client = state.clients.get(client_id)
     results: list[SendResult] = []
     if client is not None:
@@ -33,9 +31,9 @@ def owed_to_client(
 
 
 def is_still_to_come(state: GridState, job_id: JobId, after: int) -> bool:
-    """Whether the end of a job is among what `owed_to_client` gives from a place on. It is not if
-    it was given before, or is confirmed and was asked for once more."""
+    """Whether `owed_to_client` will return the end of a job after a position. Not if it was
+    returned before, or is confirmed and was requested again."""
     record = state.jobs.get(job_id)
     if record is None or record.end is None:
-        return True  # tasks that were never assigned: they are told of once
+        return True  # tasks that were never assigned: one result for all
     return not record.end.confirmed_seq and record.end.seq > after

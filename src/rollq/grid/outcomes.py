@@ -1,4 +1,4 @@
-"""Outcomes that many commands share, made once."""
+"""Outcomes that several commands share."""
 
 from __future__ import annotations
 

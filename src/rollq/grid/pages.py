@@ -1,9 +1,9 @@
 """Lists for people: workers, clients, arrays and jobs, a page at a time. Read only.
 
-A page looks at a bounded number of records, however many there are. So a page of jobs may hold
-fewer than were asked for and still not be the last: `after` says where to go on, and is 0 at the
-end. Jobs are read by sequence number: those that are there all the while come exactly once,
-whatever is accepted or forgotten between two pages.
+A page reads a bounded number of records. So a page of jobs may hold fewer rows than requested and
+still not be the last: `after` is where the next one begins, 0 at the end. Jobs are read by sequence
+number: a job that exists throughout is returned exactly once, whatever is accepted or forgotten
+between two pages.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ __all__ = [
     "worker_page",
 ]
 
-PAGE_JOBS_MAX: Final = 200  # a row costs more than a look
-LOOKED_AT_MAX: Final = 3_072  # jobs; one that is only looked at costs about 0.2 µs
-NOTE_COST: Final = 2  # looks that a job costs whose chunk gets its note
-PASSED_OVER_MAX: Final = 4_096  # chunks of jobs, by their notes
-FEW: Final = 1_024  # jobs that are dead or run: so many are put in order for a page
-IDS_LOOKED_AT_MAX: Final = 10_000  # a test of an id is cheap
+PAGE_JOBS_MAX: Final = 200  # a row costs more than a check
+LOOKED_AT_MAX: Final = 3_072  # jobs checked per page; a check costs about 0.2 µs
+NOTE_COST: Final = 2  # cost of a job whose chunk gets its note, in checks
+PASSED_OVER_MAX: Final = 4_096  # chunks skipped by their notes, per page
+FEW: Final = 1_024  # at most so many dead or running jobs are sorted for a page
+IDS_LOOKED_AT_MAX: Final = 10_000  # checking an id is cheap
 
 
 class IdFilter(msgspec.Struct, frozen=True, array_like=True):
-    """Ids by the first and the last digits of their text, in lower case and without dashes.
-    `before` is the place where the last page ended."""
+    """Ids by a prefix and a suffix of their text, in lower case and without dashes. `before` is the
+    position where the last page ended."""
 
     first: str
     last: str = ""
@@ -61,14 +61,14 @@ class IdFilter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class IdPage(msgspec.Struct, frozen=True):
-    """Some ids, and where the next page begins (0: there is none)."""
+    """Some ids, and the position of the next page (0: none)."""
 
     ids: list[JobId]
     before: int
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """Some jobs, and where the next page begins (0: there is none)."""
+    """Some jobs, and the position of the next page (0: none)."""
 
     jobs: list[RawJobView]
     after: int
@@ -99,8 +99,7 @@ def array_page(state: GridState, after: JobId, limit: int, account: str = "") ->
 
 
 def job_page(state: GridState, wanted: JobFilter, limit: int, account: str = "") -> JobPage:
-    """Up to `limit` of the jobs that fit, the one that was accepted last first or last: fewer, if
-    there is much to look at or to show."""
+    """Up to `limit` matching jobs, newest or oldest first; fewer if a page would read too much."""
     limit = min(limit, PAGE_JOBS_MAX)
     if wanted.queue and wanted.queue not in state.queues:
         return JobPage([], 0)
@@ -134,12 +133,12 @@ def job_page(state: GridState, wanted: JobFilter, limit: int, account: str = "")
 
 
 def _place(state: GridState, wanted: JobFilter) -> int:
-    """Where a page begins: it shows higher numbers, or lower ones."""
+    """The position where a page begins."""
     return wanted.after or (state.last_seq + 1 if wanted.newest else 0)
 
 
 def _is_none(state: GridState, wanted: JobFilter) -> bool:
-    """Whether no job is in the wanted state, as the counts of queues have it."""
+    """Whether no job is in the wanted state, by the counts of queues."""
     inner = inner_state(wanted.state).upper()
     if inner not in JobState.__members__ or len(state.queues) > FEW:
         return False
@@ -153,7 +152,7 @@ def _is_none(state: GridState, wanted: JobFilter) -> bool:
 
 
 def _few(state: GridState, wanted: JobFilter) -> list[JobRecord] | None:
-    """All jobs in the wanted state, if they are known and few; None: they are not."""
+    """All jobs in the wanted state, if they are indexed and few; else None."""
     inner = inner_state(wanted.state)
     if inner == "dead" and len(state.dead) <= FEW:
         return [state.jobs[job_id] for job_id in state.dead]
@@ -177,8 +176,8 @@ def _page_of_few(
 
 
 def id_page(state: GridState, wanted: IdFilter, limit: int, account: str = "") -> IdPage:
-    """Up to `limit` ids of jobs and arrays whose text begins with these digits and ends with those,
-    arrays on the first page. Looks at so many jobs a page."""
+    """Up to `limit` ids of jobs and arrays with this prefix and suffix, arrays on the first page.
+    Reads a bounded number of jobs per page."""
     fits = _fitting(wanted)
     found: list[JobId] = []
     if not wanted.before:
@@ -187,7 +186,7 @@ def id_page(state: GridState, wanted: IdFilter, limit: int, account: str = "") -
             for array_id in filter(fits, state.array_ids)
             if not account or _is_array_of(state, array_id, account)
         ]
-        if not account:  # whose they are is known once they are jobs
+        if not account:  # their owner is unknown until they are jobs
             found += filter(fits, state.reserved)
     begin = wanted.before or state.last_seq + 1
     place, looked_at = begin, 0
@@ -216,7 +215,8 @@ def _is_array_of(state: GridState, array_id: JobId, account: str) -> bool:
 
 
 def _fitting(wanted: IdFilter) -> Callable[[JobId], bool]:
-    """A test for ids. The first digits of the text are the fourth byte: most fail by that alone."""
+    """A predicate for ids. The first digits of the text are the fourth byte: most fail by that
+    alone."""
     first, last = wanted.first, wanted.last
     try:
         head = int(first[:2], 16) if len(first) >= 2 else -1
@@ -233,7 +233,7 @@ def _fitting(wanted: IdFilter) -> Callable[[JobId], bool]:
 
 
 def _brief(state: GridState, record: JobRecord) -> RawJobView:
-    """A job without its result and its past attempts: a page of those would fit no frame."""
+    """A job without its result and its past attempts, which could exceed a frame."""
     view = job_view(state, record.job_id)
     assert view is not None, "every record has a view"
     end = view.end and replace(view.end, result=b"")

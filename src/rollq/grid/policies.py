@@ -1,5 +1,4 @@
-"""Handlers of how queues choose workers, and of the shares of clients. What they mean is up to
-`policy`."""
+"""Handlers of queue policies and of client weights, which `policy` applies."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from rollq.grid.state import GridState, QueuePolicy
 
 
 def put_policy(state: GridState, command: PutPolicy, out: Applied) -> Outcome:
-    """Set how the queues of a pattern choose workers."""
+    """Set the placement of the queues of a pattern."""
     refusal = refuse_policy(command)
     known = state.policies.get(command.pattern)
     if refusal is None and known is None and len(state.policies) >= POLICIES_MAX:
@@ -31,7 +30,7 @@ def put_policy(state: GridState, command: PutPolicy, out: Applied) -> Outcome:
 
 
 def remove_policy(state: GridState, command: RemovePolicy, out: Applied) -> Outcome:
-    """The queues of a pattern have no policy of their own any more."""
+    """Delete the policy of a pattern."""
     policy = state.policies.pop(command.pattern, None)
     if policy is None:
         return DONE_NONE
@@ -40,7 +39,7 @@ def remove_policy(state: GridState, command: RemovePolicy, out: Applied) -> Outc
 
 
 def refuse_policy(command: PutPolicy) -> Refused | None:
-    """Why there can be no such policy."""
+    """Why this policy is not valid."""
     if not command.pattern or is_long(command.pattern, PATTERN_BYTES_MAX):
         return refused_bounds("pattern is empty or too long")
     if command.placement not in PLACEMENTS:
@@ -57,7 +56,7 @@ def refuse_policy(command: PutPolicy) -> Refused | None:
 
 
 def put_weight(state: GridState, command: PutWeight, out: Applied) -> Outcome:
-    """Set the share of a client, which need not be known; 1 is that of all others."""
+    """Set the weight of a client, which need not exist; 1 is the default."""
     client_id, weight = command.client_id, command.weight
     if not client_id or is_long(client_id, CLIENT_ID_BYTES_MAX):
         return refused_bounds("client_id is empty or too long")

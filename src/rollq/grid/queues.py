@@ -1,4 +1,4 @@
-"""Handlers for what operators turn: queues paused and resumed, cluster settings."""
+"""Handlers for operators: pause and resume of queues, cluster settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTING_BOUNDS: Final = {
 
 
 def pause_queue(state: GridState, command: PauseQueue, out: Applied) -> Outcome:
-    """No new assignments from this queue, which need not have jobs yet."""
+    """Stop assignments from this queue, which need not have jobs yet."""
     if command.queue not in state.queues:
         refusal = refuse_queue(state, command.queue)
         if refusal is not None:
@@ -40,7 +40,7 @@ def pause_queue(state: GridState, command: PauseQueue, out: Applied) -> Outcome:
 
 
 def resume_queue(state: GridState, command: ResumeQueue, out: Applied) -> Outcome:
-    """Assignments from this queue again."""
+    """Resume assignments from this queue."""
     queue = state.queues.get(command.queue)
     if queue is None or not queue.paused:
         return KNOWN_OPEN
@@ -51,7 +51,7 @@ def resume_queue(state: GridState, command: ResumeQueue, out: Applied) -> Outcom
 
 
 def set_settings(state: GridState, command: SetSettings, out: Applied) -> Outcome:
-    """Replace the settings. They count for what happens from now on."""
+    """Replace the settings. They apply to what happens from now on."""
     refusal = refuse_settings(command.settings)
     if refusal is not None:
         return refusal

@@ -1,7 +1,7 @@
-"""Handlers for readers that are known by name: history is kept until they have read it.
+"""Handlers of named readers: history is retained until they have read it.
 
-Retention is each member's own; what no member may let go is agreed on. One that is not heard of for
-READER_HOLD_MS_MAX is let go by the leader, so that nobody fills the disks by forgetting a name.
+Retention is local to each member; what no member may delete is replicated. A reader that is silent
+for READER_HOLD_MS_MAX is freed by the leader, so that a forgotten name does not fill the disks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rollq.grid.times import elapsed_ms
 
 
 class ReaderView(msgspec.Struct, frozen=True, array_like=True):
-    """One reader: from which index on history is kept for it, and when it was heard of last."""
+    """A reader: the index from which history is retained for it, and when it last reported."""
 
     name: str
     index: int
@@ -27,7 +27,7 @@ class ReaderView(msgspec.Struct, frozen=True, array_like=True):
 
 
 def hold_history(state: GridState, command: HoldHistory, out: Applied) -> Outcome:
-    """Keep history for a reader from an index on; it may be before what it said last."""
+    """Retain history for a reader from an index on; it may be lower than before."""
     if not command.name or is_long(command.name, READER_NAME_BYTES_MAX):
         return refused_bounds("the name of a reader is empty or too long")
     if command.index < 1:
@@ -40,12 +40,12 @@ def hold_history(state: GridState, command: HoldHistory, out: Applied) -> Outcom
 
 
 def free_history(state: GridState, command: FreeHistory, out: Applied) -> Outcome:
-    """Keep nothing for a reader any more."""
+    """Stop retaining history for a reader."""
     reader = state.readers.get(command.name)
     if reader is None:
         return Refused(ErrorCode.UNKNOWN_READER, f"no reader {command.name[:64]!r}")
     if command.stamp_ms and reader.stamp_ms != command.stamp_ms:
-        return KNOWN_OPEN  # it was heard of since
+        return KNOWN_OPEN  # it has reported since
     del state.readers[command.name]
     return DONE_ONE
 
@@ -56,7 +56,7 @@ def held_from(state: GridState) -> int | None:
 
 
 def silent_readers(state: GridState, now_ms: int) -> list[Command]:
-    """What the leader asks for: the end of readers that were not heard of for too long."""
+    """Commands that free the readers that are silent for too long."""
     return [
         FreeHistory(name, reader.stamp_ms, "expired")
         for name, reader in state.readers.items()

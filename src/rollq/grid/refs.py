@@ -1,10 +1,9 @@
-"""References to content that is kept elsewhere: who holds which blob and which cache, counted.
+"""Reference counts of blobs and caches, whose content is stored elsewhere.
 
-The grid never sees a blob. It says which ones must stay: `state.blobs` counts the references of
-jobs (until nobody can run them again), of results (until they are forgotten) and of caches, each
-under its holder: whoever may see a blob is one that may see what refers to it. Every `hold` has its
-`release`; a count is never clamped, and a blob or a removed cache goes with its last reference.
-`invariants` recounts.
+`state.blobs` counts the references of jobs (until they can never run again), of results (until they
+are forgotten) and of caches, each under its holder, which also decides who may read a blob. Every
+`hold` has its `release`; a count is never clamped, and a blob or a removed cache is dropped with
+its last reference. `invariants` recounts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from rollq.grid.state import ArrayRecord, BlobCount, CacheHolder, GridState, Hol
 def refuse_blobs(
     state: GridState, blobs: tuple[BlobRef, ...], sizes: dict[Digest, int], count_max: int
 ) -> Refused | None:
-    """Why these may not be referred to; `sizes` are those of the same command, and are added to."""
+    """Why these may not be referenced; `sizes` has those of the same command, and is extended."""
     if len(blobs) > count_max:
         return _out_of_bounds(f"more than {count_max} blobs")
     for blob in blobs:
@@ -40,7 +39,7 @@ def refuse_blobs(
 def refuse_files(
     state: GridState, blobs: tuple[BlobRef, ...], caches: tuple[str, ...]
 ) -> Refused | None:
-    """Why nothing may be submitted that needs these; None if it may."""
+    """Why nothing that needs these may be submitted; None if it may."""
     refusal = refuse_blobs(state, blobs, {}, BLOBS_PER_JOB_MAX) if blobs else None
     if refusal is not None or not caches:
         return refusal
@@ -58,12 +57,12 @@ def _out_of_bounds(message: str) -> Refused:
 
 
 def past_with(blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> PastRecord | None:
-    """What a new job brings along; nothing, if it needs no files."""
+    """The PastRecord of a new job with files; None without."""
     return PastRecord(blobs=blobs, caches=caches) if blobs or caches else None
 
 
 def caches_of(state: GridState, job_id: JobId) -> tuple[str, ...]:
-    """What a job needs to be at its worker."""
+    """The caches that a job needs."""
     job = state.jobs.get(job_id)
     if job is None:
         return ()
@@ -73,14 +72,14 @@ def caches_of(state: GridState, job_id: JobId) -> tuple[str, ...]:
 
 
 def hold_files(state: GridState, owner: PastRecord | ArrayRecord, client_id: ClientId) -> None:
-    """A job or array of a client that needs files has come."""
+    """Add the references of a job or array of a client."""
     hold_blobs(state, owner.blobs, client_id)
     for cache_id in owner.caches:
         state.caches[cache_id].user_count += 1
 
 
 def release_files(state: GridState, owner: PastRecord | ArrayRecord, client_id: ClientId) -> None:
-    """It will never run again."""
+    """Remove the references of a job or array that will never run again."""
     release_blobs(state, owner.blobs, client_id)
     for cache_id in owner.caches:
         state.caches[cache_id].user_count -= 1
@@ -88,13 +87,13 @@ def release_files(state: GridState, owner: PastRecord | ArrayRecord, client_id: 
 
 
 def give_up_files(state: GridState, past: PastRecord, client_id: ClientId) -> None:
-    """Nobody will run this job again: it needs its files no more, and forgets their names."""
+    """Release the files of a job that will never run again, and forget their names."""
     release_files(state, past, client_id)
     past.blobs, past.caches = (), ()
 
 
 def hold_blobs(state: GridState, blobs: Iterable[BlobRef], holder: Holder) -> None:
-    """One more reference of this holder to each."""
+    """Add one reference of this holder to each."""
     counts = state.blobs
     for blob in blobs:
         known = counts.get(blob.digest)
@@ -110,7 +109,7 @@ def hold_blobs(state: GridState, blobs: Iterable[BlobRef], holder: Holder) -> No
 
 
 def release_blobs(state: GridState, blobs: Iterable[BlobRef], holder: Holder) -> None:
-    """One reference of this holder less to each."""
+    """Remove one reference of this holder from each."""
     counts = state.blobs
     for blob in blobs:
         known = counts[blob.digest]
@@ -133,7 +132,7 @@ def _let_go(known: BlobCount, holders: dict[Holder, int], holder: Holder) -> Non
 
 
 def holders_of(state: GridState, digest: Digest) -> tuple[Holder, ...]:
-    """The clients and caches that refer to a blob; none, if nothing does."""
+    """The clients and caches that refer to a blob."""
     known = state.blobs.get(digest)
     if known is None:
         return ()
@@ -141,12 +140,12 @@ def holders_of(state: GridState, digest: Digest) -> tuple[Holder, ...]:
 
 
 def blob_bytes(blobs: tuple[BlobRef, ...]) -> int:
-    """How large these are together."""
+    """The total size of these."""
     return sum([blob.size for blob in blobs])
 
 
 def maybe_drop_cache(state: GridState, cache_id: str) -> None:
-    """Forget a cache that was removed, once nobody needs it."""
+    """Delete a removed cache that nothing needs."""
     cache = state.caches[cache_id]
     if cache.removed and not cache.user_count:
         del state.caches[cache_id]
@@ -154,7 +153,7 @@ def maybe_drop_cache(state: GridState, cache_id: str) -> None:
 
 
 def files_crc(crc: int, blobs: tuple[BlobRef, ...], caches: tuple[str, ...]) -> int:
-    """The check sum of a body, carried on over what the job needs beside it."""
+    """The checksum of a body, continued over the files that the job needs."""
     for blob in blobs:
         crc = crc32(blob.digest, crc)
     for cache_id in caches:

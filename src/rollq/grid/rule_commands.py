@@ -1,5 +1,5 @@
-"""Commands of what operators set about who runs where, how much at once, and in which proportion;
-part of the union in `commands` (version 10), whose law of change holds here too."""
+"""Commands of operators about placement, limits and weights; part of the union in `commands`
+(version 10), whose compatibility rules apply."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from rollq.grid.stored import Stored
 
 
 class PutPolicy(Stored, frozen=True, gc=False, tag=44):
-    """Choose workers for the jobs of these queues in this way. `weights` are those of a score."""
+    """Set the placement of the jobs of these queues. `weights` are those of the placement
+    "score"."""
 
-    pattern: str  # canonical, of names of queues
+    pattern: str  # canonical, matches queue names
     placement: str  # base.needs.PLACEMENTS
     weights: tuple[tuple[str, int], ...] = ()
     by: str = ""
 
 
 class RemovePolicy(Stored, frozen=True, gc=False, tag=45):
-    """The queues of this pattern have no policy of their own any more."""
+    """Delete the policy of this pattern."""
 
     pattern: str
     by: str = ""
 
 
 class PutLimit(Stored, frozen=True, gc=False, tag=46):
-    """No more than this at once, or in a time. 0: no such bound. A limit that is there is changed,
-    and what runs goes on."""
+    """Bound the running attempts or the rate of starts. 0: no such bound. An existing limit is
+    changed, and running attempts continue."""
 
     scope: str  # base.needs.SCOPES
     name: str
@@ -38,7 +39,7 @@ class PutLimit(Stored, frozen=True, gc=False, tag=46):
 
 
 class RemoveLimit(Stored, frozen=True, gc=False, tag=47):
-    """This limit does not count any more."""
+    """Delete a limit."""
 
     scope: str
     name: str
@@ -46,7 +47,7 @@ class RemoveLimit(Stored, frozen=True, gc=False, tag=47):
 
 
 class PutWeight(Stored, frozen=True, gc=False, tag=48):
-    """A client's share of turns, against 1 of others. 1 is what all have that are not named."""
+    """Set a client's weight: its turns for one turn of a client of weight 1, the default."""
 
     client_id: ClientId
     weight: int

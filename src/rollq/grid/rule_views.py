@@ -1,4 +1,4 @@
-"""What is shown of what operators set: policies of queues, limits, shares of clients."""
+"""Views of what operators set: policies of queues, limits, weights of clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.grid.state import GridState
 
 
 class PolicyView(msgspec.Struct, frozen=True):
-    """How the queues of a pattern choose one of several workers."""
+    """The placement of the queues of a pattern."""
 
     pattern: str
     placement: str
@@ -20,18 +20,18 @@ class PolicyView(msgspec.Struct, frozen=True):
 
 
 class LimitView(msgspec.Struct, frozen=True):
-    """How much of a group of jobs may run at once, and how fast they may start."""
+    """A limit, and its use."""
 
     name: str  # exec:render
     running_max: int  # 0: any number
     rate: int  # starts a day; 0: any number
     burst: int
     running: int  # tokens that are taken
-    due_ms: int  # when the next start is within the rate, in the group's time; 0: at once
+    due_ms: int  # when the next start is allowed, in the group's time; 0: now
 
 
 class WeightView(msgspec.Struct, frozen=True):
-    """The share of a client, against 1 of those that are not listed."""
+    """The weight of a client."""
 
     client_id: ClientId
     weight: int
@@ -67,6 +67,6 @@ def limit_page(state: GridState, after: str, limit: int) -> list[LimitView]:
 
 
 def weight_page(state: GridState, after: ClientId, limit: int) -> list[WeightView]:
-    """Up to `limit` shares of clients whose ids come after this one, by id."""
+    """Up to `limit` weights of clients whose ids come after this one, by id."""
     ids = nsmallest(limit, (each for each in state.weights if each > after))
     return [WeightView(each, state.weights[each]) for each in ids]

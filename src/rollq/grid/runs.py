@@ -1,7 +1,7 @@
-"""What handlers of runs share: columns of ids, and outcomes.
+"""Helpers of run handlers: columns of ids, and outcomes.
 
-A run is taken as a whole where that is the same as taking its jobs one after another; whatever rule
-needs a job on its own splits it. So no handler may look at a run to decide what becomes of a job.
+A run is applied as a whole if the result equals applying its jobs one by one; any rule that needs
+single jobs splits it. So no handler may decide about a job by its run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rollq.grid.outcomes import DONE_ONE
 
 DONE_RUN_OF_ONE: Final = RunDone(1)
 
-Others = list[tuple[int, Known | Refused]]  # positions of jobs that a run was not done for
+Others = list[tuple[int, Known | Refused]]  # the jobs that a run was not done for, by position
 
 
 def ids_in(column: bytes) -> tuple[JobId, ...]:
-    """The ids of a column, which `refuse_run` has looked at."""
+    """The ids of a column that passed `refuse_run`."""
     if len(column) == GUID_BYTES:
         return (column,)
     found: tuple[JobId, ...] = _ids(len(column) // GUID_BYTES).unpack(column)
@@ -32,7 +32,7 @@ def ids_in(column: bytes) -> tuple[JobId, ...]:
 
 
 def refuse_run(job_ids: bytes, *columns: Sequence[Any]) -> Refused | None:
-    """Why this cannot be a run: it is empty or too long, or a column has not one value a job."""
+    """Why this is not a run: it is empty or too long, or a column has not one value per job."""
     count, rest = divmod(len(job_ids), GUID_BYTES)
     if rest or not 0 < count <= RUN_JOBS_MAX:
         return refused_bounds(f"job_ids are not 1 to {RUN_JOBS_MAX} ids of 16 bytes")
@@ -43,7 +43,7 @@ def refuse_run(job_ids: bytes, *columns: Sequence[Any]) -> Refused | None:
 
 
 def refuse_columns(count: int, *columns: Sequence[Any]) -> Refused | None:
-    """The same of columns that may be empty, of a run of so many jobs."""
+    """As `refuse_run` for columns of a run of `count` jobs that may be empty."""
     for column in columns:
         if column and len(column) != count:
             return refused_bounds("a column has not one value a job")
@@ -56,26 +56,26 @@ def keys_in(column: str) -> Sequence[str]:
 
 
 def has_twice(job_ids: Sequence[JobId]) -> bool:
-    """Whether an id is in a run more than once: then the second may not be taken with the first."""
+    """Whether a run has an id more than once: then its jobs are applied one by one."""
     return len(job_ids) > 1 and len(set(job_ids)) != len(job_ids)
 
 
 def run_done(count: int, others: Others) -> RunDone:
-    """The outcome of a run of so many jobs."""
+    """The outcome of a run of `count` jobs."""
     if not others:
         return DONE_RUN_OF_ONE if count == 1 else RunDone(count)
     return RunDone(count - len(others), tuple(others))
 
 
 def in_turn(outcomes: Sequence[Outcome]) -> RunDone:
-    """The outcome of a run whose jobs were taken one after another, each as a run of one."""
+    """The outcome of a run whose jobs were applied one by one, each as a run of one."""
     ones = enumerate(map(alone, outcomes))
     others = [(at, one) for at, one in ones if isinstance(one, Known | Refused)]
     return run_done(len(outcomes), others)
 
 
 def alone(outcome: Outcome) -> Outcome:
-    """The outcome of a run of one as that of its job."""
+    """The outcome of a run of one, as the outcome of its job."""
     if type(outcome) is not RunDone:
         return outcome
     return outcome.others[0][1] if outcome.others else DONE_ONE

@@ -1,8 +1,7 @@
-"""Commands about schedules (since version 12). What counts for all commands (`commands`) counts for
-these.
+"""Commands about schedules (since version 12). The rules of `commands` apply to these too.
 
-Instants are computed by the leader, who alone asks a calendar, and stand in the commands: members
-whose zone data differs apply the same.
+The leader alone computes instants with a calendar; they are in the commands, so members with
+different zone data apply the same.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from rollq.grid.stored import Stored
 
 
 class ScheduleSpec(Stored, frozen=True):
-    """What a schedule is: when it fires, what it runs then, and by which rules."""
+    """The definition of a schedule: when it fires, what it runs, and its rules."""
 
     name: str
-    client_id: ClientId  # whose jobs they are
+    client_id: ClientId  # the owner of its jobs
     queue: str
     exec_name: str
     body: bytes
     options: JobOptions | None = None
     caches: tuple[str, ...] = ()
-    cron: str = ""  # empty: `every_ms` counts
+    cron: str = ""  # empty: `every_ms` applies
     zone: str = ""  # of the cron line
     every_ms: int = 0
     jitter_ms: int = 0
@@ -34,8 +33,8 @@ class ScheduleSpec(Stored, frozen=True):
 
 
 class PutSchedule(Stored, frozen=True, tag=80):
-    """Make a schedule, or change it; `next_ms` is its first instant from now on. What it fired
-    before is kept."""
+    """Create or change a schedule; `next_ms` is its first instant from now on. Its statistics are
+    kept."""
 
     spec: ScheduleSpec
     next_ms: int
@@ -43,42 +42,42 @@ class PutSchedule(Stored, frozen=True, tag=80):
 
 
 class RemoveSchedule(Stored, frozen=True, gc=False, tag=81):
-    """Forget a schedule. Its jobs stay."""
+    """Delete a schedule. Its jobs stay."""
 
     name: str
     by: str = ""
 
 
 class PauseSchedule(Stored, frozen=True, gc=False, tag=82):
-    """Nothing is due until it is resumed."""
+    """Do not fire until it is resumed."""
 
     name: str
     by: str = ""
 
 
 class ResumeSchedule(Stored, frozen=True, gc=False, tag=83):
-    """It goes on with this instant; those since the pause are none."""
+    """Resume with this instant; instants during the pause are skipped."""
 
     name: str
     next_ms: int
     by: str = ""
-    version: int = 0  # since 13: ScheduleRecord.version by whose rule `next_ms` is; 0: not told
+    version: int = 0  # since 13: the ScheduleRecord.version that `next_ms` is for; 0: unknown
 
 
 class FireSchedule(Stored, frozen=True, gc=False, tag=84):
-    """The instant `due_ms` of a schedule has come. Done once: only while it is the next one of this
-    version of the schedule."""
+    """The instant `due_ms` of a schedule is due. Applied once: only while it is the next one of
+    this version of the schedule."""
 
     name: str
     version: int  # ScheduleRecord.version
     due_ms: int
-    fire_ms: int  # the instant that makes a job: `due_ms` or a later one; 0: none does
+    fire_ms: int  # the instant that creates a job: `due_ms` or a later one; 0: none
     next_ms: int  # the instant after all of these
-    missed: int = 0  # instants from `due_ms` on that make no job, by the catch-up rule
+    missed: int = 0  # instants from `due_ms` on that create no job, by the catch-up rule
 
 
 class RunSchedule(Stored, frozen=True, gc=False, tag=85):
-    """Make a job of a schedule now, beside its instants."""
+    """Create a job of a schedule now, in addition to its instants."""
 
     name: str
     job_id: JobId

@@ -1,5 +1,4 @@
-"""Schedules as the members agreed on them. Plain data, as `state` is; the rules are in
-`schedules`."""
+"""Records of schedules. Plain data, as `state`; the logic is in `schedules`."""
 
 from __future__ import annotations
 
@@ -10,32 +9,32 @@ from rollq.grid.schedule_commands import ScheduleSpec
 
 
 class ScheduleRecord(msgspec.Struct, array_like=True, eq=False):
-    """What is to be run, when, and what became of it so far. A row of a snapshot as it is."""
+    """A schedule and its statistics. Stored as a row of a snapshot."""
 
     spec: ScheduleSpec
-    by: str  # whoever put it last
-    stamp_ms: int  # when
-    version: int  # the index of the entry that put or resumed it: firings decided before are void
-    next_ms: int  # the next instant; never before one that was fired in this version
+    by: str  # who put it last
+    stamp_ms: int  # when it was put
+    version: int  # index of the entry that put or resumed it; earlier firings are void
+    next_ms: int  # the next instant; later than any that fired in this version
     paused: bool = False
-    # What it came to.
+    # Statistics.
     last_due_ms: int = 0  # the last instant that fired; 0: none has
-    last_ms: int = 0  # when a job of it was made last, also by hand
+    last_ms: int = 0  # when its last job was created, also by hand
     last_job_id: JobId = b""
-    last_error: str = ""  # why the last firing made no job; empty: it did
-    fired: int = 0  # instants that made a job
-    missed: int = 0  # instants that were passed over by the catch-up rule
-    skipped: int = 0  # firings that made no job because the last one had not ended
+    last_error: str = ""  # why the last firing created no job; empty: it did
+    fired: int = 0  # instants that created a job
+    missed: int = 0  # instants skipped by the catch-up rule
+    skipped: int = 0  # firings skipped because the last job had not ended
     refused: int = 0  # firings whose job the grid refused
 
     @property
     def name(self) -> str:
-        """Of the schedule."""
+        """The name of the schedule."""
         return self.spec.name
 
 
 class ScheduleTable:
-    """All schedules. The sum is there for the hash of the state."""
+    """All schedules. The sum is part of the state hash."""
 
     __slots__ = ("by_name", "next_sum")
 

@@ -1,4 +1,4 @@
-"""What is shown of schedules."""
+"""Views of schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollq.grid.state import GridState
 
 
 class RawScheduleView(msgspec.Struct, frozen=True):
-    """A schedule, and what became of it so far."""
+    """A schedule and its statistics."""
 
     name: str
     client_id: ClientId
@@ -31,7 +31,7 @@ class RawScheduleView(msgspec.Struct, frozen=True):
     stamp_ms: int
     paused: bool
     next_ms: int  # 0: it is paused
-    fires_ms: int  # the same with its jitter
+    fires_ms: int  # `next_ms` with its jitter
     last_due_ms: int
     last_ms: int
     last_job_id: JobId
@@ -51,8 +51,7 @@ def schedule_view(state: GridState, name: str) -> RawScheduleView | None:
 def schedule_page(
     state: GridState, after: str, limit: int, account: str = ""
 ) -> list[RawScheduleView]:
-    """Up to `limit` schedules whose names come after this one, by name; those of an account, if one
-    is given."""
+    """Up to `limit` schedules whose names come after this one, by name; of one account if given."""
     own = f"{account}/" if account else ""
     by_name = state.schedules.by_name
     names = nsmallest(limit, (one for one in by_name if one > after and one.startswith(own)))

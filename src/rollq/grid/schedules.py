@@ -1,8 +1,8 @@
-"""Handlers for schedules: jobs that are made again and again, each for an instant.
+"""Handlers of schedules: jobs that are created repeatedly, one per instant.
 
-An instant is fired once: a firing names the instant that it takes for the next one, and is void if
-that is not so any more, whoever leads. Its job has the id that its client and its key have
-(`job_id_of_key`), and the key is made of the name and the instant. No calendar is asked here.
+An instant fires once: a firing names the instant that it expects to be next, and is void otherwise,
+whichever leader proposed it. The id of its job is that of its client and key (`job_id_of_key`), and
+the key is made of the name and the instant. No calendar is used here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ NOT_LATER = refused_bounds("next_ms is not after what was fired")
 
 
 def put_schedule(state: GridState, command: PutSchedule, out: Applied) -> Outcome:
-    """Make a schedule, or change it."""
+    """Create or change a schedule."""
     spec, by_name = command.spec, state.schedules.by_name
     record = by_name.get(spec.name)
     if record is not None and record.spec == spec:
@@ -84,7 +84,7 @@ def put_schedule(state: GridState, command: PutSchedule, out: Applied) -> Outcom
 
 
 def refuse_schedule(state: GridState, command: PutSchedule) -> Refused | None:
-    """Why there can be no such schedule."""
+    """Why this schedule is not valid."""
     spec = command.spec
     if not is_schedule_name(spec.name):
         return refused_bounds("the name has other characters than a-z, A-Z, 0-9 and _ . / -")
@@ -109,7 +109,7 @@ def refuse_schedule(state: GridState, command: PutSchedule) -> Refused | None:
 
 
 def remove_schedule(state: GridState, command: RemoveSchedule, out: Applied) -> Outcome:
-    """Forget a schedule."""
+    """Delete a schedule."""
     record = state.schedules.by_name.pop(command.name, None)
     if record is None:
         return unknown_schedule(command.name)
@@ -119,7 +119,7 @@ def remove_schedule(state: GridState, command: RemoveSchedule, out: Applied) -> 
 
 
 def pause_schedule(state: GridState, command: PauseSchedule, out: Applied) -> Outcome:
-    """Nothing of a schedule is due for now."""
+    """Pause a schedule."""
     record = state.schedules.by_name.get(command.name)
     if record is None:
         return unknown_schedule(command.name)
@@ -131,13 +131,13 @@ def pause_schedule(state: GridState, command: PauseSchedule, out: Applied) -> Ou
 
 
 def resume_schedule(state: GridState, command: ResumeSchedule, out: Applied) -> Outcome:
-    """A schedule goes on."""
+    """Resume a schedule."""
     record = state.schedules.by_name.get(command.name)
     if record is None:
         return unknown_schedule(command.name)
     if not record.paused:
         return KNOWN_OPEN
-    # If it was put meanwhile, `next_ms` may be no instant of it. The one that it was put with is.
+    # If it was changed meanwhile, `next_ms` may be wrong: keep the instant of the change.
     is_same = command.version in (0, record.version)
     next_ms = command.next_ms if is_same else record.next_ms
     if next_ms <= record.last_due_ms:
@@ -149,8 +149,8 @@ def resume_schedule(state: GridState, command: ResumeSchedule, out: Applied) -> 
 
 
 def fire_schedule(state: GridState, command: FireSchedule, out: Applied) -> Outcome:
-    """An instant has come: its job is made, unless a rule says otherwise. Whatever comes of it, the
-    schedule goes on with the next one."""
+    """An instant is due: create its job, unless a rule prevents it. In any case the schedule
+    advances."""
     record = state.schedules.by_name.get(command.name)
     if record is None or record.paused or record.version != command.version:
         return DONE_NONE
@@ -169,7 +169,7 @@ def fire_schedule(state: GridState, command: FireSchedule, out: Applied) -> Outc
 
 
 def run_schedule(state: GridState, command: RunSchedule, out: Applied) -> Outcome:
-    """Make a job of a schedule now, whatever runs."""
+    """Create a job of a schedule now, whatever is running."""
     record = state.schedules.by_name.get(command.name)
     if record is None:
         return unknown_schedule(command.name)
@@ -183,17 +183,17 @@ def run_schedule(state: GridState, command: RunSchedule, out: Applied) -> Outcom
 
 
 def unknown_schedule(name: str) -> Refused:
-    """The answer to whoever names a schedule that is not there."""
+    """The refusal of an unknown schedule."""
     return Refused(ErrorCode.UNKNOWN_SCHEDULE, f"no schedule {name[:64]!r}")
 
 
 def schedule_of(event: Event) -> str:
-    """The name of the schedule that an event of one is about."""
+    """The name of the schedule that an event is about."""
     return "" if event.access is None else event.access.resource.removeprefix("schedule:")
 
 
 def _fire(state: GridState, record: ScheduleRecord, due_ms: int, out: Applied) -> None:
-    """Make the job of an instant, if its rule and the grid let it."""
+    """Create the job of an instant, if its overlap rule and the grid allow it."""
     record.last_due_ms = due_ms
     key = firing_key(record.name, due_ms)
     before = state.jobs.get(record.last_job_id)

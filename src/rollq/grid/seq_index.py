@@ -1,8 +1,8 @@
-"""Keys in the order in which they came, each removable, readable from any place on.
+"""Keys in insertion order, each removable, readable from any position on.
 
-Places are sequence numbers that only grow. Adding, removing and taking the oldest cost O(1)
-amortised, a page O(log n + page). A plain dict cannot do that: reading on from a key, or taking
-the front again and again, walks over everything that was removed.
+Positions are increasing sequence numbers. Adding, removing and taking the oldest are O(1)
+amortised, a page is O(log n + page). A plain dict cannot do that: reading on from a key, or taking
+the front again and again, walks over removed entries.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
 
-_SLACK = 64  # removed places that even the smallest index may still hold
+_SLACK = 64  # removed entries that even the smallest index may still hold
 
 
 class SeqIndex(Generic[Key]):
-    """Keys by growing sequence number."""
+    """Keys by increasing sequence number."""
 
     __slots__ = ("_head", "_items", "_order")
 
     def __init__(self) -> None:
-        self._items: dict[int, Key] = {}  # what is there, by its number; also in order
-        # Every number that was added since it was last rebuilt, ascending, removed ones too: at
-        # most twice as many as there are keys, so that a rebuild is paid for by removals.
+        self._items: dict[int, Key] = {}  # the keys by number, in order
+        # All numbers added since the last rebuild, ascending, including removed ones: at most twice
+        # the number of keys, so that rebuilds are amortised by removals.
         self._order: list[int] = []
-        self._head = 0  # in `_order`: everything before it is removed; only `first` moves it
+        self._head = 0  # index in `_order`: all before it are removed; only `first` moves it
 
     def add(self, seq: int, key: Key) -> None:
-        """Put a key at the end; `seq` must be higher than all before it."""
+        """Append a key; `seq` must be higher than all before it."""
         self._items[seq] = key
         self._order.append(seq)
 
     def add_all(self, first: int, keys: Sequence[Key]) -> None:
-        """Put keys at the end, at places that follow each other from `first` on."""
+        """Append keys with consecutive numbers from `first` on."""
         if len(keys) == 1:
             self.add(first, keys[0])
             return
@@ -43,7 +43,7 @@ class SeqIndex(Generic[Key]):
         self._order.extend(places)
 
     def remove(self, seq: int) -> None:
-        """Take away what stands at this place; KeyError if nothing does."""
+        """Remove the key at this number; KeyError if there is none."""
         items = self._items
         del items[seq]
         if len(self._order) > 2 * len(items) + _SLACK:
@@ -51,12 +51,12 @@ class SeqIndex(Generic[Key]):
             self._head = 0
 
     def oldest(self) -> Key | None:
-        """The key that has been here for longest."""
+        """The oldest key."""
         found = self.first(1)
         return found[0] if found else None
 
     def first(self, count: int) -> list[Key]:
-        """Up to so many keys that have been here for longest, in order."""
+        """Up to `count` of the oldest keys, in order."""
         items, order = self._items, self._order
         if not items:
             return []

@@ -1,9 +1,9 @@
-"""What the end of a parent means for its children: they go on, or end by rule.
+"""Settling: what the end of a parent means for its children, which are released or cancelled.
 
-One entry looks at a bounded number of children. Those of the parents that it ended itself come at
-once, unless others are before them; whatever is left goes on by `SettleChildren`, which the leader
-proposes. A child is judged by how its parent stands when its turn comes, so nothing depends on how
-the work falls into entries.
+One entry settles a bounded number of children. Those of parents that it ended itself come at once,
+unless others are before them; the rest continues with `SettleChildren`, which the leader proposes.
+A child is judged by its parent's ending at that time, so the result does not depend on how the work
+is split into entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _by_seq = attrgetter("seq")
 
 
 def settle_children(state: GridState, command: SettleChildren, out: Applied) -> Outcome:
-    """Tell the next children; nothing if that was done before."""
+    """Settle the next children; nothing if that was done before."""
     if command.position != state.edges.position:
         return DONE_NONE
     before = state.edges.position
@@ -48,12 +48,12 @@ def settle_children(state: GridState, command: SettleChildren, out: Applied) -> 
 
 
 def settle(state: GridState, out: Applied) -> None:
-    """Tell as many children as one entry may what became of their parents, in order."""
+    """Settle as many children as one entry may, in order."""
     unsettled = state.edges.unsettled
     left = CHILDREN_PER_ENTRY_MAX
     while unsettled and left:
         parent_id, parent = next(iter(unsettled.items()))
-        # From the end of a list that is turned round: the rest is not copied for each entry.
+        # The list is reversed: children are popped from its end, without copying the rest.
         waiting = parent.waiting
         part = waiting[: -left - 1 : -1]
         del waiting[-left:]
@@ -70,7 +70,7 @@ def settle(state: GridState, out: Applied) -> None:
 def tell(
     state: GridState, parent_id: JobId, ending: Ending, child_ids: Sequence[JobId], out: Applied
 ) -> list[JobRecord]:
-    """Tell children how a parent stands: those that wait for nothing more, by seq."""
+    """Apply a parent's ending to children; those that wait for nothing more are released by seq."""
     ready: list[JobRecord] = []
     for child_id in child_ids:
         record = state.jobs.get(child_id)
@@ -79,7 +79,7 @@ def tell(
         parents = state.edges.parents[child_id]
         at = place_of(parents.edges, parent_id)
         if at < 0 or parents.edges[at] & MET:
-            continue  # it is listed from a time when another job had its id, or twice
+            continue  # a stale entry of another job with this id, or a duplicate
         verdict = VERDICTS[parents.edges[at], ending]
         if verdict is None:
             add_child(state, parent_id, child_id)
@@ -96,8 +96,7 @@ def tell(
 
 
 def release(state: GridState, records: Sequence[JobRecord], out: Applied) -> None:
-    """Let jobs into their queues, or wait for their delay, which begins now. Those that are alike
-    and follow each other are told as a run."""
+    """Queue jobs, or start their delay. Adjacent equal ones share an event."""
     group: list[JobRecord] = []
     for record in records:
         if group and (len(group) == RUN_JOBS_MAX or not are_alike(group[0], record)):

@@ -1,13 +1,13 @@
 """The whole state as canonical bytes, and back.
 
-Canonical: members that applied the same log write the same bytes, whatever order their tables
-grew in, whatever process wrote them, and wherever their bodies were; so bytes can be compared.
-Only persisted fields are written; counts, indexes and what workers hold are rebuilt (`derive`).
+Canonical: members that applied the same log write the same bytes, independent of table order,
+process and storage of bodies; so bytes can be compared. Only persisted fields are written; derived
+ones are rebuilt (`derive`).
 
     version 1 | length of the head 8, little-endian | head (msgpack, `snapshot_rows`) | bodies
 
-The bodies of jobs stand behind the head, each where the sizes in the head say and with a checksum
-of its own, so that a reader may leave them where they are and fetch one when it is needed.
+The bodies of jobs follow the head, at offsets given by the sizes in the head and each with its own
+checksum, so that a reader may leave them in place and load them on demand.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def encode_snapshot(state: GridState) -> bytes:
 def snapshot_pieces(
     state: GridState, sealed: Callable[[Sequence[Token]], Iterator[P]]
 ) -> tuple[int, Iterator[bytes | P]]:
-    """How many bytes a snapshot has, and the bytes piece by piece. The state must not change
-    before the last piece is taken. Those of `sealed`, which is that of its `Bodies` or does the
-    same, may also stand for bytes that are elsewhere."""
+    """The size of a snapshot, and its bytes in pieces. The state must not change before the last
+    piece is taken. Pieces of `sealed`, which is that of its `Bodies` or an equivalent, may also be
+    references to bytes stored elsewhere."""
     bodies = state.bodies
     fresh: list[JobRecord] = []
     rows: list[JobRecord] = []
@@ -166,7 +166,7 @@ def _worker_row(worker: WorkerRecord) -> WorkerRow:
 
 
 def _own_bytes(bodies: Bodies, record: JobRecord) -> int:
-    """The length of a job's body, unless it is that of its array."""
+    """The length of a job's body; ARRAY_BODY if it is that of its array."""
     body = record.body
     size = len(body) if isinstance(body, bytes) else bodies.size(body)
     array = record.array
@@ -181,7 +181,7 @@ def _row_chunks(rows: Iterator[tuple[JobRecord, int]]) -> Iterator[bytes]:
 
 
 def head_bytes(preface: bytes) -> int:
-    """From the first PREFACE_BYTES of a snapshot: how many of them tell all but the bodies.
+    """The length of everything but the bodies, from the first PREFACE_BYTES of a snapshot.
 
     Raises:
         LocalError: UNSUPPORTED_VERSION if a newer version wrote it.
@@ -201,12 +201,12 @@ def head_bytes(preface: bytes) -> int:
 def decode_snapshot(
     data: bytes, bodies: Bodies | None = None, adopt: Adopt | None = None
 ) -> GridState:
-    """The state that was encoded; it goes on exactly as the original would have.
+    """The encoded state; it behaves exactly as the original.
 
     Args:
-        data: the snapshot; with `adopt` its first `head_bytes` are enough.
-        bodies: what will keep the bodies of this state; memory if it is not given.
-        adopt: gives tokens of `bodies` for what stands behind the head, which is not read then.
+        data: the snapshot; with `adopt` its first `head_bytes` are enough. bodies: stores the
+        bodies of this state; default: memory. adopt: returns tokens of `bodies` for the bodies
+        after the head, which are not read then.
 
     Raises:
         LocalError: UNSUPPORTED_VERSION if a newer version wrote it.
@@ -225,7 +225,7 @@ def decode_snapshot(
 
 
 def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
-    """Put the jobs back; returns where the last body ends."""
+    """Restore the jobs; returns the offset after the last body."""
     for crowd in head.crowds:
         offset = admit(state, crowd, adopt, offset)
     others: list[JobRecord] = []
@@ -245,7 +245,7 @@ def _jobs(head: Head, state: GridState, adopt: Adopt, offset: int) -> int:
 
 
 def _count_failed(head: Head, records: list[JobRecord]) -> None:
-    """Older snapshots do not say how many tasks of an array failed: count those still known."""
+    """Older snapshots do not have the failed tasks of an array: count those still known."""
     untold = {row.array_id: None for row in head.arrays if row.failed is None}
     for record in records:
         array, end = record.array, record.end

@@ -1,4 +1,4 @@
-"""Dependencies between jobs, in and out of a snapshot."""
+"""Dependencies between jobs in snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.grid.state import GridState
 
 
 def edge_rows(state: GridState) -> EdgeRows | None:
-    """All dependencies; None if there are none and never were."""
+    """All dependencies; None if there were never any."""
     table = state.edges
     if not table.parents and not table.position:
         return None
@@ -28,7 +28,7 @@ def edge_rows(state: GridState) -> EdgeRows | None:
 
 
 def put_edges_back(state: GridState, rows: EdgeRows | None) -> None:
-    """Put them back into a state whose jobs are there.
+    """Restore them into a state that has its jobs.
 
     Raises:
         ValueError: if a column is not one of ids or edges.
@@ -56,6 +56,6 @@ def _ids(state: GridState, column: bytes) -> list[JobId]:
 
 
 def _shared(state: GridState, job_id: JobId) -> JobId:
-    """The id as the job's own record has it: one object for all that name it."""
+    """The id object of the job's record, so that equal ids share memory."""
     record = state.jobs.get(job_id)
     return job_id if record is None else record.job_id

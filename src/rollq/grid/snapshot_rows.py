@@ -1,9 +1,9 @@
-"""The layout of a snapshot's head: rows with names in place of references. No rule lives here.
+"""The layout of a snapshot's head: rows with names in place of references. No logic here.
 
-Law of change: fields are appended with defaults and raise `snapshot.VERSION`; older versions stay
-readable. Bodies of jobs are not in the head: they follow it, in the order of the sizes that are
-told here (crowds first, then rows, then the pieces of what is staged and of what is committed, then
-the payloads of topics).
+Compatibility: fields are appended with defaults and raise `snapshot.VERSION`; older versions stay
+readable. Bodies of jobs are not in the head: they follow it, in the order of the sizes in it
+(crowds first, then rows, then the pieces of what is staged and of what is committed, then the
+payloads of topics).
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ from rollq.grid.state import (
 )
 from rollq.grid.topic_records import Cursor
 
-ARRAY_BODY = -1  # in place of a size: the job has the body of its array
+ARRAY_BODY = -1  # in place of a size: the job shares the body of its array
 
 
 class Crowd(msgspec.Struct, array_like=True, gc=False):
-    """Jobs that wait for their first attempt and differ in nothing but the columns, by seq.
-
-    A column of numbers is a list of runs, each of two numbers: where it begins and how long it is
-    for `seqs`, which are consecutive in a run; what it repeats and how often for the others.
-    """
+    """Jobs that wait for their first attempt and differ only in the columns, by seq. A column of
+    numbers is run-length encoded as pairs: first number and length for `seqs`, which are
+    consecutive in a run; value and count for the others."""
 
     client_id: ClientId
     queue: str
@@ -59,7 +57,7 @@ class JobRow(msgspec.Struct, array_like=True, gc=False):
     client_id: ClientId
     queue: str
     exec_name: str
-    body_bytes: int  # or ARRAY_BODY
+    body_bytes: int  # length of its body, or ARRAY_BODY
     options: JobOptions | None
     state: int
     seq: int
@@ -154,7 +152,7 @@ class BatchRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class ChunkRow(msgspec.Struct, array_like=True):
-    """A `StagedChunk`; its pieces stand behind the head, with the bodies."""
+    """A `StagedChunk`; its pieces follow the head, with the bodies."""
 
     job_ids: bytes
     crc: int
@@ -186,8 +184,8 @@ class CommittedRow(msgspec.Struct, array_like=True):
 
 
 class TopicRow(msgspec.Struct, array_like=True):
-    """A `TopicRecord`; its payloads stand behind the head, behind all else. Columns: one value a
-    message, oldest first."""
+    """A `TopicRecord`; its payloads are at the end of the snapshot. Columns: one value per message,
+    oldest first."""
 
     name: str
     patterns: tuple[str, ...]
@@ -205,7 +203,7 @@ class TopicRow(msgspec.Struct, array_like=True):
 
 
 class EdgeRows(msgspec.Struct, array_like=True):
-    """An `EdgeTable`, each table in its order. Ids of children stand one behind another."""
+    """An `EdgeTable`, each table in its order. Ids of children are concatenated."""
 
     parents: list[tuple[JobId, bytes]]  # by child
     children: list[tuple[JobId, bytes]]
@@ -253,7 +251,7 @@ class Head(msgspec.Struct, array_like=True):
 
 
 def job_row(record: JobRecord, body_bytes: int) -> tuple[object, ...]:
-    """The fields of the `JobRow` of a job, which is written the same and takes longer to make."""
+    """A `JobRow` as a tuple, which is encoded the same and faster to make."""
     return (
         record.job_id,
         record.client.client_id,
@@ -339,5 +337,5 @@ def schedule_rows(state: GridState) -> list[ScheduleRecord]:
 
 
 def options_or_none(options: JobOptions) -> JobOptions | None:
-    """Most jobs ask for nothing special."""
+    """None for default options."""
     return None if options == DEFAULT_OPTIONS else options

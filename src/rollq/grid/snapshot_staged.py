@@ -1,4 +1,4 @@
-"""What is staged, and what is committed and not unpacked, in and out of a snapshot."""
+"""Staged batches, and committed ones that are not unpacked, in snapshots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def staged_rows(state: GridState) -> list[StagedRow]:
 
 
 def committed_rows(state: GridState) -> list[CommittedRow]:
-    """The batches that are."""
+    """The batches that are committed and not unpacked."""
     return [
         CommittedRow(
             batch.client.client_id,
@@ -54,17 +54,17 @@ def _row(state: GridState, chunk: StagedChunk) -> ChunkRow:
 
 
 def pieces_of(state: GridState) -> list[Token]:
-    """What stands behind the head, in the order of the rows."""
+    """The pieces after the head, in the order of the rows."""
     return list(chain.from_iterable(chunk.pieces for chunk in staged_chunks(state)))
 
 
 def staged_chunks(state: GridState) -> Iterator[StagedChunk]:
-    """Every chunk there is, in the order of the rows."""
+    """Every chunk, in the order of the rows."""
     return (chunk for _, chunk in chunks_by_client(state))
 
 
 def chunks_by_client(state: GridState) -> Iterator[tuple[ClientId, StagedChunk]]:
-    """The same, each with the client whose jobs it holds."""
+    """As `staged_chunks`, each with its client."""
     for batch in state.staged.values():
         for _, chunks in sorted(batch.parts.items()):
             yield from ((batch.client_id, chunk) for _, chunk in _in_order(chunks))
@@ -81,8 +81,8 @@ def _number(item: tuple[int, StagedChunk]) -> int:
 
 
 def put_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
-    """Put all of it back into a state whose tables and jobs are there; returns where the last
-    piece ends.
+    """Restore all of it into a state that has its tables and jobs; returns the offset after the
+    last piece.
 
     Raises:
         KeyError: if a client is unknown.

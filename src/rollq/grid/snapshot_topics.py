@@ -1,4 +1,4 @@
-"""What topics keep, in and out of a snapshot."""
+"""Topics in snapshots."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _messages(topic: TopicRecord) -> Iterator[KeptMessage]:
 
 
 def payloads_of(state: GridState) -> list[Token]:
-    """What stands behind the head, in the order of the rows."""
+    """The payloads at the end of the snapshot, in the order of the rows."""
     return [message.payload for topic in _in_order(state) for message in _messages(topic)]
 
 
 def put_topics_back(state: GridState, head: Head, adopt: Adopt, offset: int) -> int:
-    """Put all of it back; returns where the last payload ends. Raises ValueError if a column
+    """Restore topics; returns the offset after the last payload. Raises ValueError if a column
     contradicts another."""
     table = state.topics
     table.removed_index = head.topics_removed_index

@@ -1,8 +1,9 @@
-"""Handlers of staged batches: jobs sent ahead unseen, and accepted all or none by one entry.
+"""Handlers of staged batches: jobs that are sent in advance, invisible, and accepted all or none by
+one entry.
 
-A message of a part is kept packed: its jobs are not looked at one by one before the batch is
-committed, and become records only by `unpacking`, some at a time. The commit is the acceptance: it
-finds whatever could be in the way of any of its jobs, and reserves their ids until they are there.
+A message of a part is stored packed: its jobs are not examined before the commit, and get records
+only by `unpacking`, in steps. The commit is the acceptance: it checks everything that could refuse
+any of its jobs, and reserves their ids until they have records.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from rollq.grid.state import (
     StagedChunk,
 )
 
-STAGED: Final = b"staged"  # in place of a fingerprint: the key alone tells the batch
+STAGED: Final = b"staged"  # in place of a fingerprint: the key alone identifies the batch
 
 
 def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
-    """Keep a message of a part."""
+    """Store a message of a part."""
     name = (command.client_id, command.batch_key)
     settled = settled_before(state, name)
     if settled is not None:
@@ -91,18 +92,18 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
 
 
 def settled_before(state: GridState, name: tuple[ClientId, str]) -> Outcome | None:
-    """The answer to whatever comes for a batch that is committed."""
+    """The outcome of commands for a batch that is committed already."""
     batch = state.batches.get(name)
     if batch is not None:
         if batch.fingerprint == STAGED:
             return Known(count=batch.count)
         return Refused(ErrorCode.BATCH_CONFLICT, "the batch key names another batch")
-    # The key of a batch that is being unpacked is in `batches`, unless very many followed it.
+    # A batch that is being unpacked is in `batches`, unless very many followed it.
     return KNOWN_OPEN if name in state.committed else None
 
 
 def refuse_stage(state: GridState, command: StageJobs) -> Refused | None:
-    """Why nothing may be staged under these names."""
+    """Why nothing may be staged with these names."""
     refusal = refuse_name(state, command.client_id, command.batch_key)
     if refusal is not None:
         return refusal
@@ -125,7 +126,7 @@ def refuse_name(state: GridState, client_id: ClientId, batch_key: str) -> Refuse
 
 
 def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcome:
-    """Accept all jobs of the parts that are named, or none."""
+    """Accept all jobs of the named parts, or none."""
     name = (command.client_id, command.batch_key)
     settled = settled_before(state, name)
     if settled is not None:
@@ -170,7 +171,7 @@ def commit_batch(state: GridState, command: CommitBatch, out: Applied) -> Outcom
 def chunks_named(
     parts: dict[str, dict[int, StagedChunk]], wanted: tuple[StagedPart, ...]
 ) -> list[StagedChunk] | Refused:
-    """The messages of these parts in order, if all of them are there as they were sent."""
+    """The messages of these parts in order, if all of them are present as sent."""
     chunks: list[StagedChunk] = []
     seen: dict[str, None] = {}
     for part in wanted:
@@ -189,14 +190,14 @@ def chunks_named(
 
 
 def incomplete(part: StagedPart, what: str) -> Refused:
-    """The answer to a commit that names what is not there."""
+    """The refusal of a commit that names missing parts."""
     return Refused(ErrorCode.BATCH_INCOMPLETE, f"part {part.part[:64]!r} {what}")
 
 
 def check_jobs(
     state: GridState, command: CommitBatch, chunks: list[StagedChunk]
 ) -> tuple[dict[JobId, None], dict[JobId, None]] | Refused:
-    """The jobs to accept and those that are known already, or why none may be accepted."""
+    """The jobs to accept and those that exist already, or why none may be accepted."""
     count = sum(chunk.count for chunk in chunks)
     if count > BATCH_JOBS_MAX:
         return refused_bounds(f"more than {BATCH_JOBS_MAX} jobs in a batch")
@@ -225,12 +226,12 @@ def check_jobs(
 
 
 def all_ids(chunks: Iterable[StagedChunk]) -> Iterator[JobId]:
-    """The ids in messages, one by one."""
+    """The ids in messages."""
     return chain.from_iterable(ids_of(chunk.job_ids) for chunk in chunks)
 
 
 def refuse_task_ids(state: GridState, new: dict[JobId, None]) -> Refused | None:
-    """Why there may be no jobs of these ids: some are those of tasks."""
+    """Why no jobs may have these ids: some belong to tasks."""
     if state.arrays:
         for job_id in new:
             refusal = refuse_task_id(state, job_id)
@@ -240,8 +241,8 @@ def refuse_task_ids(state: GridState, new: dict[JobId, None]) -> Refused | None:
 
 
 def refuse_order(state: GridState, chunks: list[StagedChunk]) -> Refused | None:
-    """Why jobs may not wait for what they wait for: it is neither known nor before them in the
-    batch. So no jobs of a batch wait for each other in a circle."""
+    """Why jobs may not wait for their parents: a parent neither exists nor precedes them in the
+    batch. So jobs of a batch never wait for each other in a cycle."""
     if not any(chunk.parents for chunk in chunks):
         return None
     before: dict[JobId, None] = {}
@@ -255,7 +256,7 @@ def refuse_order(state: GridState, chunks: list[StagedChunk]) -> Refused | None:
 
 
 def refuse_redrives(state: GridState, again: dict[JobId, None]) -> Refused | None:
-    """Why these jobs may not run again."""
+    """Why these jobs may not be redriven."""
     for job_id in again:
         record = state.jobs.get(job_id)
         if record is None:
@@ -268,7 +269,7 @@ def refuse_redrives(state: GridState, again: dict[JobId, None]) -> Refused | Non
 def named_twice(
     state: GridState, parts: tuple[StagedPart, ...], chunks: list[StagedChunk]
 ) -> Refused:
-    """The answer to a batch that names a job more than once: which, and where."""
+    """The refusal of a batch that names a job more than once, with its place."""
     seen: dict[JobId, int] = {}
     for number, job_id in enumerate(all_ids(chunks)):
         first = seen.setdefault(job_id, number)
@@ -280,7 +281,7 @@ def named_twice(
 
 
 def place_in(parts: tuple[StagedPart, ...], number: int) -> str:
-    """Where the job of this number is in the parts of a batch, for people."""
+    """The position of the job with this number in the parts of a batch, for people."""
     for part in parts:
         if number < part.count:
             return f"job {number + 1} of part {part.part[:64]!r}"
@@ -289,7 +290,7 @@ def place_in(parts: tuple[StagedPart, ...], number: int) -> str:
 
 
 def key_in(state: GridState, chunks: list[StagedChunk], job_id: JobId) -> str:
-    """What its owner calls a job of these messages, for people; empty if it has no key."""
+    """The key of a job in these messages, for people; empty if it has none."""
     for chunk in chunks:
         if job_id in ids_of(chunk.job_ids):
             for group in groups_of(state, chunk):
@@ -302,7 +303,7 @@ def key_in(state: GridState, chunks: list[StagedChunk], job_id: JobId) -> str:
 def another_job(
     state: GridState, client_id: ClientId, chunks: list[StagedChunk], known: dict[JobId, None]
 ) -> JobId | None:
-    """The first id of those that are taken whose job is not the one that was staged."""
+    """The first of these existing ids whose job differs from the staged one."""
     for chunk in chunks:
         if not chunk.redrives and not known.keys().isdisjoint(ids_of(chunk.job_ids)):
             job_id = other_job(state, client_id, chunk)
@@ -312,12 +313,12 @@ def another_job(
 
 
 def refused_job(message: str, job_id: JobId, code: ErrorCode = ErrorCode.JOB_CONFLICT) -> Refused:
-    """The answer to a commit with a job that is in the way of all others."""
+    """The refusal of a commit because of one job."""
     return Refused(code, f"{guid_to_text(job_id)}: {message}", job_id)
 
 
 def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcome:
-    """Forget what was staged; a batch that is committed stays so."""
+    """Delete staged jobs; a committed batch is not affected."""
     dropped = 0
     for name in command.batches:
         batch = state.staged.pop((name.client_id, name.batch_key), None)
@@ -343,6 +344,6 @@ def drop_batches(state: GridState, command: DropBatches, out: Applied) -> Outcom
 
 
 def drop_chunks(state: GridState, chunks: Iterable[StagedChunk], client_id: ClientId) -> None:
-    """Forget messages whose jobs will never be."""
+    """Delete messages whose jobs will never be accepted."""
     for chunk in chunks:
         drop_chunk(state, chunk, client_id)

@@ -1,10 +1,11 @@
-"""The records of the grid: what the members agreed on, as plain data.
+"""The records of the grid: the replicated state, as plain data.
 
-Persisted fields stand above, derived ones below; `snapshot` writes the former and rebuilds the
-latter. No rule lives here: records change only in `moves` and in the handlers of `apply`.
-A waiting job must stay small (JOBS_MAX of them): what only some jobs need hangs in `end`, `past`
-or `array`, and names, options and owner are shared objects.
-Records never point back at a `JobRecord`, so nothing forms a cycle and the collector may skip them.
+Persisted fields come first, derived ones below; `snapshot` writes the former and rebuilds the
+latter. No logic here: records change only in `moves` and in the handlers of `apply`.
+
+A waiting job must stay small (JOBS_MAX of them): what only some jobs need is in `end`, `past` or
+`array`, and names, options and owner are shared objects. Records never point back at a `JobRecord`,
+so there are no cycles and the garbage collector may skip them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from rollq.grid.topic_records import TopicTable
 
 
 class JobState(enum.IntEnum):
-    """Where a job stands. DONE, DEAD and CANCELLED are ends; only DEAD can be left (redrive).
-    BLOCKED is before QUEUED: it waits for other jobs to end."""
+    """The state of a job. DONE, DEAD and CANCELLED are terminal; only DEAD can be left (redrive).
+    BLOCKED comes before QUEUED: it waits for other jobs to end."""
 
     QUEUED = 0
     DELAYED = 1
@@ -53,13 +54,13 @@ CANCELLED: Final = JobState.CANCELLED
 BLOCKED: Final = JobState.BLOCKED
 
 ENDED_STATES: Final = (DONE, DEAD, CANCELLED)
-PREFIX_BYTES: Final = 12  # what all task ids of an array share
+PREFIX_BYTES: Final = 12  # the common prefix of the task ids of an array
 HASH_BYTES: Final = 16
 TASKS_PER_CHUNK: Final = 16_384  # two bits a task: 4 KiB
 
 
 class AttemptOutcome(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What became of one attempt that gave no result."""
+    """The outcome of an attempt that gave no result."""
 
     attempt: int
     worker_id: WorkerId
@@ -82,13 +83,13 @@ class EndRecord(msgspec.Struct, array_like=True, gc=False):
     peak_bytes: int = 0
     cause: int = 0  # Cause
     detail: str = ""
-    confirmed_seq: int = 0  # order of confirmations; 0: the client is still owed this end
+    confirmed_seq: int = 0  # order of confirmations; 0: still owed to the client
     body_crc: int = -1  # of the body as submitted, if `JobRecord.body` was dropped
     blobs: tuple[BlobRef, ...] = ()  # what the attempt left
 
 
 class PastRecord(msgspec.Struct, array_like=True, gc=False):
-    """What only some jobs bring along: lost attempts, redrives, and files that they need. Apart,
+    """What only some jobs have: lost attempts, redrives, and files that they need. Separate,
     because most jobs have none of it, and a million may wait."""
 
     attempts: tuple[AttemptOutcome, ...] = ()
@@ -96,25 +97,25 @@ class PastRecord(msgspec.Struct, array_like=True, gc=False):
     body_crc: int = -1  # of the body as submitted, if a redrive replaced it
     blobs: tuple[BlobRef, ...] = ()  # dropped with the body
     caches: tuple[str, ...] = ()  # dropped with the body
-    # Attempts since `starts_base` that their worker never started: not counted either.
+    # Attempts since `starts_base` that did not start: not counted either.
     not_started: int = 0
 
 
 class ClientRecord(msgspec.Struct, eq=False):
-    """Somebody who submits. Lives while it has jobs; an idle one until its room is needed."""
+    """A client. Exists while it has jobs; an idle one until it is evicted."""
 
     client_id: ClientId
     cap: int = 0  # 0: the cluster's setting
-    idle_seq: int = 0  # when it was last left without jobs; 0: it has some
+    idle_seq: int = 0  # sequence number of when it became idle; 0: it has jobs
     # derived
     in_flight: int = 0  # its jobs in ASSIGNED
     record_count: int = 0  # its jobs and arrays of any state
-    # Ended, unconfirmed; by end seq. Of the tasks that a cut ended, the first stands for all.
+    # Ended, unconfirmed; by end seq. For the tasks of a cut, the first stands for all.
     owed: SeqIndex[JobId] = msgspec.field(default_factory=SeqIndex)
 
 
 class QueueRecord(msgspec.Struct, eq=False):
-    """A named line of jobs. Lives while it has jobs or is paused."""
+    """A named queue of jobs. Exists while it has jobs or is paused."""
 
     name: str
     paused: bool = False
@@ -125,12 +126,13 @@ class QueueRecord(msgspec.Struct, eq=False):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left that refers to this queue."""
+        """Whether nothing refers to this queue."""
         return not self.tasks_waiting and not any(self.counts)
 
 
 class WorkerRecord(msgspec.Struct, eq=False):
-    """A worker that is up, or gone for less than its grace. It is removed when it is closed."""
+    """A worker that is connected, or disconnected for less than its grace. Removed when it is
+    closed."""
 
     worker_id: WorkerId
     incarnation: int
@@ -144,16 +146,16 @@ class WorkerRecord(msgspec.Struct, eq=False):
 
 
 class DrainMark(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A worker that gets no new jobs. Apart from its record, which goes when the worker is away
-    for too long or is started anew: it gets none then either, until somebody undoes it."""
+    """A drained worker, which gets no new jobs. Separate from its record, which is removed when the
+    worker is away for too long or restarts: it stays drained until an operator undoes it."""
 
-    name: str  # of the worker, when it was drained
+    name: str  # name of the worker when it was drained
     stamp_ms: int
     by: str = ""
 
 
 class QueuePolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How the queues of a pattern choose one of several workers."""
+    """The placement of the queues of a pattern."""
 
     pattern: str
     placement: str  # base.needs.PLACEMENTS
@@ -161,7 +163,7 @@ class QueuePolicy(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LimitRecord(msgspec.Struct, eq=False, gc=False):
-    """How much may run at once, and how fast attempts may start (`limits`)."""
+    """A bound on running attempts and on the rate of starts (`limits`)."""
 
     scope: str  # base.needs.SCOPES
     name: str
@@ -187,17 +189,17 @@ class ArrayRecord(msgspec.Struct, eq=False):
     seq: int
     stamp_ms: int  # of the last change: accepted, released, ended
     delayed: bool = False
-    next_number: int = 0  # the first task that was not assigned yet
+    next_number: int = 0  # the first task that is not assigned yet
     cut_at: int = 0  # tasks from here on ended unassigned, all as `cut_as`
     cut_as: JobState = CANCELLED
-    cut_by: str = ""  # whoever cancelled them
-    cut_seq: int = 0  # place of the cut in the order of ends, while its client is owed the news
-    forget_asked: bool = False  # its TTL is over; goes with its last task record
-    chunks: dict[int, bytearray] = msgspec.field(default_factory=dict)  # ends, two bits a task
+    cut_by: str = ""  # who cancelled them
+    cut_seq: int = 0  # seq of the cut in the order of ends, while it is owed to the client
+    forget_asked: bool = False  # its TTL is over; removed with its last task record
+    chunks: dict[int, bytearray] = msgspec.field(default_factory=dict)  # ends, two bits per task
     ended_counts: list[int] = msgspec.field(default_factory=lambda: [0] * len(JobState))
     blobs: tuple[BlobRef, ...] = ()  # what every task needs
     caches: tuple[str, ...] = ()
-    first_task: int = 0  # how far the id of task 0 is from the array's: 0 or 1
+    first_task: int = 0  # offset of the id of task 0 from the array's: 0 or 1
     failed: int = 0  # its tasks in DONE whose program failed, also those forgotten since
     # derived
     running: int = 0  # its tasks in ASSIGNED
@@ -209,17 +211,18 @@ class ArrayRecord(msgspec.Struct, eq=False):
         return task_id(self.array_id, self.first_task + number)
 
     def number_of(self, job_id: JobId) -> int:
-        """Which task this id is, or would be: above `task_count` if none of the array's."""
+        """The number of the task with this id; at least `task_count` if it is not a task of the
+        array."""
         return task_number(self.array_id, job_id, self.first_task)
 
     @property
     def first_cut_id(self) -> JobId:
-        """The first of the tasks that ended unassigned: no job ever has this id."""
+        """The id of the first task of the cut, which no job has."""
         return self.id_of(self.cut_at)
 
     @property
     def tasks_waiting(self) -> int:
-        """How many tasks can still be assigned for the first time."""
+        """The number of tasks that were never assigned."""
         return self.cut_at - self.next_number
 
     @property
@@ -229,7 +232,7 @@ class ArrayRecord(msgspec.Struct, eq=False):
 
     @property
     def needs_files(self) -> bool:
-        """Whether a task may still run: one has not ended, or is dead and may be redriven."""
+        """Whether a task may still run: it has not ended, or is dead and may be redriven."""
         return not self.is_ended or self.ended_counts[DEAD] > 0
 
 
@@ -240,53 +243,54 @@ class JobRecord(msgspec.Struct, gc=False, eq=False):
     client: ClientRecord
     queue: str
     exec_name: str
-    body: Token  # at DONE and CANCELLED what `kept_of` leaves; DEAD keeps it for a redrive
+    body: Token  # in DONE and CANCELLED reduced by `kept_of`; DEAD keeps it for a redrive
     options: JobOptions
     state: JobState
-    seq: int  # order among waiting jobs; kept when a job comes back, new at a redrive
+    seq: int  # order among waiting jobs; kept when requeued, new at a redrive
     stamp_ms: int  # of the last change of `state`
     attempt: int = 0  # starts so far, and the number of the last one
     delay_ms: int = 0  # while DELAYED
-    worker_id: WorkerId = NOBODY  # while ASSIGNED; who gave the result afterwards
+    worker_id: WorkerId = NOBODY  # while ASSIGNED, and of the result afterwards
     fence: int = 0  # of the attempt that runs or gave the result; 0: none
     lease_ms: int = 0
     cancel_requested: bool = False
     end: EndRecord | None = None
     past: PastRecord | None = None
     array: ArrayRecord | None = None
-    key: str = ""  # what its owner calls it
+    key: str = ""  # its owner's name for it
 
 
-BatchKey: TypeAlias = tuple[ClientId, str]  # whose, and under which key
+BatchKey: TypeAlias = tuple[ClientId, str]  # owner and key
 
 
 class BatchRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A bulk submit that was taken under a key."""
+    """A bulk submit that was accepted under a key."""
 
     fingerprint: bytes
     count: int
 
 
 class StagedChunk(msgspec.Struct, eq=False, frozen=True):
-    """One message of a part: the ids of its jobs, and the rest packed, in pieces."""
+    """One message of a part: the ids of its jobs, and the packed rest, in pieces."""
 
     job_ids: bytes  # one behind another
     crc: int
     pieces: tuple[Token, ...]
-    blobs: tuple[BlobRef, ...] = ()  # of all its jobs, held until they are jobs or dropped
+    # of all its jobs, referenced until they are unpacked or dropped
+    blobs: tuple[BlobRef, ...] = ()
     caches: tuple[str, ...] = ()  # the same
-    redrives: bool = False  # dead jobs to run again, and not new ones
-    # What its jobs wait for and is not before them in it; ids one behind another, each once.
+    redrives: bool = False  # dead jobs to redrive, in place of new ones
+    # Parents of its jobs that do not precede them in it; concatenated ids, each once.
     parents: bytes = b""
 
     @property
     def count(self) -> int:
-        """How many jobs it holds."""
+        """The number of its jobs."""
         return len(self.job_ids) // GUID_BYTES
 
 
 class StagedBatch(msgspec.Struct, eq=False):
-    """What was staged under a key and is neither committed nor dropped."""
+    """The staged jobs of a key that is neither committed nor dropped."""
 
     client_id: ClientId
     batch_key: str
@@ -296,65 +300,66 @@ class StagedBatch(msgspec.Struct, eq=False):
 
 
 class CommittedBatch(msgspec.Struct, eq=False):
-    """A batch that is accepted and whose jobs are not all in their queues yet."""
+    """An accepted batch that is not completely unpacked."""
 
     client: ClientRecord
     batch_key: str
     chunks: deque[StagedChunk]  # still to be unpacked
-    known: dict[JobId, None]  # of its jobs, those that had been accepted before
+    known: dict[JobId, None]  # its jobs that existed before
     stamp_ms: int  # of its commit
     position: int = 0  # messages unpacked so far
     left: int = 0  # derived: jobs of `chunks`
 
 
 class CacheRecord(msgspec.Struct, eq=False):
-    """Files under a name. Lives until it is removed and no job needs it."""
+    """A named set of files. Exists until it is removed and no job needs it."""
 
     cache_id: str
     entries: tuple[CacheEntry, ...]  # by name
-    targets: tuple[str, ...]  # patterns of the workers that are to hold it, as they were asked for
+    targets: tuple[str, ...]  # patterns of the workers that should hold it, as requested
     stamp_ms: int
-    removed: bool = False  # for new jobs it is not there any more
+    removed: bool = False  # new jobs cannot refer to it
     # derived
     user_count: int = 0  # jobs and arrays that need it
 
 
 class CacheHolder(msgspec.Struct, frozen=True, gc=False):
-    """A cache, as one that refers to blobs."""
+    """A cache, as a holder of blobs."""
 
     cache_id: str
 
 
-# Who refers to a blob: a client by its jobs, results and batches, or a cache.
+# The holder of a blob: a client by its jobs, results and batches, or a cache.
 Holder: TypeAlias = ClientId | CacheHolder
 
 
 class BlobCount(msgspec.Struct, gc=False):
-    """How often a blob is referred to, and by whom; goes with the last reference."""
+    """The references to a blob by holder; dropped with the last one."""
 
     size: int
     count: int = 0
     holder: Holder = ""
-    # Of each, if they are several: seldom, and a million blobs may be referred to by one.
+    # References by holder, if there are several holders: rare, and there may be a million blobs.
     holders: dict[Holder, int] | None = None
 
 
 class ReaderRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A reader of the history that is known by name."""
+    """A named reader of the history."""
 
-    index: int  # the first that it has not read
-    stamp_ms: int  # when it was heard of last
+    index: int  # the first index that it has not read
+    stamp_ms: int  # when it last reported
 
 
 class Leap(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The group's time went from `at_ms` to `at_ms + leap_ms` at once."""
+    """The group's time jumped from `at_ms` to `at_ms + leap_ms`."""
 
     at_ms: int
     leap_ms: int
 
 
 class GridState:
-    """Everything. Built empty, changed by `apply_entry` alone, restored by `decode_snapshot`."""
+    """The replicated state. Created empty, changed by `apply_entry` only, restored by
+    `decode_snapshot`."""
 
     __slots__ = (
         "access",
@@ -404,16 +409,18 @@ class GridState:
 
     def __init__(self, bodies: Bodies | None = None) -> None:
         self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
-        self.applied_index: int = 0  # of the last entry applied; the next must follow it
-        self.log_hash: bytes = bytes(HASH_BYTES)  # of every entry applied so far
-        # Of what every entry since version 5 changed; the same on members that applied as much.
+        self.applied_index: int = 0  # index of the last applied entry; the next one must follow it
+        self.log_hash: bytes = bytes(HASH_BYTES)  # hash of all applied entries
+        # Hash of the changes of every entry since version 5; equal on members that applied the
+        # same.
         self.state_hash: bytes = bytes(HASH_BYTES)
-        self.time_ms: int = 0  # of the group, at the last entry; never goes back
+        self.time_ms: int = 0  # the group's time at the last entry; monotonic
         self.leaps: list[Leap] = []  # of `time_ms`, oldest first; LEAPS_KEPT_MAX of them
-        # One counter for every order in the grid (jobs, ends, confirmations, idle clients): a
-        # number is used once, so no two things share a place.
+        # One counter for every order in the grid (jobs, ends, confirmations, idle clients): numbers
+        # are unique across them.
         self.last_seq: int = 0
-        # Of attempts, grid-wide and never reused: who holds a lower one for a job is stale.
+        # The last fence of attempts, grid-wide and never reused: a lower one for the same job is
+        # stale.
         self.last_fence: int = 0
         self.settings = Settings()
         # Every job from its submit until it is forgotten or purged, tasks from their first start;
@@ -423,20 +430,20 @@ class GridState:
         self.clients: dict[ClientId, ClientRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.workers: dict[WorkerId, WorkerRecord] = {}
-        # Workers that get no new jobs, in the order of their drains; WORKERS_MAX of them.
+        # Drained workers, in the order of their drains; WORKERS_MAX of them.
         self.drained: dict[WorkerId, DrainMark] = {}
-        # What operators set: by pattern, by scope and name, by client. Shares of 1 are not kept.
+        # Set by operators: by pattern, by scope and name, by client. Weights of 1 are not stored.
         self.policies: dict[str, QueuePolicy] = {}
         self.limits: dict[tuple[str, str], LimitRecord] = {}
         self.weights: dict[ClientId, int] = {}
-        # Bulks that were taken under a key, the oldest first; BATCHES_KEPT_MAX of them. Older keys
-        # are forgotten: a repeat is then known by the ids of its jobs, while those are known.
+        # Bulks accepted under a key, oldest first; BATCHES_KEPT_MAX of them. After a key is
+        # forgotten, a repeat is recognised by the ids of its jobs, while those exist.
         self.batches: OrderedDict[BatchKey, BatchRecord] = OrderedDict()
         self.caches: dict[str, CacheRecord] = {}
-        # by client and key: the one that was added to longest ago first
+        # by client and key, least recently extended first
         self.staged: OrderedDict[BatchKey, StagedBatch] = OrderedDict()
         self.committed: dict[BatchKey, CommittedBatch] = {}  # in the order of commits
-        # by name: the one that was heard of longest ago first
+        # by name, least recently reported first
         self.readers: OrderedDict[str, ReaderRecord] = OrderedDict()
         self.hints: dict[str, ExecHint] = {}  # by exec_name
         self.access = AccessTable()
@@ -445,22 +452,21 @@ class GridState:
         self.schedules = ScheduleTable()
         # Derived: not in a snapshot, rebuilt by `derive`, recounted by `invariants`.
         self.job_index = JobIndex()  # `jobs` by seq, filed at the end of each entry
-        # For lists: ids in their own order.
+        # For lists: sorted ids.
         self.array_ids: KeyIndex[JobId] = KeyIndex()
         self.batch_names: KeyIndex[BatchKey] = KeyIndex()
         self.client_ids: KeyIndex[ClientId] = KeyIndex()
         self.worker_ids: KeyIndex[WorkerId] = KeyIndex()
-        # By queue: tasks that ended unassigned, of arrays that are still known, by their end. Apart
-        # from `queues`, because they do not keep a queue alive.
+        # By queue: ends of unassigned tasks of existing arrays. Separate from `queues`, because
+        # they do not keep a queue alive.
         self.cut_counts: dict[str, list[int]] = {}
         self.staged_bytes: int = 0  # of `staged` and `committed`
         self.staged_count: int = 0  # jobs in them
-        # Jobs that a commit accepted and `UnpackBatch` has not made records of yet. Disjoint from
-        # `jobs`: an id is reserved, then a job.
+        # Jobs that are accepted by a commit and not unpacked yet. Disjoint from `jobs`.
         self.reserved: dict[JobId, None] = {}
-        self.blobs: dict[Digest, BlobCount] = {}  # what jobs, results and caches refer to
-        # Which blobs came to be referred to (True) and which are so no more, for a shell that keeps
-        # the content and empties this list. None: nobody wants to know.
+        self.blobs: dict[Digest, BlobCount] = {}  # references of jobs, results and caches
+        # Blobs that became referenced (True) or unreferenced, for a shell that stores the content
+        # and clears this list. None: not recorded.
         self.blob_news: list[tuple[Digest, bool]] | None = None
         self.dead: SeqIndex[JobId] = SeqIndex()  # by end seq
         self.confirmed: SeqIndex[JobId] = SeqIndex()  # DONE and CANCELLED, by confirmed seq

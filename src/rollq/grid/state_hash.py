@@ -1,9 +1,9 @@
-"""A running hash of the state, fed with what each entry changed: members that applied as much of
-the log have the same, or one of them went astray.
+"""A running hash of the state, updated with the changes of each entry: it is equal on members that
+applied the same log, unless one of them diverged.
 
-The columns of facts that count are fixed here and do not follow the fields of `Event`: members of
-two builds must agree. Who changes them makes a new version of command batches, and feeds older
-entries as before. A run counts as the facts that it stands for.
+The columns of events that count are fixed here, independent of the fields of `Event`, because
+members of different builds must agree. A change needs a new version of command batches, and older
+entries must be hashed as before. A run counts as its single facts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def hash_state(state: GridState, applied: Applied) -> None:
-    """Feed the facts of an entry that was just applied, and the sizes of all tables. Column by
-    column, because a tuple a fact would cost three times as much: first all kinds, then all ids,
-    workers, fences, attempts, statuses and counts."""
+    """Add the events of an entry that was just applied, and the sizes of all tables.
+
+    Column by column, because one tuple per fact would take three times as long: first all kinds,
+    then all ids, workers, fences, attempts, statuses and counts.
+    """
     sizes = _SIZES.pack(
         applied.index,
         applied.stamp_ms,

@@ -1,4 +1,4 @@
-"""The base of commands, and of what stands in them."""
+"""The base class of commands and their parts."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import msgspec
 
 
 class Stored(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Base of what the log holds. A field that a newer version appended must not be skipped: the
-    members that know it would act on it, and this one would not."""
+    """Base of everything in the log. A field added by a newer version must not be ignored: members
+    that know it would act on it, and this one would not."""

@@ -1,5 +1,5 @@
-"""Handlers that accept jobs, each exactly once: runs, and bulks that are all or none. Arrays are
-accepted in `arrays`."""
+"""Handlers that accept jobs, each exactly once: runs, and bulks, which are all or none. Arrays are
+in `arrays`."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ from rollq.grid.state import (
 
 KINDS = {QUEUED: JOB_ENQUEUED, DELAYED: JOB_DELAYED, BLOCKED: JOB_BLOCKED}
 _encoder = msgspec.msgpack.Encoder()
-_BULK_TAG = 2  # of the command, in front of its fields
-# Options as they were before these fields came, the oldest first.
+_BULK_TAG = 2  # tag of the command, before its fields
+# Fields added to options later, oldest first.
 _LATER_FIELDS = [
     JobOptions.__struct_fields__.index(name) for name in ("secrets", "resources", "after")
 ]
 
 
 def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
-    """Accept the new jobs of a run; answer repeated ones as before, with results that they have."""
+    """Accept the new jobs of a run; repeated ones get their earlier outcome."""
     if len(command.job_ids) == GUID_BYTES and len(command.bodies) == 1:
         return submit_lone(state, command, out)
     keys = keys_in(command.keys)
@@ -123,8 +123,8 @@ def submit_run(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
 def is_plain(
     state: GridState, command: SubmitRun, job_ids: Sequence[JobId], keys: Sequence[str]
 ) -> bool:
-    """Whether no job of a run has to be looked at for itself: all ids are new and free, bodies and
-    keys are in bounds, and no job brings blobs along."""
+    """Whether no job of a run needs individual checks: all ids are new and free, bodies and keys
+    are within bounds, and no job has blobs."""
     return (
         state.jobs.keys().isdisjoint(job_ids)
         and not command.blobs
@@ -147,7 +147,7 @@ def submit_each(
     keys: Sequence[str],
     out: Applied,
 ) -> Outcome:
-    """Take the jobs of a run one after another."""
+    """Accept the jobs of a run one by one."""
     others: Others = []
     blobs_of, key_of = command.blobs or repeat(()), keys or repeat("")
     columns = zip(job_ids, command.bodies, blobs_of, key_of, strict=False)
@@ -160,7 +160,7 @@ def submit_each(
 
 
 def submit_lone(state: GridState, command: SubmitRun, out: Applied) -> Outcome:
-    """Take a run of one, which needs no columns."""
+    """Accept a run of one, which needs no columns."""
     if len(command.blobs) > 1 or KEY_END in command.keys:
         return refused_bounds("a column has not one value a job")
     other = submit_one(state, command, command.job_ids, command.bodies[0], out)
@@ -176,8 +176,8 @@ def submit_one(
     *,
     own: tuple[tuple[BlobRef, ...], str] | None = None,
 ) -> Known | Refused | None:
-    """Take one job of a run, with its own blobs and key (None: of a run of one); None if it is
-    accepted. As `accept` for columns, written out for one job: that costs a third."""
+    """Accept one job of a run, with its own blobs and key (None: of a run of one); None if it is
+    accepted. As `accept` for columns, inlined for one job, which saves a third of the time."""
     blobs, key = own or (command.blobs[0] if command.blobs else (), command.keys)
     record = state.jobs.get(job_id)
     if record is not None:
@@ -231,7 +231,7 @@ def submit_one(
 
 
 def refuse_shared(state: GridState, command: SubmitRun | SubmitBulk) -> Refused | None:
-    """Why no job may be submitted with what all of these share."""
+    """Why no job may be submitted with these shared fields."""
     options = command.options
     refusal = refuse_submit(state, command.client_id, command.queue, command.exec_name, options)
     if refusal is None and options is not None and options.after:
@@ -240,7 +240,7 @@ def refuse_shared(state: GridState, command: SubmitRun | SubmitBulk) -> Refused 
 
 
 def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
-    """A run of one, as older logs have it."""
+    """As a run of one; written by older leaders."""
     run = SubmitRun(
         command.client_id,
         command.queue,
@@ -263,7 +263,7 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
 def repeat_submit(
     state: GridState, record: JobRecord, command: SubmitRun, item: BulkItem, out: Applied
 ) -> Known | Refused:
-    """Answer a submit whose id is taken."""
+    """The outcome of a submit whose id exists."""
     if not is_same_job(state, record, command.client_id, command, item):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     if record.end is None:
@@ -279,8 +279,8 @@ def is_same_job(
     shared: SubmitRun | SubmitBulk | StagedGroup,
     own: BulkItem,
 ) -> bool:
-    """Whether a submit of this client with the id of this record means this job: by what it shares
-    with others, and by what is its own."""
+    """Whether a submit of this client with the id of this record is a repetition: compares the
+    shared fields and its own."""
     return (
         record.array is None
         and record.client.client_id == client_id
@@ -294,7 +294,7 @@ def is_same_job(
 
 
 class JobColumns(NamedTuple):
-    """What new jobs have of their own. An empty column: nobody has any."""
+    """The fields that differ between new jobs. An empty column: the default for all."""
 
     job_ids: Sequence[JobId]
     bodies: Sequence[bytes]
@@ -309,8 +309,7 @@ def accept(
     columns: JobColumns,
     out: Applied,
 ) -> None:
-    """Take new jobs, into their queue or aside until their parents have ended or their delay is
-    over."""
+    """Create new jobs: queued, or waiting for their parents or their delay."""
     job_ids, bodies, keys, blobs = columns
     queue = admit_queue(state, shared.queue)
     name, exec_name = queue.name, intern(shared.exec_name)
@@ -354,7 +353,7 @@ def accepted(
     bodies: Sequence[bytes],
     blobs: Sequence[tuple[BlobRef, ...]],
 ) -> Event:
-    """The fact that these jobs, which are alike, were accepted."""
+    """The event that these equal jobs were accepted."""
     record, requests = records[0], all_kept(bodies)
     event = Event(
         kind,
@@ -410,8 +409,8 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
 
 
 def fingerprint_of(command: SubmitBulk) -> bytes:
-    """What tells a batch from another. It is kept, so it must not follow the format: a batch
-    without files or keys has the fingerprint that it had before there were any."""
+    """The fingerprint of a batch. It is stored, so it must not change with the format: a batch
+    without files or keys has the same fingerprint as before those existed."""
     start: tuple[object, ...] = (_BULK_TAG, command.client_id, command.queue, command.exec_name)
     end: tuple[object, ...] = (_fields_said(command.options), command.batch_key)
     items: list[tuple[object, ...]]
@@ -428,7 +427,7 @@ def fingerprint_of(command: SubmitBulk) -> bytes:
 
 
 def _fields_said(options: JobOptions | None) -> tuple[object, ...] | None:
-    """Options without the fields that came later and say nothing here."""
+    """Options without later fields that have their defaults."""
     if options is None:
         return None
     fields = msgspec.structs.astuple(options)
@@ -436,7 +435,7 @@ def _fields_said(options: JobOptions | None) -> tuple[object, ...] | None:
 
 
 def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:
-    """The items that are new, or why none may be taken."""
+    """The items that are new, or why none may be accepted."""
     if len(command.items) > BULK_JOBS_MAX:
         return refused_bounds(f"more than {BULK_JOBS_MAX} jobs")
     refusal = refuse_shared(state, command)
@@ -469,7 +468,7 @@ def create_jobs(
     items: Iterable[BulkItem],
     out: Applied,
 ) -> int:
-    """Make a job of each item, which has the rest from what they share; how many there are now."""
+    """Create a job for each item with the shared fields; returns the number of jobs."""
     count = 0
     left = iter(items)
     while part := list(islice(left, RUN_JOBS_MAX)):

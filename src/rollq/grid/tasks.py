@@ -1,4 +1,4 @@
-"""The ends of an array's tasks: two bits a task, in chunks made when first needed."""
+"""The ends of an array's tasks: two bits per task, in chunks created when first needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rollq.grid.state import (
 
 
 def end_task(state: GridState, array: ArrayRecord, record: JobRecord, out: Applied) -> None:
-    """Mark a task's end in its array, and the array's if it was the last."""
+    """Record the end of a task in its array, and the array's if it was the last."""
     del array.open_tasks[record.job_id]
     mark_task(array, array.number_of(record.job_id), record.state)
     if record.state is DONE and record.end is not None and record.end.status == Status.FAILED:
@@ -39,7 +39,7 @@ def mark_task(array: ArrayRecord, number: int, end: JobState) -> None:
 
 
 def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
-    """Say so if the last task of an array has just ended."""
+    """Emit the end of an array if its last task has just ended."""
     if array.is_ended:
         if not array.needs_files:
             release_files(state, array, array.client.client_id)
@@ -50,13 +50,13 @@ def maybe_end_array(state: GridState, array: ArrayRecord, out: Applied) -> None:
 
 
 def count_cut(state: GridState, array: ArrayRecord) -> None:
-    """Count the tasks that a cut ended in their queue, as long as the array is known."""
+    """Count the tasks of a cut in their queue, as long as the array exists."""
     counts = state.cut_counts.setdefault(array.queue, [0] * len(JobState))
     counts[array.cut_as] += array.task_count - array.cut_at
 
 
 def discount_cut(state: GridState, array: ArrayRecord) -> None:
-    """An array goes, and the ends of its cut with it; call only if it was cut."""
+    """An array with a cut is deleted: the inverse of `count_cut`."""
     counts = state.cut_counts[array.queue]
     counts[array.cut_as] -= array.task_count - array.cut_at
     if not any(counts):
@@ -64,7 +64,7 @@ def discount_cut(state: GridState, array: ArrayRecord) -> None:
 
 
 def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
-    """A dead task lives again; call before its state changes."""
+    """A dead task is redriven; call before its state changes."""
     array.open_tasks[record.job_id] = None
     number = array.number_of(record.job_id)
     place = number % TASKS_PER_CHUNK
@@ -73,7 +73,7 @@ def reopen_task(array: ArrayRecord, record: JobRecord) -> None:
 
 
 def task_end(array: ArrayRecord, number: int) -> JobState | None:
-    """How a task ended; None if it did not."""
+    """The end of a task; None if it has not ended."""
     if number >= array.cut_at:
         return array.cut_as
     chunk = array.chunks.get(number // TASKS_PER_CHUNK)

@@ -1,9 +1,9 @@
-"""The group's time: it never goes back, and what it leapt over counts for no duration.
+"""The group's time: it is monotonic, and leaps do not count for durations.
 
-Stamps of entries come from the clock of the group, which every leader continues from the last one
-and advances by its own monotonic clock. Where that is behind the clocks on the wall (nobody led for
-a while, or somebody set them) the leader may move it forward (`AdvanceTime`). The leap is written
-down, so that whatever began before it has as long left as it had.
+Stamps of entries come from the group's clock, which every leader continues from the last stamp and
+advances by its own monotonic clock. If it is behind the wall clocks (there was no leader for a
+while, or clocks were set) the leader may move it forward (`AdvanceTime`). The leap is recorded, so
+that durations that started before it are not shortened.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from rollq.grid.state import GridState, Leap
 
 
 def advance_time(state: GridState, command: AdvanceTime, out: Applied) -> Outcome:
-    """Move the group's time forward; no duration that runs gets shorter."""
+    """Move the group's time forward; running durations are not shortened."""
     leap_ms = command.to_ms - state.time_ms
     if leap_ms > LEAP_MS_MAX:
         return refused_bounds(f"to_ms is more than {LEAP_MS_MAX} ms ahead")
     if leap_ms < LEAP_MS_MIN:
-        return KNOWN_OPEN  # it was moved meanwhile
+        return KNOWN_OPEN  # it has advanced meanwhile
     leaps = state.leaps
     leaps.append(Leap(state.time_ms, leap_ms))
     if len(leaps) > LEAPS_KEPT_MAX:
-        # One that stands for two: what began between them counts as if it began before both.
+        # Merge two leaps: a duration that began between them counts as if it began before both.
         first, second = leaps[0], leaps[1]
         leaps[:2] = [Leap(second.at_ms, first.leap_ms + second.leap_ms)]
     for limit in state.limits.values():
@@ -37,7 +37,7 @@ def advance_time(state: GridState, command: AdvanceTime, out: Applied) -> Outcom
 
 
 def elapsed_ms(state: GridState, stamp_ms: int, now_ms: int) -> int:
-    """How much time passed from a stamp until `now_ms`, both of the group; leaps are no time."""
+    """The time from a stamp until `now_ms`, both of the group, without leaps."""
     leapt_ms = 0
     for leap in state.leaps:
         if leap.at_ms < now_ms:
@@ -46,7 +46,7 @@ def elapsed_ms(state: GridState, stamp_ms: int, now_ms: int) -> int:
 
 
 def began_before_ms(state: GridState, now_ms: int, duration_ms: int) -> int:
-    """What has a stamp before this one is older than `duration_ms`."""
+    """The stamp before which everything is older than `duration_ms`."""
     stamp_ms = now_ms - duration_ms
     for leap in reversed(state.leaps):
         if stamp_ms > leap.at_ms + leap.leap_ms:

@@ -1,6 +1,5 @@
-"""The commands about topics and about those who read them (version 10). What counts for all
-commands (`commands`) counts for these.
-"""
+"""The commands about topics and their durable subscriptions (version 10). The rules of `commands`
+apply to these too."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from rollq.grid.stored import Stored
 
 
 class PutTopic(Stored, frozen=True, tag=60):
-    """Make a topic, or change what it keeps: what is published to subjects of these patterns (in
-    canonical form), so long (0: for ever), so much and so many at most."""
+    """Create or change a topic: it keeps what is published to subjects of these patterns (in
+    canonical form), bounded by age (0: unbounded), size and count."""
 
     name: str
     patterns: tuple[str, ...]
@@ -22,14 +21,14 @@ class PutTopic(Stored, frozen=True, tag=60):
 
 
 class RemoveTopic(Stored, frozen=True, gc=False, tag=61):
-    """Forget a topic with all that it keeps and all who stand somewhere in it."""
+    """Delete a topic with its messages and cursors."""
 
     name: str
     by: str = ""
 
 
 class PublishKept(Stored, frozen=True, tag=62):
-    """Keep these messages in a topic, in this order. Columns: one value a message."""
+    """Append these messages to a topic, in this order. Columns: one value per message."""
 
     topic: str
     subjects: tuple[str, ...]
@@ -38,7 +37,7 @@ class PublishKept(Stored, frozen=True, tag=62):
 
 
 class CursorMove(Stored, frozen=True, gc=False):
-    """A durable subscription is done with all up to this index."""
+    """A durable subscription has processed everything up to this index."""
 
     topic: str
     durable: str
@@ -46,27 +45,27 @@ class CursorMove(Stored, frozen=True, gc=False):
 
 
 class MoveCursors(Stored, frozen=True, tag=63):
-    """Durable subscriptions went on. One that is not there, or is further, stays as it is."""
+    """Advance durable subscriptions. An unknown one, or one that is further, is not changed."""
 
     moves: tuple[CursorMove, ...]
 
 
 class TopicTrim(Stored, frozen=True, gc=False):
-    """What a topic has before this index is over its age."""
+    """The messages of a topic before this index are over its age."""
 
     topic: str
     before: int
 
 
 class TrimTopics(Stored, frozen=True, tag=64):
-    """Drop what is over age."""
+    """Delete messages that are over age."""
 
     trims: tuple[TopicTrim, ...]
 
 
 class OpenCursor(Stored, frozen=True, gc=False, tag=65):
-    """Remember where a durable subscription stands. If it is not known, it begins with this index
-    (0: with what is published from now on; -1: with all that is kept)."""
+    """Record the cursor of a durable subscription. A new one begins with this index (0: with what
+    is published from now on; -1: with all that is kept)."""
 
     topic: str
     durable: str
@@ -74,7 +73,7 @@ class OpenCursor(Stored, frozen=True, gc=False, tag=65):
 
 
 class ForgetCursor(Stored, frozen=True, gc=False, tag=66):
-    """A durable subscription will not come back."""
+    """Delete a durable subscription."""
 
     topic: str
     durable: str

@@ -1,4 +1,4 @@
-"""Topics as people read them."""
+"""Views of topics."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rollq.grid.topic_records import TopicRecord
 
 
 class CursorView(msgspec.Struct, frozen=True, array_like=True):
-    """A durable subscription: the last index that it is done with, when it said so, and how many
-    messages that are kept are still before it."""
+    """A durable subscription: the index of the last processed message, when it advanced, and how
+    many kept messages it has not processed."""
 
     durable: str
     index: int
@@ -19,15 +19,15 @@ class CursorView(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TopicView(msgspec.Struct, frozen=True, array_like=True):
-    """A topic: what it keeps, its bounds, and who stands where in it. If it keeps nothing,
-    `first_index` is the index that the next message will have."""
+    """A topic: its patterns, bounds and cursors. If it is empty, `first_index` is the index of the
+    next message."""
 
     name: str
     patterns: tuple[str, ...]
-    age_ms: int  # 0: for ever
+    age_ms: int  # 0: unbounded
     bytes_max: int
     count_max: int
-    stamp_ms: int  # when it was made or changed
+    stamp_ms: int  # when it was created or changed
     by: str
     first_index: int
     last_index: int

@@ -1,13 +1,12 @@
-"""Handlers for topics: what is published to their subjects is kept, and where durable subscriptions
-stand is remembered.
+"""Handlers of topics: they keep messages published to their subjects, and the cursors of durable
+subscriptions.
 
-Which topic a subject belongs to is for the leader to say: a command names the topic. A publish
-costs the same however much is kept: it is put behind the newest, and what is beyond a bound goes
-from the oldest on. Indexes of a topic have no gaps and are never used twice, also by a topic of the
-same name that is made later.
+The leader determines the topic of a subject: a command names the topic. A publish is O(1) in kept
+messages: it is appended, and messages beyond a bound are dropped from the front. Indexes of a topic
+have no gaps and are never reused, also not by a later topic of the same name.
 
-A publish is no row of the history, which would have everything twice; the making and removal of
-topics is.
+A publish has no row in the history, which would hold everything twice; creation and removal of
+topics do.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ FROM_START = -1  # in place of an index: all that is kept
 
 
 def put_topic(state: GridState, command: PutTopic, out: Applied) -> Outcome:
-    """Make a topic, or change what it keeps."""
+    """Create or change a topic."""
     refusal = refuse_topic(state, command)
     if refusal is not None:
         return refusal
@@ -84,7 +83,7 @@ def put_topic(state: GridState, command: PutTopic, out: Applied) -> Outcome:
 
 
 def refuse_topic(state: GridState, command: PutTopic) -> Refused | None:
-    """Why there can be no such topic."""
+    """Why this topic is not valid."""
     if not command.name or is_long(command.name, TOPIC_NAME_BYTES_MAX):
         return refused_bounds("the name of the topic is empty or too long")
     if not 0 < len(command.patterns) <= TOPIC_PATTERNS_MAX:
@@ -108,11 +107,11 @@ def refuse_topic(state: GridState, command: PutTopic) -> Refused | None:
 
 
 def refuse_overlap(patterns: tuple[str, ...], others: list[TopicRecord]) -> Refused | None:
-    """A subject belongs to one topic at most."""
+    """Why its patterns overlap another topic's: a subject belongs to at most one topic."""
     for topic in others:
         for theirs in topic.patterns:
             for ours in patterns:
-                # Canonical as they are: nothing is folded here.
+                # The patterns are canonical already.
                 if tokens_overlap(tuple(ours.split(SEPARATOR)), tuple(theirs.split(SEPARATOR))):
                     reason = f"{ours!r} overlaps {theirs!r} of the topic {topic.name!r}"
                     return Refused(ErrorCode.TOPIC_CONFLICT, reason)
@@ -120,7 +119,7 @@ def refuse_overlap(patterns: tuple[str, ...], others: list[TopicRecord]) -> Refu
 
 
 def remove_topic(state: GridState, command: RemoveTopic, out: Applied) -> Outcome:
-    """Forget a topic, and all that it keeps."""
+    """Delete a topic and its messages."""
     table = state.topics
     topic = table.by_name.get(command.name)
     if topic is None:
@@ -138,7 +137,7 @@ def remove_topic(state: GridState, command: RemoveTopic, out: Applied) -> Outcom
 
 
 def publish_kept(state: GridState, command: PublishKept, out: Applied) -> Outcome:
-    """Keep messages, all or none; `Kept` has the index of the first."""
+    """Append messages, all or none; the outcome has the index of the first."""
     topic = state.topics.by_name.get(command.topic)
     if topic is None:
         return unknown_topic(command.topic)
@@ -170,7 +169,7 @@ def publish_kept(state: GridState, command: PublishKept, out: Applied) -> Outcom
 
 
 def trim_topics(state: GridState, command: TrimTopics, out: Applied) -> Outcome:
-    """Drop what is over age."""
+    """Delete messages that are over age."""
     dropped = 0
     for trim in command.trims:
         topic = state.topics.by_name.get(trim.topic)
@@ -180,7 +179,7 @@ def trim_topics(state: GridState, command: TrimTopics, out: Applied) -> Outcome:
 
 
 def open_cursor(state: GridState, command: OpenCursor, out: Applied) -> Outcome:
-    """Remember where a durable subscription stands, from now on if it is new."""
+    """Create the cursor of a durable subscription if it is new."""
     topic = state.topics.by_name.get(command.topic)
     if topic is None:
         return unknown_topic(command.topic)
@@ -199,14 +198,14 @@ def open_cursor(state: GridState, command: OpenCursor, out: Applied) -> Outcome:
 
 
 def start_of(topic: TopicRecord, from_index: int) -> int:
-    """The first index for one who begins: 0 is what is new, -1 all that is kept."""
+    """The first index of a new cursor: 0 is what is published from now on, -1 all that is kept."""
     if from_index == FROM_START:
         return topic.first_index
     return min(from_index, topic.last_index + 1) if from_index else topic.last_index + 1
 
 
 def move_cursors(state: GridState, command: MoveCursors, out: Applied) -> Outcome:
-    """Durable subscriptions went on; none ever goes back."""
+    """Advance durable subscriptions; none goes back."""
     moved = 0
     for move in command.moves:
         topic = state.topics.by_name.get(move.topic)
@@ -222,7 +221,7 @@ def move_cursors(state: GridState, command: MoveCursors, out: Applied) -> Outcom
 
 
 def forget_cursor(state: GridState, command: ForgetCursor, out: Applied) -> Outcome:
-    """A durable subscription will not come back."""
+    """Delete a durable subscription."""
     topic = state.topics.by_name.get(command.topic)
     if topic is None:
         return unknown_topic(command.topic)
@@ -242,12 +241,12 @@ def topic_fact(kind: str, name: str, detail: str, by: str) -> Event:
 
 
 def unknown_topic(name: str) -> Refused:
-    """The answer to whoever names a topic that is not there."""
+    """The refusal of an unknown topic."""
     return Refused(ErrorCode.UNKNOWN_TOPIC, f"no topic {name[:64]!r}")
 
 
 def _cut_to_bounds(state: GridState, topic: TopicRecord) -> None:
-    """Drop what is beyond bytes or count, oldest first."""
+    """Drop messages beyond size or count, oldest first."""
     messages = topic.messages
     before, size_bytes = topic.first_index, topic.size_bytes
     end = topic.last_index + 1
@@ -258,7 +257,7 @@ def _cut_to_bounds(state: GridState, topic: TopicRecord) -> None:
 
 
 def _drop_before(state: GridState, topic: TopicRecord, before: int) -> int:
-    """Drop what a topic has before an index that it has, or would have next; how many it were."""
+    """Drop the messages before an index, at most all; returns how many."""
     count = max(0, before - topic.first_index)
     dropped_bytes = 0
     for index in range(topic.first_index, before):

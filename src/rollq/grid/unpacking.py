@@ -1,7 +1,7 @@
-"""From a committed batch into the queues, a message at a time.
+"""Unpacking: jobs of a committed batch get their records, one message at a time.
 
-The jobs were accepted by the commit, so nothing here refuses: limits of tables were checked then,
-and may be passed by as much as was accepted since.
+The jobs were accepted by the commit, so nothing here refuses: table limits were checked then, and
+may be exceeded by what was accepted since.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rollq.grid.submits import create_jobs
 
 
 def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcome:
-    """Make jobs of the next message of a batch; nothing if that was done before."""
+    """Create the jobs of the next message of a batch; nothing if that was done before."""
     name = (command.client_id, command.batch_key)
     batch = state.committed.get(name)
     if batch is None or batch.position != command.position:
@@ -45,7 +45,7 @@ def _create(state: GridState, batch: CommittedBatch, group: StagedGroup, out: Ap
 
 
 def _new_items(state: GridState, batch: CommittedBatch, group: StagedGroup) -> Iterator[BulkItem]:
-    """Those that are no jobs yet; their ids are reserved no more."""
+    """The items without a record yet; their ids are reserved no more."""
     known, reserved = batch.known, state.reserved
     for item in items_of(group):
         if item.job_id not in known:

@@ -1,6 +1,6 @@
-"""Answers to questions: copies of what the state says, for people and their tools. Read only.
+"""Views: copies of parts of the state, for people and tools. Read only.
 
-Costs: one record, or one page. `grid_counts` walks the queues and nothing longer.
+Cost: one record, or one page. `grid_counts` walks the queues and nothing larger.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class RawEndView(msgspec.Struct, frozen=True):
 
 
 class RawParentView(msgspec.Struct, frozen=True):
-    """A job or array that another job waits for, or did."""
+    """A parent of a job: a job or array."""
 
     job_id: JobId
     condition: int  # Condition
-    ending: int  # grid.edge_records.Ending: how it stands
-    is_met: bool  # it has ended as it had to
+    ending: int  # grid.edge_records.Ending
+    is_met: bool  # it has ended as the condition requires
 
 
 class RawJobView(msgspec.Struct, frozen=True):
@@ -82,16 +82,16 @@ class RawJobView(msgspec.Struct, frozen=True):
     array_id: JobId = b""
     end: RawEndView | None = None
     attempts: tuple[AttemptOutcome, ...] = ()
-    blobs: tuple[BlobRef, ...] = ()  # what it needs, until it can never run again
+    blobs: tuple[BlobRef, ...] = ()  # its inputs, until it can never run again
     caches: tuple[str, ...] = ()
-    key: str = ""  # what its owner calls it
-    request: Request | None = None  # what it was asked to run
-    is_changed: bool = False  # a redrive has changed that
-    parents: tuple[RawParentView, ...] = ()  # what it waits for, or did; not in lists
+    key: str = ""  # its owner's name for it
+    request: Request | None = None  # its request
+    is_changed: bool = False  # a redrive has replaced the request
+    parents: tuple[RawParentView, ...] = ()  # its parents; not in lists
 
 
 class RawArrayView(msgspec.Struct, frozen=True):
-    """One array, by what its tasks do."""
+    """One array, and its tasks by state."""
 
     array_id: JobId
     client_id: ClientId
@@ -110,7 +110,7 @@ class RawArrayView(msgspec.Struct, frozen=True):
 
 
 class RawQueueView(msgspec.Struct, frozen=True):
-    """One queue, or all of them: how many jobs stand where. Tasks count as soon as accepted."""
+    """One queue, or all of them: jobs by state. Tasks count as soon as they are accepted."""
 
     name: str
     paused: bool
@@ -125,7 +125,7 @@ class RawQueueView(msgspec.Struct, frozen=True):
 
 
 class CountsView(RawQueueView, frozen=True):
-    """All queues added up, and what else there is."""
+    """The sum of all queues, and other totals."""
 
     blobs: int = 0
     caches: int = 0
@@ -133,18 +133,18 @@ class CountsView(RawQueueView, frozen=True):
 
 
 class UnservedView(msgspec.Struct, frozen=True):
-    """Jobs that no connected worker can run, of one queue and need."""
+    """Jobs of one queue and need that no connected worker can run."""
 
     queue: str
-    worker_name: str  # the one that they ask for; empty: any
+    worker_name: str  # the worker that they name; empty: any
     program: str  # empty: several
-    waiting: int  # jobs and tasks that wait in the queue, whatever they need
-    workers: str  # who serves the queue and cannot run them; empty: nobody serves it
+    waiting: int  # waiting jobs and tasks of the queue, whatever they need
+    workers: str  # workers that serve the queue and cannot run them; empty: none serves it
     lacks: str = ""  # labels and resources that these workers lack; empty: they lack the program
 
 
 class CacheView(msgspec.Struct, frozen=True):
-    """One cache; in a list of them without its `entries`."""
+    """One cache; in lists without its `entries`."""
 
     cache_id: str
     file_count: int
@@ -157,7 +157,7 @@ class CacheView(msgspec.Struct, frozen=True):
 
 
 class RawHolderView(msgspec.Struct, frozen=True):
-    """What one worker has of a cache, as it told the leader: no state says so."""
+    """The progress of one worker with a cache, as reported to the leader; not part of the state."""
 
     worker_id: WorkerId
     name: str
@@ -186,36 +186,36 @@ class RawWorkerView(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...]
     slots: int
     held: tuple[JobId, ...]
-    is_capped: bool = False  # above its CPU cap: one job at a time; the leader alone knows
-    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in; the leader alone knows
-    connected: bool | None = None  # None: this member does not lead, so it does not know
+    is_capped: bool = False  # above its CPU cap: one job at a time; known to the leader only
+    layers: tuple[str, ...] = ()  # layers of its sandbox; known to the leader only
+    connected: bool | None = None  # None: unknown, because this member is not the leader
     is_drained: bool = False  # it gets no new jobs
     labels: tuple[str, ...] = ()
     resources: Amounts = ()  # its capacity, by name
-    in_use: Amounts = ()  # what the jobs that it has take of that
-    load: WorkerLoad | None = None  # of its computer; the leader alone knows
+    in_use: Amounts = ()  # what its jobs hold of its capacity
+    load: WorkerLoad | None = None  # of its host; known to the leader only
 
 
 class RawDrainView(msgspec.Struct, frozen=True):
-    """A worker that gets no new jobs, also if the group does not know it any more."""
+    """A drained worker, even if the group has no record of it."""
 
     worker_id: WorkerId
     name: str
     stamp_ms: int
     by: str  # who drained it
     is_known: bool  # it is connected, or gone for less than its grace
-    held: int  # jobs that it still has
+    held: int  # jobs that it still holds
 
 
 class DeadPage(msgspec.Struct, frozen=True):
-    """Dead jobs, oldest first. `after` is where the next page begins."""
+    """Dead jobs, oldest first. `after` is the position of the next page."""
 
     jobs: list[RawJobView]
     after: int
 
 
 def job_view(state: GridState, job_id: JobId) -> RawJobView | None:
-    """A job or task by id, also one that is no record (yet, or any more)."""
+    """A job or task by id, including tasks without a record."""
     record = state.jobs.get(job_id)
     if record is not None:
         view = _job_view(state, record)
@@ -270,7 +270,7 @@ def _parents(state: GridState, edges: bytearray) -> tuple[RawParentView, ...]:
 
 
 def _reserved_view(state: GridState, job_id: JobId) -> RawJobView | None:
-    """A job of a committed batch on its way into its queue: for its owner it waits there."""
+    """A job of a committed batch that is not unpacked: shown to its owner as waiting."""
     found = find_staged(state, job_id)
     if found is None:
         return None
@@ -332,7 +332,7 @@ def _task_view(array: ArrayRecord, number: int) -> RawJobView:
 
 
 def _cut_view(array: ArrayRecord) -> RawEndView:
-    """How a task ended that was never assigned."""
+    """The end of a task that was never assigned."""
     return replace(_end_view(cut_result_of(array).ends[0]), confirmed=not array.cut_seq)
 
 
@@ -381,7 +381,7 @@ def _queue_view(state: GridState, name: str) -> RawQueueView:
 
 
 def grid_counts(state: GridState) -> CountsView:
-    """All queues added up, as a queue without a name, and how many blobs and caches there are."""
+    """The sum of all queues, as a queue without a name, and the totals of blobs and caches."""
     queues = list(state.queues.values())
     none = [0] * len(JobState)
     totals = [sum(column) for column in zip(none, *(queue.counts for queue in queues), strict=True)]
@@ -422,7 +422,7 @@ def _cache_view(cache: CacheRecord, entries: tuple[CacheEntry, ...]) -> CacheVie
 
 
 def client_view(state: GridState, client_id: ClientId) -> ClientView | None:
-    """A client by its id, with the cap that counts for it."""
+    """A client by its id, with its effective cap."""
     client = state.clients.get(client_id)
     if client is None:
         return None
@@ -455,7 +455,7 @@ def worker_view(state: GridState, worker_id: WorkerId) -> RawWorkerView | None:
 
 
 def _in_use(state: GridState, worker: WorkerRecord) -> Amounts:
-    """What the jobs of a worker hold of its resources."""
+    """The resources that the jobs of a worker hold."""
     sums: dict[str, int] = {}
     for job_id in worker.held:
         for name, amount in state.jobs[job_id].options.resources:
@@ -477,7 +477,7 @@ def _drain_view(state: GridState, worker_id: WorkerId) -> RawDrainView:
 
 
 def worker_called(state: GridState, worker_id: WorkerId) -> str:
-    """What people call a worker: its name, else its id; nothing if it is nobody."""
+    """The display name of a worker: its name, else its id; empty for none."""
     if worker_id == NOBODY or not worker_id:
         return ""
     worker = state.workers.get(worker_id)
@@ -485,7 +485,8 @@ def worker_called(state: GridState, worker_id: WorkerId) -> str:
 
 
 def dead_page(state: GridState, after: int, limit: int, account: str = "") -> DeadPage:
-    """Up to `limit` dead jobs from a place on; begin with 0, go on with the page's `after`."""
+    """Up to `limit` dead jobs from a position on; begin with 0, continue with the page's
+    `after`."""
     jobs: list[RawJobView] = []
     while not jobs and (page := list(state.dead.page(after, limit))):
         records = [state.jobs[job_id] for _, job_id in page]

@@ -1,7 +1,7 @@
-"""Handlers for worker sessions: open (with adoption of what runs), close, and drain.
+"""Handlers of worker sessions: open (with adoption of running attempts), close, and drain.
 
-A record here outlives connections: a worker that vanishes stays until the leader closes it after
-its grace, so that it may come back to its running attempts, also under another leader.
+A record outlives connections: a worker that disconnects keeps it until the leader closes it after
+its grace, so that it may resume its running attempts, also under another leader.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rollq.grid.state import ASSIGNED, DrainMark, GridState, JobRecord, WorkerRe
 
 
 def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
-    """Begin a session: adopt what it announces, send again or give up what it does not."""
+    """Open a session: adopt the announced attempts, send again or give up the others."""
     refusal = refuse_worker(state, command)
     if refusal is not None:
         return refusal
@@ -82,7 +82,7 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
 
 
 def refuse_worker(state: GridState, command: OpenWorker) -> Refused | None:
-    """Why this session may not begin."""
+    """Why this session may not be opened."""
     if len(command.worker_id) != GUID_BYTES:
         return refused_bounds("worker_id does not have 16 bytes")
     if is_long(command.name, WORKER_NAME_BYTES_MAX):
@@ -104,7 +104,7 @@ def refuse_worker(state: GridState, command: OpenWorker) -> Refused | None:
 def adopt(
     state: GridState, worker: WorkerRecord, running: tuple[AttemptRef, ...], out: Applied
 ) -> dict[JobId, None]:
-    """Keep the announced attempts that are still the worker's; tell it to end the others."""
+    """Keep the announced attempts that are still the worker's; cancel the others."""
     adopted: dict[JobId, None] = {}
     for ref in running:
         record = state.jobs.get(ref.job_id)
@@ -126,7 +126,7 @@ def adopt(
 
 
 def orders_of(state: GridState, record: JobRecord) -> list[SendAssign | SendCancel]:
-    """What a worker must be told that knows nothing of an attempt it holds."""
+    """The effects for an attempt that the worker holds without knowing of it."""
     orders: list[SendAssign | SendCancel] = [assignment_of(state, (record,))]
     if record.cancel_requested:
         orders.append(SendCancel(record.worker_id, record.job_id, record.attempt, record.fence))
@@ -134,7 +134,8 @@ def orders_of(state: GridState, record: JobRecord) -> list[SendAssign | SendCanc
 
 
 def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcome:
-    """End a session for good: all that it holds is lost, each with the delay the leader chose."""
+    """Close a session for good: all its attempts are lost, each with the delay that the leader
+    chose."""
     worker = state.workers.get(command.worker_id)
     if worker is None or worker.incarnation != command.incarnation:
         return UNKNOWN_WORKER
@@ -159,8 +160,8 @@ def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcom
 
 
 def drain_workers(state: GridState, command: DrainWorkers, out: Applied) -> Outcome:
-    """Give workers no new jobs, or again; how many changed. What they run is theirs; what they have
-    not begun they give back when they are told."""
+    """Drain workers, or undo it; returns how many changed. Running jobs stay with them; jobs that
+    have not begun are given back."""
     if command.undo:
         changed = [undrain(state, one, command.by, out) for one in command.worker_ids]
         return Done(sum(changed))
@@ -175,11 +176,11 @@ def drain_workers(state: GridState, command: DrainWorkers, out: Applied) -> Outc
 
 
 def drain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
-    """Mark a worker; whether it was not."""
+    """Mark a worker as drained; whether it was not."""
     if worker_id in state.drained:
         return False
     if len(state.drained) >= WORKERS_MAX:
-        # As many are marked as may be here, and this one is not: so one of them is gone.
+        # The table is full and this worker is not in it: so one of those in it has no record.
         gone = next(marked for marked in state.drained if marked not in state.workers)
         undrain(state, gone, "", out)
     worker = state.workers[worker_id]
@@ -191,7 +192,7 @@ def drain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
 
 
 def undrain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
-    """Take the mark of a worker away; whether it had one."""
+    """Remove the mark of a worker; whether it had one."""
     mark = state.drained.pop(worker_id, None)
     if mark is None:
         return False

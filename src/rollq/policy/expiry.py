@@ -4,10 +4,9 @@ The state holds durations, not due times. The leader counts them down by its mon
 proposes a command when one has expired; the command names the attempt, so a late timer does no
 harm. A proposal that is not applied within a lease was lost, and is repeated.
 
-Leases are renewed here and nowhere else: a heartbeat is not worth a log entry. A new leader grants
-every lease anew in full, because it cannot know how much of it has passed, and waits for every
-worker until its last lease ends, because it may only be silent; delays and time limits continue
-from the stamps in the state.
+Leases are renewed here and nowhere else: a heartbeat is not worth a log entry. A new leader renews
+every lease in full, because it cannot know how much of it has passed, and waits for every worker
+until its last lease ends; delays and time limits continue from the stamps in the state.
 
 Leases and graces do not count stalls of this process, in which no worker could renew anything;
 nothing expires within RENEWAL_MS after one.
