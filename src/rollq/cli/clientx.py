@@ -114,10 +114,10 @@ def named_groups(groups: list[str]) -> dict[str, str]:
 
 def named_weights(texts: list[str]) -> dict[str, int]:
     """Weights of groups by their names, from `NAME=NUMBER`."""
-    from rollq.roles.client.routes import must_weigh
+    from rollq.roles.client.routes import parse_weight
 
     pairs = [text.rpartition("=") for text in texts]
-    return {name: must_weigh(weight) for name, _, weight in pairs}
+    return {name: parse_weight(weight) for name, _, weight in pairs}
 
 
 async def _run(grid: MultiClient, exec_name: str, count: int, as_json: bool) -> bool:

@@ -185,6 +185,6 @@ def _unknown(name: str) -> StateError:
 
 def _client_of(name: str) -> str:
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.naming import made_up_id
+    from rollq.roles.client.client_ids import generated_client_id
 
-    return made_up_id(given_credentials(), f"{PREFIX}{name}")
+    return generated_client_id(given_credentials(), f"{PREFIX}{name}")

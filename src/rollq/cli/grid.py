@@ -15,7 +15,7 @@ from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
-from rollq.roles.client.naming import made_up_id
+from rollq.roles.client.client_ids import generated_client_id
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
@@ -29,7 +29,7 @@ async def connected(servers: str, timeout_s: float, client_id: str = "") -> Asyn
     credentials = given_credentials()
     async with Client(
         servers,
-        client_id=client_id or made_up_id(credentials, COMMAND_LINE),
+        client_id=client_id or generated_client_id(credentials, COMMAND_LINE),
         timeout=timeout_s,
         credentials=credentials,
     ) as client:
@@ -48,7 +48,7 @@ def asked(
     client_id = (
         ""
         if shares_id
-        else made_up_id(given_credentials(), f"{COMMAND_LINE}-{secrets.token_hex(8)}")
+        else generated_client_id(given_credentials(), f"{COMMAND_LINE}-{secrets.token_hex(8)}")
     )
 
     async def ask_it() -> Value:

@@ -192,7 +192,7 @@ def _setup(
 ) -> RouterSetup:
     from rollq.cli.clientx import named_groups, named_weights
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.routes import GroupTable, Policy, must_be_named, parse_route
+    from rollq.roles.client.routes import GroupTable, Policy, check_group_names, parse_route
     from rollq.roles.client.session import as_addresses
     from rollq.roles.router.node import RouterSetup
 
@@ -212,7 +212,7 @@ def _setup(
     if seeds:
         as_addresses(seeds)
     else:
-        must_be_named(named, weighed, parsed)
+        check_group_names(named, weighed, parsed)
     return RouterSetup(
         named,
         GroupTable(parsed, Policy(policy)),

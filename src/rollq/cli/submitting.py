@@ -27,8 +27,8 @@ from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
+from rollq.roles.client.client_ids import generated_client_id
 from rollq.roles.client.handles import Counts, Job
-from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.results import Result
 from rollq.roles.client.supply import BytesMoved
 
@@ -44,7 +44,9 @@ UNDER_WAY: Final = (Reason.RUNNING, Reason.ASSIGNING)
 async def carry_out(order: SubmitOrder) -> int:
     """Submit, and wait if that is wanted; the exit code."""
     # Results go to a client id: one of its own, so that nobody else takes them.
-    own_id = made_up_id(given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}")
+    own_id = generated_client_id(
+        given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}"
+    )
     client_id = order.client_id or own_id
     async with connected(order.servers, order.timeout_s, client_id) as client:
         try:

@@ -11,8 +11,8 @@ from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine
+from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.client.signals import id_of
-from rollq.roles.client.standing import ClientSetup
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession
@@ -73,7 +73,7 @@ class SimClient(SimSession):
         """Pass on all requests of one moment; after a crash the restarted process sends them."""
         if life == self.life:
             turn, self._turn = self._turn, []
-            self._feed(signals.Asked(turn))
+            self._feed(signals.Requested(turn))
 
     def send(self, message: Any) -> None:
         """Send a message without an answer, if there is a connection."""
@@ -92,7 +92,7 @@ class SimClient(SimSession):
         self._feed(signals.Started())
         for request in list(self.pending.values()):
             self._book.asked(self, request)
-        self._feed(signals.Asked(list(self.pending.values())))
+        self._feed(signals.Requested(list(self.pending.values())))
         self.world.timeline.after(LOOK_MS * MS, self._tick, self.life)
 
     def crash(self) -> None:
@@ -122,7 +122,7 @@ class SimClient(SimSession):
             self.world.timeline.after(LOOK_MS * MS, self._tick, life)
             self._feed(signals.ClientTick(self.world.timeline.now_us // MS))
 
-    def _do_tell(self, instruction: signals.Tell) -> None:
+    def _do_tell(self, instruction: signals.DeliverResponses) -> None:
         for answer in instruction.answers:
             self.world.trace.note(self.name, "told", answer)
             self._on_answer(answer)
@@ -138,19 +138,19 @@ class SimClient(SimSession):
             for on_answers in list(self.on_answers):
                 on_answers(request, answer)
 
-    def _do_publications(self, instruction: signals.Publications) -> None:
+    def _do_publications(self, instruction: signals.DeliverPublications) -> None:
         for message in instruction.messages:
             self.world.trace.note(self.name, "published", message)
         for on_published in list(self.on_published):
             on_published(instruction.messages)
 
-    def _do_deliver(self, instruction: signals.Deliver) -> None:
+    def _do_deliver(self, instruction: signals.DeliverResults) -> None:
         for result in instruction.results:
             self.world.trace.note(self.name, "result", result)
             for number in range(result.count):
                 self.results[task_id(result.job_id, number)] = result
             self._book.delivered(self, result)
-        self._feed(signals.Taken([result.job_id for result in instruction.results]))
+        self._feed(signals.ResultsTaken([result.job_id for result in instruction.results]))
         for on_results in list(self.on_results):
             on_results(instruction.results)
 
@@ -162,7 +162,7 @@ DO: dict[type, str] = {
     signals.Send: "_do_send",
     signals.Connect: "_do_connect",
     signals.Disconnect: "_do_disconnect",
-    signals.Tell: "_do_tell",
-    signals.Deliver: "_do_deliver",
-    signals.Publications: "_do_publications",
+    signals.DeliverResponses: "_do_tell",
+    signals.DeliverResults: "_do_deliver",
+    signals.DeliverPublications: "_do_publications",
 }

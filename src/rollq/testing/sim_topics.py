@@ -1,6 +1,6 @@
 """A topic in the simulator: a client that publishes to it, and a durable subscriber.
 
-The subscriber uses `roles.client.topic_places` of the product and an application that persists its
+The subscriber uses `roles.client.topic_positions` of the product and an application that persists its
 position; it crashes and resumes from that position.
 """
 
@@ -12,8 +12,8 @@ import msgspec
 
 from rollq.base.topic_limits import TOPIC_BYTES_MIN
 from rollq.roles.client import signals
-from rollq.roles.client.standing import SessionState
-from rollq.roles.client.topic_places import TopicPlace
+from rollq.roles.client.session_state import SessionState
+from rollq.roles.client.topic_positions import TopicPosition
 from rollq.testing.checkers.topics import TopicChecker
 from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter
@@ -48,7 +48,7 @@ class SimTopic:
         self._is_made = False
         self._put_id = b""
         self._life = 0  # of the subscribed reader's process
-        self._place: TopicPlace | None = None
+        self._place: TopicPosition | None = None
         writer.on_answers.append(self._on_answer)
         reader.on_answers.append(self._subscribed)
         reader.on_published.append(self._published)
@@ -102,7 +102,7 @@ class SimTopic:
         number = 1 + self._chance.draw(0, 1_000)
         ident = (self._chance.draw_id(), number, ">", "", TOPIC, DURABLE, FROM_START)
         asked = Subscribe(*ident)
-        self._place = TopicPlace(asked)
+        self._place = TopicPosition(asked)
         self._checker.begun()
         self._reader.ask(asked)
 
@@ -121,23 +121,23 @@ class SimTopic:
             elif type(message) is Deliver and message.number == place.asked.number:
                 if place.takes(message):
                     self._checker.read(message.index, message.payload)
-                    place.handed(message.index)
+                    place.mark_read(message.index)
                 if self._chance.chance(700):
-                    place.next_asked()
+                    place.reads_on()
                     self._timeline.after(self._chance.draw(0, 50) * MS, self._tell, place)
         if place is not None:
             self._timeline.after(LOOK_MS * MS, self._finish, place)
 
-    def _finish(self, place: TopicPlace) -> None:
+    def _finish(self, place: TopicPosition) -> None:
         """When idle, confirm the last message."""
-        place.next_asked()
+        place.reads_on()
         self._tell(place)
 
-    def _tell(self, place: TopicPlace) -> None:
+    def _tell(self, place: TopicPosition) -> None:
         machine = self._reader.machine
         if place is not self._place or machine is None or self._life != self._reader.life:
             return
-        if machine.link is SessionState.OPEN and place.is_untold:
-            told: Consumed = place.take_told()
+        if machine.link is SessionState.OPEN and place.has_unsent_ack:
+            told: Consumed = place.take_ack()
             self._checker.consumed(told.index)
             self._reader.send(told)

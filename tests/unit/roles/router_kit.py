@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollq.roles.client.routes import GroupTable, Policy, Route
+from rollq.roles.client.routes import GroupRoute, GroupTable, Policy
 from rollq.roles.router.machine import RouterMachine
 from rollq.roles.router.owners import JobOwners, KeptBytes
 from rollq.wire import messages as wire
@@ -38,7 +38,7 @@ class Kit:
     """A machine, and what it said since it was last asked."""
 
     def __init__(
-        self, count: int = 2, *routes: Route, is_plain: bool = False, up: bool = True
+        self, count: int = 2, *routes: GroupRoute, is_plain: bool = False, up: bool = True
     ) -> None:
         self.table = GroupTable(routes, Policy.ROUND_ROBIN)
         for number in range(count):

@@ -17,7 +17,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
 from rollq.roles.client import inputs as inputs_module
-from rollq.roles.client.inputs import Inputs, must_settle
+from rollq.roles.client.inputs import Inputs, needs_reading
 from rollq.roles.client.specs import JobSpec, body_of
 from rollq.roles.client.supply import SettledSpec
 from rollq.wire.models import (
@@ -51,7 +51,7 @@ def test_small_files_ride_in_the_body_and_large_ones_get_a_digest(tmp_path: Path
 
 def test_what_fits_into_a_body_stays_there() -> None:
     for size in (0, 1_000, INLINE_BYTES_MAX // 2, INLINE_BYTES_MAX * 3 // 4 - 1_000):
-        assert not must_settle(JobSpec("calc", files={"a": bytes(size)}))
+        assert not needs_reading(JobSpec("calc", files={"a": bytes(size)}))
         body_of(JobSpec("calc", files={"a": bytes(size)}), JOB, "c" * 256)
     for size in (INLINE_BYTES_MAX * 3 // 4, INLINE_BYTES_MAX, 10 * INLINE_BYTES_MAX):
         settled, _request = read({"a": bytes(size)})

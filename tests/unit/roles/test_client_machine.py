@@ -10,26 +10,26 @@ from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.roles.client import delivered
 from rollq.roles.client import machine as client_machine
 from rollq.roles.client.machine import RETRY_MS, ClientMachine
+from rollq.roles.client.session_state import ClientSetup, SessionState
 from rollq.roles.client.signals import (
-    Asked,
+    Abandoned,
     ClientTick,
     Connect,
     Connected,
-    Deliver,
+    DeliverResponses,
+    DeliverResults,
     Disconnect,
     Disconnected,
-    GivenUp,
-    Heard,
     Instruction,
+    MessagesReceived,
     Reachable,
     Received,
+    Requested,
+    ResultsTaken,
     Send,
     Started,
-    Taken,
-    Tell,
     id_of,
 )
-from rollq.roles.client.standing import ClientSetup, SessionState
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.chance import MiddleJitter
@@ -96,18 +96,18 @@ def test_a_leader_that_is_not_the_first_is_to_tell_us_all() -> None:
 
 def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
     client = machine()
-    assert client.handle(Asked((submit(1),))) == []
+    assert client.handle(Requested((submit(1),))) == []
     client.handle(Connected())
-    assert client.handle(Asked((submit(2),))) == []
+    assert client.handle(Requested((submit(2),))) == []
     assert client.handle(WELCOME) == [Send(submit(1)), Send(submit(2))]
 
 
 def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_not() -> None:
     client = welcomed()
-    assert client.handle(Asked((submit(1),))) == [Send(submit(1))]
-    client.handle(Asked((submit(2),)))
+    assert client.handle(Requested((submit(1),))) == [Send(submit(1))]
+    client.handle(Requested((submit(2),)))
     accepted = wire.Accepted(job(1))
-    assert client.handle(Received(accepted)) == [Tell([accepted])]
+    assert client.handle(Received(accepted)) == [DeliverResponses([accepted])]
     assert client.handle(Received(accepted)) == []
     assert client.pending_count == 1
     assert again(client) == [Send(submit(2))]
@@ -116,14 +116,14 @@ def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_n
 def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise() -> None:
     client = welcomed()
     array = wire.SubmitArray(job(1), "c", "q", "exec", b"body", 3, first_task=1)
-    (told,) = client.handle(Asked((array,)))
-    assert isinstance(told, Tell)
+    (told,) = client.handle(Requested((array,)))
+    assert isinstance(told, DeliverResponses)
     (answer,) = told.answers
     assert isinstance(answer, wire.Error)
     assert (answer.request_id, answer.code) == (job(1), ErrorCode.UNSUPPORTED_VERSION)
     assert not client.pending_count
     client.handle(Disconnected())
-    client.handle(Asked((array,)))
+    client.handle(Requested((array,)))
     client.handle(Connected())
     welcome = Received(wire.Welcome("group", 1, ("compact", "tasks")))
     assert client.handle(welcome) == [Send(array)]
@@ -152,10 +152,10 @@ def test_not_leader_is_followed() -> None:
 def test_change_whose_answer_was_lost_is_not_sent_again_but_reported_unknown() -> None:
     client = welcomed()
     admin = wire.Admin(job(9), "redrive")
-    client.handle(Asked((admin,)))
-    client.handle(Asked((wire.Query(job(8), "status"),)))
+    client.handle(Requested((admin,)))
+    client.handle(Requested((wire.Query(job(8), "status"),)))
     out = client.handle(Disconnected())
-    (told,) = [answer for i in out if isinstance(i, Tell) for answer in i.answers]
+    (told,) = [answer for i in out if isinstance(i, DeliverResponses) for answer in i.answers]
     assert isinstance(told, wire.Error)
     assert (told.request_id, told.code) == (job(9), ErrorCode.OUTCOME_UNKNOWN)
     assert client.pending_count == 1
@@ -164,7 +164,7 @@ def test_change_whose_answer_was_lost_is_not_sent_again_but_reported_unknown() -
 def test_change_asked_without_a_session_waits_for_one() -> None:
     client = machine()
     admin = wire.Admin(job(9), "pause")
-    client.handle(Asked((admin,)))
+    client.handle(Requested((admin,)))
     client.handle(Disconnected())
     client.handle(Connected())
     assert client.handle(WELCOME) == [Send(admin)]
@@ -172,10 +172,10 @@ def test_change_asked_without_a_session_waits_for_one() -> None:
 
 def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
-    client.handle(Asked((submit(2),)))
+    client.handle(Requested((submit(1),)))
+    client.handle(Requested((submit(2),)))
     final = wire.Error(job(1), int(ErrorCode.JOB_CONFLICT), "other body")
-    assert client.handle(Received(final)) == [Tell([final])]
+    assert client.handle(Received(final)) == [DeliverResponses([final])]
     assert client.handle(Received(final)) == []
     client.handle(ClientTick(1_000))
     busy = wire.Error(job(2), int(ErrorCode.OVERLOADED), "busy", retryable=True)
@@ -187,16 +187,16 @@ def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
 
 def test_what_lacks_its_blobs_is_the_applications_to_bring() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
+    client.handle(Requested((submit(1),)))
     lacking = wire.Error(job(1), int(ErrorCode.BLOB_MISSING), "lacks", retryable=True)
-    assert client.handle(Received(lacking)) == [Tell([lacking])]
+    assert client.handle(Received(lacking)) == [DeliverResponses([lacking])]
     assert not client.pending_count
     assert client.handle(ClientTick(10 * RETRY_MS)) == []
 
 
 def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
+    client.handle(Requested((submit(1),)))
     client.handle(Received(wire.Error(job(1), 211, "busy", retryable=True)))
     client.handle(Received(wire.Accepted(job(1))))
     assert client.handle(ClientTick(9_000)) == []
@@ -204,11 +204,11 @@ def test_put_off_request_that_was_answered_meanwhile_is_not_sent_again() -> None
 
 def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -> None:
     client = welcomed()
-    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
+    assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
     assert client.handle(Received(result(1))) == []
     confirm = Send(wire.Confirm((job(1),)))
-    assert client.handle(Taken([job(1)])) == [confirm]
-    assert client.handle(Taken([job(1)])) == [confirm]  # which harms nobody
+    assert client.handle(ResultsTaken([job(1)])) == [confirm]
+    assert client.handle(ResultsTaken([job(1)])) == [confirm]  # which harms nobody
     assert client.handle(Received(result(1))) == [confirm]
 
 
@@ -221,15 +221,15 @@ def test_results_that_nobody_takes_are_remembered_up_to_a_bound(
         client.handle(Received(result(number)))
     assert len(client._deliveries._untaken) <= 10
     assert client.handle(Received(result(100))) == []
-    assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # again
-    assert client.handle(Taken([job(2)])) == [Send(wire.Confirm((job(2),)))]
+    assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]  # again
+    assert client.handle(ResultsTaken([job(2)])) == [Send(wire.Confirm((job(2),)))]
 
 
 def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> None:
     client = welcomed()
     client.handle(Received(result(1)))
     client.handle(Disconnected())
-    assert client.handle(Taken([job(1)])) == []
+    assert client.handle(ResultsTaken([job(1)])) == []
     client.handle(Connected())
     client.handle(WELCOME)
     assert client.handle(Received(result(1))) == [Send(wire.Confirm((job(1),)))]
@@ -238,18 +238,18 @@ def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> No
 def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
     client = welcomed()
     client.handle(Received(result(1, 5, "dead")))
-    client.handle(Taken([job(1)]))
-    assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
-    client.handle(Taken([job(1)]))
-    client.handle(Asked((submit(1),)))
-    assert client.handle(Received(result(1, 6))) == [Deliver([result(1, 6)])]
+    client.handle(ResultsTaken([job(1)]))
+    assert client.handle(Received(result(1, 6))) == [DeliverResults([result(1, 6)])]
+    client.handle(ResultsTaken([job(1)]))
+    client.handle(Requested((submit(1),)))
+    assert client.handle(Received(result(1, 6))) == [DeliverResults([result(1, 6)])]
 
 
 def test_a_result_that_came_unasked_for_comes_to_whoever_asks_then() -> None:
     client = welcomed()
-    assert client.handle(Received(result(1))) == [Deliver([result(1)])]  # and nobody took it
-    client.handle(Asked((submit(1),)))
-    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
+    assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]  # and nobody took it
+    client.handle(Requested((submit(1),)))
+    assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
 
 
 def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,16 +257,16 @@ def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(delivered, "CLIENT_DELIVERED_MAX", 2)
     client = welcomed()
     for number in (1, 2):
-        client.handle(Asked((submit(number),)))
-    (told,) = client.handle(Asked((submit(3),)))
-    assert isinstance(told, Tell)
+        client.handle(Requested((submit(number),)))
+    (told,) = client.handle(Requested((submit(3),)))
+    assert isinstance(told, DeliverResponses)
     (answer,) = told.answers
     assert isinstance(answer, wire.Error)
     assert answer.retryable
     for number in (1, 2, 3):
         client.handle(Received(result(number)))
-        client.handle(Taken([job(number)]))
-    assert client.handle(Received(result(1))) == [Deliver([result(1)])]
+        client.handle(ResultsTaken([job(number)]))
+    assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
     assert client.handle(Received(result(3))) == [Send(wire.Confirm((job(3),)))]
 
 
@@ -290,38 +290,40 @@ def test_messages_of_no_concern_are_ignored() -> None:
 
 def test_what_was_given_up_is_not_sent_again_and_its_answer_is_not_told() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
-    client.handle(Asked((submit(2),)))
+    client.handle(Requested((submit(1),)))
+    client.handle(Requested((submit(2),)))
     client.handle(Received(wire.Error(job(2), int(ErrorCode.GRID_FULL), "full", retryable=True)))
-    assert client.handle(GivenUp(job(1))) == []
-    assert client.handle(GivenUp(job(2))) == []
+    assert client.handle(Abandoned(job(1))) == []
+    assert client.handle(Abandoned(job(2))) == []
     assert client.pending_count == 0
     assert client.handle(Received(wire.Accepted(job(1)))) == []
     assert client.handle(ClientTick(RETRY_MS + 1)) == []
     assert again(client) == []
-    assert client.handle(GivenUp(job(9))) == []
+    assert client.handle(Abandoned(job(9))) == []
 
 
 def test_what_one_read_brought_is_told_in_order_and_its_results_together() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
-    client.handle(Asked((submit(2),)))
+    client.handle(Requested((submit(1),)))
+    client.handle(Requested((submit(2),)))
     accepted = [wire.Accepted(job(1)), wire.Accepted(job(2))]
-    out = client.handle(Heard([result(7), accepted[0], result(1), accepted[1], result(1)]))
+    out = client.handle(
+        MessagesReceived([result(7), accepted[0], result(1), accepted[1], result(1)])
+    )
     assert out == [
-        Tell([accepted[0], accepted[1]]),
-        Deliver([result(7), result(1)]),
+        DeliverResponses([accepted[0], accepted[1]]),
+        DeliverResults([result(7), result(1)]),
     ]
-    assert client.handle(Taken([job(7), job(1)])) == [Send(wire.Confirm((job(7), job(1))))]
+    assert client.handle(ResultsTaken([job(7), job(1)])) == [Send(wire.Confirm((job(7), job(1))))]
 
 
 def test_what_follows_a_redirect_is_of_the_past() -> None:
     client = welcomed()
-    client.handle(Asked((submit(1),)))
+    client.handle(Requested((submit(1),)))
     moved = wire.NotLeader("m9")
-    out = client.handle(Heard([result(7), moved, wire.Accepted(job(1)), result(8)]))
-    assert out == [Disconnect(), Connect("m9", 0), Deliver([result(7)])]
-    assert client.handle(Taken([job(7)])) == []
+    out = client.handle(MessagesReceived([result(7), moved, wire.Accepted(job(1)), result(8)]))
+    assert out == [Disconnect(), Connect("m9", 0), DeliverResults([result(7)])]
+    assert client.handle(ResultsTaken([job(7)])) == []
     assert client.pending_count == 1
 
 
@@ -338,11 +340,11 @@ def test_a_result_is_the_word_that_its_submit_was_accepted(
 ) -> None:
     """Its jobs may end, be confirmed and forgotten: sent once more it would run once more."""
     client = welcomed()
-    client.handle(Asked((request_,)))
+    client.handle(Requested((request_,)))
     assert again(client) == [Send(request_)]
     end = wire.Result(ended, "done", attempt=1)
-    told = Tell([wire.Accepted(id_of(request_), known=True)])
-    assert client.handle(Heard([end])) == [told, Deliver([end])]
+    told = DeliverResponses([wire.Accepted(id_of(request_), known=True)])
+    assert client.handle(MessagesReceived([end])) == [told, DeliverResults([end])]
     assert client.pending_count == 0
     assert client.handle(Received(wire.Accepted(id_of(request_)))) == []
     assert again(client) == []
@@ -350,19 +352,19 @@ def test_a_result_is_the_word_that_its_submit_was_accepted(
 
 def test_a_submit_that_was_answered_is_in_doubt_no_more() -> None:
     client = welcomed()
-    client.handle(Asked((bulk(3, 4),)))
+    client.handle(Requested((bulk(3, 4),)))
     again(client)
     accepted = wire.Accepted(job(99), 2)
-    assert client.handle(Received(accepted)) == [Tell([accepted])]
-    assert client.handle(Received(result(3))) == [Deliver([result(3)])]
-    client.handle(Asked((bulk(3, 4),)))  # the same again, in the same session
-    assert client.handle(Received(result(4))) == [Deliver([result(4)])]
+    assert client.handle(Received(accepted)) == [DeliverResponses([accepted])]
+    assert client.handle(Received(result(3))) == [DeliverResults([result(3)])]
+    client.handle(Requested((bulk(3, 4),)))  # the same again, in the same session
+    assert client.handle(Received(result(4))) == [DeliverResults([result(4)])]
     assert client.pending_count == 1
 
 
 def test_where_nothing_more_can_be_staged_whoever_stages_is_told() -> None:
     client = welcomed()
-    client.handle(Asked((StageJobs(job(1), "batch", "part", 0, ()),)))
+    client.handle(Requested((StageJobs(job(1), "batch", "part", 0, ()),)))
     full = wire.Error(job(1), int(ErrorCode.GRID_FULL), "full", retryable=True)
-    assert client.handle(Received(full)) == [Tell([full])]
+    assert client.handle(Received(full)) == [DeliverResponses([full])]
     assert client.handle(ClientTick(10 * RETRY_MS)) == []

@@ -46,7 +46,7 @@ class FakeEngine:
     def uploaded_at(self) -> float:
         return self.uploaded
 
-    def overdue(self, what: str, wait_s: float) -> DeadlineError:
+    def timeout_error(self, what: str, wait_s: float) -> DeadlineError:
         return DeadlineError(ErrorCode.TIMED_OUT, f"{what} after {wait_s} s")
 
     def accept(self, number: int) -> None:

@@ -6,11 +6,17 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.router_limits import GROUPS_MAX, ROUTES_KEPT_MAX, ROUTES_MAX
-from rollq.roles.client.routes import GroupTable, Route, Way, must_be_named, parse_route
+from rollq.roles.client.routes import (
+    GroupRoute,
+    GroupTable,
+    RouteState,
+    check_group_names,
+    parse_route,
+)
 
 
 def test_a_route_is_a_pattern_and_weights() -> None:
-    assert parse_route("Render.> = gpu:3, cpu") == Route("render.>", (("gpu", 3), ("cpu", 1)))
+    assert parse_route("Render.> = gpu:3, cpu") == GroupRoute("render.>", (("gpu", 3), ("cpu", 1)))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ def test_what_is_no_route_is_refused_with_how_to_write_one(text: str) -> None:
 
 
 def group_of(table: GroupTable, subject: str) -> list[str]:
-    return [table.names[number] for number in table.way_of(subject).weights]
+    return [table.names[number] for number in table.route_for(subject).weights]
 
 
 def test_the_most_specific_pattern_counts_whatever_the_order() -> None:
@@ -51,7 +57,7 @@ def test_the_most_specific_pattern_counts_whatever_the_order() -> None:
 
 
 def test_without_a_route_every_group_may_have_it() -> None:
-    table = GroupTable([Route("a", (("x", 1),))])
+    table = GroupTable([GroupRoute("a", (("x", 1),))])
     table.add("x")
     table.add("y")
     assert group_of(table, "b") == group_of(table, "no subject at all") == ["x", "y"]
@@ -59,7 +65,7 @@ def test_without_a_route_every_group_may_have_it() -> None:
 
 
 def test_groups_come_and_go_in_the_routes_that_name_them() -> None:
-    table = GroupTable([Route("a", (("x", 1), ("y", 2)))])
+    table = GroupTable([GroupRoute("a", (("x", 1), ("y", 2)))])
     number = table.add("y")
     assert group_of(table, "a") == ["y"]
     table.remove(number)
@@ -70,10 +76,16 @@ def test_groups_come_and_go_in_the_routes_that_name_them() -> None:
 
 def test_tables_are_bounded() -> None:
     with pytest.raises(LocalError, match="routes"):
-        GroupTable(Route(f"q{n}", (("x", 1),)) for n in range(ROUTES_MAX + 1))
+        GroupTable(GroupRoute(f"q{n}", (("x", 1),)) for n in range(ROUTES_MAX + 1))
     with pytest.raises(LocalError, match="2 routes for 'a'"):
-        GroupTable([Route("a", (("x", 1),)), Route("b", (("x", 1),)), Route("a", (("y", 1),))])
-    table = GroupTable([Route("a", (("x", 1),))])
+        GroupTable(
+            [
+                GroupRoute("a", (("x", 1),)),
+                GroupRoute("b", (("x", 1),)),
+                GroupRoute("a", (("y", 1),)),
+            ]
+        )
+    table = GroupTable([GroupRoute("a", (("x", 1),))])
     for n in range(GROUPS_MAX):
         table.add(f"g{n}")
     with pytest.raises(LocalError, match="more than"):
@@ -82,15 +94,15 @@ def test_tables_are_bounded() -> None:
     with pytest.raises(LocalError, match="named"):
         table.add("g1")
     for n in range(ROUTES_KEPT_MAX + 10):
-        table.way_of(f"q{n}")
+        table.route_for(f"q{n}")
     assert len(table._found) == ROUTES_KEPT_MAX
 
 
 weights = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
 
-def way(of: list[int]) -> Way:
-    made = Way()
+def state(of: list[int]) -> RouteState:
+    made = RouteState()
     for number, weight in enumerate(of):
         made.enter(number, weight)
     return made
@@ -100,7 +112,7 @@ def way(of: list[int]) -> Way:
 def test_many_at_once_are_shared_as_if_they_came_one_by_one(
     of: list[int], counts: list[int]
 ) -> None:
-    at_once, one_by_one = way(of), way(of)
+    at_once, one_by_one = state(of), state(of)
     for count in counts:
         rooms = dict.fromkeys(range(len(of)), 1_000)
         given_at_once = at_once.shares(dict(rooms), count)
@@ -116,7 +128,7 @@ def test_nobody_gets_more_than_there_is_room_for(
     of: list[int], count: int, data: st.DataObject, by_load: bool
 ) -> None:
     rooms = {number: data.draw(st.integers(1, 20)) for number in range(len(of))}
-    shares = way(of).shares(dict(rooms), count, (lambda _: 0) if by_load else None)
+    shares = state(of).shares(dict(rooms), count, (lambda _: 0) if by_load else None)
     assert sum(shares.values()) == min(count, sum(rooms.values()))
     assert all(shares[number] <= rooms[number] for number in shares)
 
@@ -124,14 +136,14 @@ def test_nobody_gets_more_than_there_is_room_for(
 @given(weights, st.integers(1, 20))
 def test_shares_are_exactly_by_weight(of: list[int], cycles: int) -> None:
     room = dict.fromkeys(range(len(of)), 10_000)
-    assert way(of).shares(room, cycles * sum(of)) == {
+    assert state(of).shares(room, cycles * sum(of)) == {
         number: weight * cycles for number, weight in enumerate(of)
     }
 
 
 @pytest.mark.parametrize(("weights", "route"), [(["c"], "x=a"), (["a"], "x=b:2,c")])
 def test_weights_and_routes_name_groups_that_there_are(weights: list[str], route: str) -> None:
-    must_be_named(["a", "b"], ["b"], [parse_route("x=a:2")])
+    check_group_names(["a", "b"], ["b"], [parse_route("x=a:2")])
     with pytest.raises(LocalError, match="no group is named 'c'") as caught:
-        must_be_named(["a", "b"], weights, [parse_route(route)])
+        check_group_names(["a", "b"], weights, [parse_route(route)])
     assert caught.value.hint == "there are: a, b"

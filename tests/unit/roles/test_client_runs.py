@@ -9,21 +9,21 @@ from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.roles.client.machine import RETRY_MS, ClientMachine
 from rollq.roles.client.runs import SentRuns, alike, results_of
+from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.client.signals import (
-    Asked,
+    Abandoned,
     ClientTick,
     Connected,
-    Deliver,
+    DeliverResponses,
+    DeliverResults,
     Disconnected,
-    GivenUp,
     Instruction,
     Received,
+    Requested,
+    ResultsTaken,
     Send,
     Started,
-    Taken,
-    Tell,
 )
-from rollq.roles.client.standing import ClientSetup
 from rollq.wire import messages as wire
 from rollq.wire.run_messages import RefusedJob, ResultRun, RunAccepted, SubmitRun
 
@@ -74,7 +74,7 @@ def test_jobs_of_a_turn_that_are_alike_leave_as_one_run_and_others_as_another() 
     urgent = JobOptions(priority=9)
     turn = [submit(1), submit(2, queue="r"), submit(3), submit(4, options=urgent), submit(5)]
     turn.append(submit(6, options=JobOptions(priority=9)))
-    runs = sent(welcomed().handle(Asked(turn)))
+    runs = sent(welcomed().handle(Requested(turn)))
     assert sorted(numbers(run.job_ids) for run in runs) == [[1, 3, 5], [2], [4, 6]]
     assert len({run.request_id for run in runs}) == 3
 
@@ -101,11 +101,11 @@ def test_a_run_is_split_where_a_message_is_full_and_what_is_large_goes_alone() -
 
 def test_each_job_of_a_run_is_told_its_own_answer() -> None:
     client = welcomed()
-    (run,) = sent(client.handle(Asked([submit(number) for number in range(1, 5)])))
+    (run,) = sent(client.handle(Requested([submit(number) for number in range(1, 5)])))
     refused = (RefusedJob(3, int(ErrorCode.JOB_CONFLICT), "other", "hint"),)
     answer = RunAccepted(run.request_id, 3, (1, 2), (2,), refused)
     assert client.handle(Received(answer)) == [
-        Tell(
+        DeliverResponses(
             [
                 wire.Accepted(job(1)),
                 wire.Accepted(job(2), known=True),
@@ -120,7 +120,7 @@ def test_each_job_of_a_run_is_told_its_own_answer() -> None:
 
 def test_what_is_refused_for_now_is_asked_again_and_the_rest_is_not() -> None:
     client = welcomed()
-    (run,) = sent(client.handle(Asked([submit(1), submit(2), submit(3)])))
+    (run,) = sent(client.handle(Requested([submit(1), submit(2), submit(3)])))
     busy = (RefusedJob(1, int(ErrorCode.OVERLOADED), "busy", retryable=True),)
     client.handle(Received(RunAccepted(run.request_id, 2, refused=busy)))
     assert client.pending_count == 1
@@ -132,7 +132,7 @@ def test_what_is_refused_for_now_is_asked_again_and_the_rest_is_not() -> None:
 @pytest.mark.parametrize("retryable", [True, False])
 def test_the_refusal_of_a_run_is_that_of_its_jobs(retryable: bool) -> None:
     client = welcomed()
-    (run,) = sent(client.handle(Asked([submit(1), submit(2)])))
+    (run,) = sent(client.handle(Requested([submit(1), submit(2)])))
     code = int(ErrorCode.OVERLOADED)
     out = client.handle(Received(wire.Error(run.request_id, code, "no", retryable=retryable)))
     if retryable:
@@ -140,29 +140,31 @@ def test_the_refusal_of_a_run_is_that_of_its_jobs(retryable: bool) -> None:
         (later,) = sent(client.handle(ClientTick(RETRY_MS + 1)))
         assert numbers(later.job_ids) == [1, 2]
     else:
-        assert out == [Tell([wire.Error(job(1), code, "no"), wire.Error(job(2), code, "no")])]
+        assert out == [
+            DeliverResponses([wire.Error(job(1), code, "no"), wire.Error(job(2), code, "no")])
+        ]
 
 
 def test_an_unanswered_run_goes_to_the_next_leader_under_the_same_ids() -> None:
     client = welcomed()
-    (first,) = sent(client.handle(Asked([submit(1), submit(2), submit(3)])))
-    client.handle(GivenUp(job(2)))
+    (first,) = sent(client.handle(Requested([submit(1), submit(2), submit(3)])))
+    client.handle(Abandoned(job(2)))
     (second,) = again(client)
     assert numbers(second.job_ids) == [1, 3]
     # The earlier leader's answer would speak of other positions.
     assert client.handle(Received(RunAccepted(first.request_id, 3))) == []
     (told,) = client.handle(Received(RunAccepted(second.request_id, 2)))
-    assert told == Tell([wire.Accepted(job(1)), wire.Accepted(job(3))])
+    assert told == DeliverResponses([wire.Accepted(job(1)), wire.Accepted(job(3))])
 
 
 def test_a_result_settles_its_job_of_a_run_in_doubt_and_no_other() -> None:
     client = welcomed()
-    client.handle(Asked([submit(1), submit(2)]))
+    client.handle(Requested([submit(1), submit(2)]))
     again(client)
     end = wire.Result(job(1), "done", attempt=1)
     assert client.handle(Received(end)) == [
-        Tell([wire.Accepted(job(1), known=True)]),
-        Deliver([end]),
+        DeliverResponses([wire.Accepted(job(1), known=True)]),
+        DeliverResults([end]),
     ]
     (left,) = again(client)
     assert numbers(left.job_ids) == [2]
@@ -170,15 +172,15 @@ def test_a_result_settles_its_job_of_a_run_in_doubt_and_no_other() -> None:
 
 def test_what_is_given_up_before_its_answer_is_not_told() -> None:
     client = welcomed()
-    (run,) = sent(client.handle(Asked([submit(1), submit(2)])))
-    client.handle(GivenUp(job(1)))
+    (run,) = sent(client.handle(Requested([submit(1), submit(2)])))
+    client.handle(Abandoned(job(1)))
     out = client.handle(Received(RunAccepted(run.request_id, 2)))
-    assert out == [Tell([wire.Accepted(job(2))])]
+    assert out == [DeliverResponses([wire.Accepted(job(2))])]
 
 
 def test_a_cancellation_keeps_its_place_behind_the_jobs_of_its_turn() -> None:
     cancel = wire.Cancel(job(9), (job(1),))
-    out = welcomed().handle(Asked([submit(1), cancel, submit(2)]))
+    out = welcomed().handle(Requested([submit(1), cancel, submit(2)]))
     kinds = [type(one.message) for one in out if isinstance(one, Send)]
     assert kinds == [SubmitRun, wire.Cancel, SubmitRun]
 
@@ -195,9 +197,9 @@ def test_results_of_a_run_are_delivered_once_and_confirmed_together() -> None:
         job(1), "done", 0, b"r", "exec", run_ms=3, attempt=1, job_key="", worker="w"
     )
     assert (two.result, two.run_ms, two.blobs) == (b"s", 4, blobs[1])
-    assert client.handle(Received(run)) == [Deliver([one, two])]
+    assert client.handle(Received(run)) == [DeliverResults([one, two])]
     confirm = Send(wire.Confirm((job(1), job(2))))
-    assert client.handle(Taken([job(1), job(2)])) == [confirm]
+    assert client.handle(ResultsTaken([job(1), job(2)])) == [confirm]
     assert client.handle(Received(run)) == [confirm]
 
 

@@ -40,12 +40,12 @@ class FakeLink:
 
 
 def engine_of(link: FakeLink | None) -> Any:
-    def overdue(what: str, wait_s: float, *, submits: bool) -> DeadlineError:
+    def timeout_error(what: str, wait_s: float, *, submits: bool) -> DeadlineError:
         return DeadlineError(ErrorCode.TIMED_OUT, what)
 
     session = SimpleNamespace(link=link)
     loop = asyncio.get_running_loop()
-    return SimpleNamespace(session=session, loop=loop, timeout_s=30.0, overdue=overdue)
+    return SimpleNamespace(session=session, loop=loop, timeout_s=30.0, timeout_error=timeout_error)
 
 
 def test_a_publisher_goes_on_at_the_next_leader_though_the_lost_one_had_not_read_all() -> None:
@@ -71,6 +71,6 @@ def test_publishes_that_gave_up_waiting_for_a_leader_leave_nothing_behind() -> N
         for _ in range(3):
             with pytest.raises(DeadlineError):
                 await subjects.publish("a", b"", timeout_s=0)
-        assert not subjects._openers
+        assert not subjects._leader_waiters
 
     asyncio.run(script())

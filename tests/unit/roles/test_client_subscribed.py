@@ -7,20 +7,20 @@ from typing import Any
 
 from rollq.base.errors import ErrorCode
 from rollq.roles.client.machine import ClientMachine
+from rollq.roles.client.session_state import SessionState
 from rollq.roles.client.signals import (
-    Asked,
     ClientTick,
     Connect,
     Connected,
+    DeliverPublications,
+    DeliverResponses,
     Disconnected,
-    Heard,
-    Publications,
+    MessagesReceived,
     Received,
+    Requested,
     Send,
-    Tell,
     Unsubscribed,
 )
-from rollq.roles.client.standing import SessionState
 from rollq.wire import messages as wire
 from rollq.wire.features import ALIVE, COMPACT, SUBJECTS
 from rollq.wire.subject_messages import Deliver, Missed, Publish, Subscribe, Unsubscribe
@@ -58,9 +58,9 @@ def code_of(told: Any) -> int:
 
 def test_a_subscription_goes_to_every_leader_until_it_ends() -> None:
     made = client()
-    assert made.handle(Asked([PRICES])) == [Send(PRICES)]
+    assert made.handle(Requested([PRICES])) == [Send(PRICES)]
     accepted = wire.Accepted(ASKED)
-    assert made.handle(Received(accepted)) == [Tell([accepted])]
+    assert made.handle(Received(accepted)) == [DeliverResponses([accepted])]
     assert again(made) == [Send(PRICES)]
     assert again(made) == [Send(PRICES)]  # also one that was not answered
     assert made.handle(Unsubscribed(ASKED)) == [Send(Unsubscribe(7))]
@@ -70,20 +70,23 @@ def test_a_subscription_goes_to_every_leader_until_it_ends() -> None:
 
 def test_one_that_is_refused_is_over_and_the_application_is_told() -> None:
     made = client()
-    made.handle(Asked([PRICES]))
+    made.handle(Requested([PRICES]))
     refused = error(ErrorCode.ACCESS_DENIED)
-    assert made.handle(Received(refused)) == [Publications([refused]), Tell([refused])]
+    assert made.handle(Received(refused)) == [
+        DeliverPublications([refused]),
+        DeliverResponses([refused]),
+    ]
     assert again(made) == []
-    made.handle(Asked([PRICES]))
+    made.handle(Requested([PRICES]))
     made.handle(Received(wire.Accepted(ASKED)))
     again(made)  # the next leader does not let us have it any more
-    assert Publications([refused]) in made.handle(Received(refused))
+    assert DeliverPublications([refused]) in made.handle(Received(refused))
     assert again(made) == []
 
 
 def test_one_that_is_refused_for_now_is_asked_for_again() -> None:
     made = client()
-    made.handle(Asked([PRICES]))
+    made.handle(Requested([PRICES]))
     made.handle(Received(wire.Accepted(ASKED)))
     again(made)
     assert made.handle(Received(error(ErrorCode.OVERLOADED, retryable=True))) == []
@@ -93,13 +96,15 @@ def test_one_that_is_refused_for_now_is_asked_for_again() -> None:
 def test_what_is_published_is_handed_over_together_and_in_order() -> None:
     made = client()
     told: list[Any] = [Deliver("prices.eur", b"1"), Missed(3), Deliver("prices.eur", b"2")]
-    assert made.handle(Heard([told[0], wire.Pong(), *told[1:]])) == [Publications(told)]
+    assert made.handle(MessagesReceived([told[0], wire.Pong(), *told[1:]])) == [
+        DeliverPublications(told)
+    ]
 
 
 def test_a_publish_that_was_sent_is_not_sent_again() -> None:
     made = client()
     said = Publish("a", b"", request_id=ASKED)
-    assert made.handle(Asked([said])) == [Send(said)]
+    assert made.handle(Requested([said])) == [Send(said)]
     told, connect = made.handle(Disconnected())
     assert (code_of(told), type(connect)) == (ErrorCode.OUTCOME_UNKNOWN, Connect)
     made.handle(Connected())
@@ -110,7 +115,7 @@ def test_one_that_was_not_sent_waits_for_a_leader() -> None:
     made = client()
     made.handle(Disconnected())
     said = Publish("a", b"", request_id=ASKED)
-    assert made.handle(Asked([said])) == []
+    assert made.handle(Requested([said])) == []
     made.handle(Connected())
     assert made.handle(WELCOME) == [Send(said)]
 
@@ -118,10 +123,10 @@ def test_one_that_was_not_sent_waits_for_a_leader() -> None:
 def test_an_older_leader_is_sent_nothing_of_this() -> None:
     made = client(OLDER)
     for request in (PRICES, Publish("a", b"", request_id=ASKED)):
-        *_, told = made.handle(Asked([request]))
+        *_, told = made.handle(Requested([request]))
         assert code_of(told) == ErrorCode.UNSUPPORTED_VERSION
     made = client()
-    made.handle(Asked([PRICES]))
+    made.handle(Requested([PRICES]))
     made.handle(Received(wire.Accepted(ASKED)))
     ended, _ = again(made, OLDER)
     assert ended.messages[0].code == ErrorCode.UNSUPPORTED_VERSION
@@ -136,7 +141,7 @@ def test_whoever_listens_notices_that_the_leader_is_silent() -> None:
         return [one for tick in ticks for one in made.handle(tick)]
 
     assert said(0) == []
-    made.handle(Asked([PRICES]))
+    made.handle(Requested([PRICES]))
     made.handle(Received(wire.Accepted(ASKED)))
     assert said(30_000)[0] == Send(wire.Ping())
     assert made.link is SessionState.DOWN

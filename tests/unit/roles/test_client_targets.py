@@ -26,9 +26,9 @@ def test_an_ask_that_fails_late_leaves_what_another_asked_for_since() -> None:
     first, second = Target(), Target()
 
     def ask() -> None:
-        with engine.awaiting(JOB, first):
+        with engine.register_target(JOB, first):
             engine.take_results([wire.Result(JOB, "done")])  # it came after all, and was taken
-            with engine.awaiting(JOB, second):
+            with engine.register_target(JOB, second):
                 pass
             raise LocalError(ErrorCode.TIMED_OUT, "no answer")
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from rollq.base.errors import ErrorCode
 from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.signals import Connected, Disconnected, Instruction, Received, Send, Show
-from rollq.roles.client.signals import Watched as Watches
+from rollq.roles.client.signals import (
+    Connected,
+    DeliverOutput,
+    Disconnected,
+    Instruction,
+    Received,
+    Send,
+)
+from rollq.roles.client.signals import WatchChanged as Watches
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from tests.unit.roles.test_client_machine import WELCOME, job, welcomed
@@ -41,9 +48,9 @@ def test_output_is_shown_until_the_job_is_over() -> None:
     client = welcomed()
     client.handle(Watches(WATCH))
     chunk = OutputChunk(REQUEST, 1, data=b"x", totals=(1, 0))
-    assert client.handle(Received(chunk)) == [Show(REQUEST, chunk)]
+    assert client.handle(Received(chunk)) == [DeliverOutput(REQUEST, chunk)]
     end = OutputChunk(REQUEST, 1, end=JOB_ENDED)
-    assert client.handle(Received(end)) == [Show(REQUEST, end)]
+    assert client.handle(Received(end)) == [DeliverOutput(REQUEST, end)]
     assert client.handle(Received(chunk)) == []
     assert later(client) == []
 
@@ -52,7 +59,7 @@ def test_a_watch_that_is_refused_or_left_is_over() -> None:
     client = welcomed()
     client.handle(Watches(WATCH))
     error = wire.Error(REQUEST, int(ErrorCode.UNKNOWN_JOB), "no such job")
-    assert client.handle(Received(error)) == [Show(REQUEST, error)]
+    assert client.handle(Received(error)) == [DeliverOutput(REQUEST, error)]
     assert later(client) == []
     client.handle(Watches(WATCH))
     off = WatchOutput(REQUEST, job(1), on=False)

@@ -12,7 +12,7 @@ from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client import signals as c
 from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.standing import ClientSetup
+from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.worker import signals as w
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup
@@ -62,7 +62,9 @@ class Story:
         return self.said[0]
 
     def hear(self, message: wire.MemberMessage) -> list[Any]:
-        event = w.MessageReceived([message]) if self.kind == "worker" else c.Heard([message])
+        event = (
+            w.MessageReceived([message]) if self.kind == "worker" else c.MessagesReceived([message])
+        )
         return self.feed(event)
 
     def tick(self) -> list[Any]:
@@ -158,11 +160,11 @@ def test_a_job_that_cannot_be_run_is_a_failed_result() -> None:
 def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_they_end() -> None:
     story = plainly("client")
     jobs = [wire.SubmitJob(job(number), "ann", "q", "calc", b"") for number in (1, 2, 3)]
-    assert story.feed(c.Asked(jobs[:1])) == jobs[:1]
-    assert story.feed(c.Asked(jobs[1:])) == jobs[1:]
+    assert story.feed(c.Requested(jobs[:1])) == jobs[:1]
+    assert story.feed(c.Requested(jobs[1:])) == jobs[1:]
     assert story.tick() == []  # it may be a member of ours that is silent
     story.hear(wire.Result(job(2), "done"))
-    (told,) = [one.answers for one in story.tick() if isinstance(one, c.Tell)]
+    (told,) = [one.answers for one in story.tick() if isinstance(one, c.DeliverResponses)]
     assert told == [wire.Accepted(job(1)), wire.Accepted(job(2)), wire.Accepted(job(3))]
     story.feed(story.signals.Disconnected())
     story.connect()
@@ -172,9 +174,9 @@ def test_jobs_are_accepted_when_the_leader_has_shown_what_it_is_and_sent_until_t
 def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
     story = plainly("client")
     first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    story.feed(c.Asked((first,)))
+    story.feed(c.Requested((first,)))
     story.hear(wire.Result(job(2), "done"))
-    assert any(isinstance(one, c.Tell) for one in story.tick())
+    assert any(isinstance(one, c.DeliverResponses) for one in story.tick())
     story.feed(story.signals.Disconnected())
     assert story.connect().plain
     story.feed(story.signals.Disconnected())  # before any result
@@ -184,9 +186,9 @@ def test_accepted_jobs_outlive_sessions_that_bring_no_result() -> None:
 
 def test_what_a_legacy_leader_does_not_know_is_refused() -> None:
     story = plainly("client")
-    assert story.feed(c.Asked((wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3),))) == []
+    assert story.feed(c.Requested((wire.SubmitArray(job(1), "ann", "q", "calc", b"", 3),))) == []
     story.hear(wire.Result(job(2), "done"))
-    ((answer,),) = [one.answers for one in story.tick() if isinstance(one, c.Tell)]
+    ((answer,),) = [one.answers for one in story.tick() if isinstance(one, c.DeliverResponses)]
     assert isinstance(answer, wire.Error)
     assert answer.code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -205,9 +207,9 @@ def test_a_member_of_ours_hangs_up_on_whoever_takes_it_for_another(hello: Any) -
 def test_nothing_is_accepted_by_a_member_of_ours_that_was_silent() -> None:
     story = plainly("client")
     first = wire.SubmitJob(job(1), "ann", "q", "calc", b"1")
-    story.feed(c.Asked((first,)))
+    story.feed(c.Requested((first,)))
     assert story.tick() == []
     story.feed(story.signals.Disconnected())
     assert story.connect().features
     assert first in story.hear(wire.Welcome("g", 1, ("compact",)))
-    assert not [one for one in story.tick() if isinstance(one, c.Tell)]
+    assert not [one for one in story.tick() if isinstance(one, c.DeliverResponses)]

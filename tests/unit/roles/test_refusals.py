@@ -9,15 +9,15 @@ from rollq.base.ids import NIL_ID
 from rollq.base.limits import REDIAL_MAX_MS, REDIAL_REFUSED_MS
 from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.signals import (
-    Asked,
     Connect,
     Connected,
+    DeliverResponses,
     Disconnected,
     Instruction,
     Received,
+    Requested,
     Send,
     Started,
-    Tell,
 )
 from rollq.roles.refusals import Refusals, is_refusal, refusal_of
 from rollq.roles.worker import signals as worker_signals
@@ -65,14 +65,19 @@ def waits(instructions: list[Instruction]) -> list[int]:
 
 
 def told(instructions: list[Instruction]) -> list[wire.Error]:
-    answers = [answer for one in instructions if isinstance(one, Tell) for answer in one.answers]
+    answers = [
+        answer
+        for one in instructions
+        if isinstance(one, DeliverResponses)
+        for answer in one.answers
+    ]
     return [answer for answer in answers if isinstance(answer, wire.Error)]
 
 
 def started() -> ClientMachine:
     client = machine()
     client.handle(Started())
-    client.handle(Asked([submit(1)]))
+    client.handle(Requested([submit(1)]))
     return client
 
 
@@ -86,7 +91,7 @@ def test_a_client_that_is_refused_twice_tells_whoever_waits_and_whoever_asks_lat
     assert (error.request_id, error.code, error.hint) == (job(1), REFUSED.code, "check it")
     assert waits(second) == [REDIAL_REFUSED_MS]
     assert client.is_refused
-    [later] = told(client.handle(Asked([submit(2)])))
+    [later] = told(client.handle(Requested([submit(2)])))
     assert (later.request_id, later.code) == (job(2), REFUSED.code)
     assert client.pending_count == 0
 
@@ -130,7 +135,7 @@ def test_a_client_goes_on_when_it_is_let_in_again() -> None:
     client.handle(Connected())
     client.handle(WELCOME)
     assert not client.is_refused
-    assert Send(submit(2)) in client.handle(Asked([submit(2)]))
+    assert Send(submit(2)) in client.handle(Requested([submit(2)]))
 
 
 # --- a worker

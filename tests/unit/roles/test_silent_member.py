@@ -9,9 +9,9 @@ import pytest
 
 from rollq.base.limits import GREETING_MS_MAX, LOOK_MS, PING_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
 from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.signals import Asked as AskedClient
-from rollq.roles.client.signals import ClientTick, Heard
-from rollq.roles.client.standing import ClientSetup
+from rollq.roles.client.session_state import ClientSetup
+from rollq.roles.client.signals import ClientTick, MessagesReceived
+from rollq.roles.client.signals import Requested as AskedClient
 from rollq.roles.dialogue import Connect, Connected, Disconnect, Send, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick
@@ -150,7 +150,7 @@ def client(
     machine.handle(Started())
     machine.handle(Connected())
     if heard:
-        machine.handle(Heard(heard))
+        machine.handle(MessagesReceived(heard))
     if asks:
         machine.handle(AskedClient((wire.Query(b"q" * 16, "status"),)))
 

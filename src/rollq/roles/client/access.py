@@ -15,7 +15,7 @@ from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.base.limits import ACCESS_PAGE_ROWS_MAX
 from rollq.grid.access import AccountView, RoleView, TokenView
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import GroupCalls
+from rollq.roles.client.facades import GroupCalls
 from rollq.security.tokens import make_token
 
 __all__ = ["AccessCalls", "AccessDecision", "AccountView", "RoleView", "TokenView"]

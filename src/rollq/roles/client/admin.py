@@ -13,7 +13,7 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, WorkerId, guid_from_text, guid_to_text
 from rollq.grid import views
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE
+from rollq.roles.client.facades import PAGE
 from rollq.roles.client.rules import RuleCalls
 from rollq.roles.client.specs import ArgumentTypeError, as_id
 from rollq.roles.client.topics import TopicCalls

@@ -34,7 +34,7 @@ def error_of(answer: wire.Error) -> RollqError:
     return KINDS.get(code // 100, StateError)(code, answer.message, answer.hint)
 
 
-def must_be_within_bounds(request: msgspec.Struct) -> None:
+def check_bounds(request: msgspec.Struct) -> None:
     """Raises LocalError for a request that every leader would refuse."""
     try:
         check_message(request)

@@ -25,9 +25,9 @@ from rollq.base.staged import StagedPart
 from rollq.grid.batches import BatchFilter, BatchView
 from rollq.grid.commands import BatchName
 from rollq.roles.client.answers import decode_as, decode_known, error_of
-from rollq.roles.client.asking import PAGE, GroupCalls
 from rollq.roles.client.bulk import PAGE_JOBS
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
+from rollq.roles.client.facades import PAGE, GroupCalls
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.parts import Message, PartBuilder, Redrive
 from rollq.roles.client.pump import Pump

@@ -34,27 +34,29 @@ from rollq.roles.client.specs import JobSpec
 Function = Callable[..., Any]
 
 BRIDGED: dict[type, type[Bridge]] = {}
-INSTEAD: dict[Function, Function] = {}
+OVERRIDES: dict[Function, Function] = {}
 
 
-def instead_of(method: Function) -> Callable[[Function], Function]:
+def overrides(method: Function) -> Callable[[Function], Function]:
     """Decorator: this function implements an asyncio method in every blocking class. It is called
     with the blocking object and the arguments."""
 
     def register(function: Function) -> Function:
-        INSTEAD[method] = function
+        OVERRIDES[method] = function
         return function
 
     return register
 
 
 # Methods of handles that only the client calls.
-INNER: Final = frozenset(("complete", "cut", "deliver", "extend", "fail", "is_of", "welcomed"))
+CLIENT_ONLY: Final = frozenset(
+    ("complete", "cut", "deliver", "extend", "fail", "is_of", "welcomed")
+)
 
 
 def is_public(name: str) -> bool:
     """Whether a member of an asyncio class gets a blocking form."""
-    return (not name.startswith("_") and name not in INNER) or name in ("__call__", "__len__")
+    return (not name.startswith("_") and name not in CLIENT_ONLY) or name in ("__call__", "__len__")
 
 
 class Bridge:
@@ -87,7 +89,7 @@ class Bridge:
         shown = getattr(self._inner, "_repr_html_", None)
         return None if shown is None else shown()
 
-    def _given(self, value: Any) -> Any:
+    def _wrapped(self, value: Any) -> Any:
         """Wrap a returned value for the blocking side."""
         if isinstance(value, AsyncGenerator):
             return self._thread.iterate(value)
@@ -97,8 +99,8 @@ class Bridge:
 
 def _bridged(name: str, member: Any) -> Any:
     if not inspect.isfunction(member):
-        return property(lambda self: self._given(getattr(self._inner, name)), doc=member.__doc__)
-    function = INSTEAD.get(member)
+        return property(lambda self: self._wrapped(getattr(self._inner, name)), doc=member.__doc__)
+    function = OVERRIDES.get(member)
     if function is None:
         function = _waiting if inspect.iscoroutinefunction(member) else _called
         if inspect.isasyncgenfunction(member):
@@ -130,7 +132,7 @@ def _doc_of(hint: str) -> str | None:
 
 
 def _waiting(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
-    return self._given(self._thread.run(method(self._inner, *args, **kwargs)))
+    return self._wrapped(self._thread.run(method(self._inner, *args, **kwargs)))
 
 
 def _iterated(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
@@ -138,13 +140,13 @@ def _iterated(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
 
 
 def _called(method: Function, self: Bridge, *args: Any, **kwargs: Any) -> Any:
-    return self._given(self._thread.call(method, self._inner, *args, **kwargs))
+    return self._wrapped(self._thread.call(method, self._inner, *args, **kwargs))
 
 
 # --- one call into the loop for many values, or an iterable that is read in the caller's thread
 
 
-@instead_of(MapCalls.map)
+@overrides(MapCalls.map)
 def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Any]:
     run = self._inner._map_run(*args, **kwargs)
     try:
@@ -154,19 +156,19 @@ def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Any]:
         self._thread.loop.call_soon_threadsafe(run.close)
 
 
-@instead_of(Batch.results)
+@overrides(Batch.results)
 def _results(self: Bridge) -> Iterator[Result]:
     while taken := self._thread.run(self._inner.take()):
         yield from taken
 
 
-@instead_of(Batch.job_ids)
+@overrides(Batch.job_ids)
 def _job_ids(self: Bridge) -> Iterator[JobId]:
     ids: Iterator[JobId] = self._inner.job_ids()  # also when the client is stopped
     return ids
 
 
-@instead_of(BatchCalls.stage)
+@overrides(BatchCalls.stage)
 def _stage(
     self: Bridge,
     batch_key: str,
@@ -188,7 +190,7 @@ def _stage(
     return _staged(self, builder, messages(builder), timeout)
 
 
-@instead_of(BatchCalls.stage_redrives)
+@overrides(BatchCalls.stage_redrives)
 def _stage_redrives(
     self: Bridge,
     batch_key: str,

@@ -32,7 +32,7 @@ class BulkRun:
         self._engine = engine
         self._batch = batch
         self._progress = progress
-        self._told = 0  # of those that were accepted
+        self._reported = 0  # of those that were accepted
         self._pump = Pump(engine, "jobs", timeout_s, self._on_answer)
 
     async def submit(self, specs: Iterable[JobSpec]) -> None:
@@ -79,8 +79,8 @@ class BulkRun:
         while len(self._pump) > open_max:
             await self._pump.changed()
             self._pump.check()
-            if self._progress is not None and self.accepted > self._told:
-                self._told = self.accepted
+            if self._progress is not None and self.accepted > self._reported:
+                self._reported = self.accepted
                 self._progress(self.accepted, None)
 
     def _on_answer(self, answer: Answer) -> None:

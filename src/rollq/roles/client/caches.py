@@ -13,7 +13,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_AGAIN_MS, CLIENT_UPLOAD_TRIES
 from rollq.grid import views
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.facades import PAGE, GroupCalls
 from rollq.roles.client.outputs import Output
 from rollq.roles.client.supply import BytesMoved, InputBlob
 from rollq.roles.client.views import CacheView, HolderView
@@ -170,7 +170,7 @@ class CacheCalls(GroupCalls):
         given = asyncio.ensure_future(self._engine.supplier.give(pieces, on_upload, again=again))
         try:
             if not await self._engine.uploaded(given, find_s):
-                raise self._engine.overdue("the files of a cache", find_s, submits=False)
+                raise self._engine.timeout_error("the files of a cache", find_s, submits=False)
         finally:
             given.cancel()
         await given

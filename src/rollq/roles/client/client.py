@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rollq.roles.client.access import AccessCalls
 from rollq.roles.client.admin import AdminCalls
-from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.batches import Batches
 from rollq.roles.client.caches import CacheCalls, Caches
 from rollq.roles.client.chains import ChainCalls
+from rollq.roles.client.facades import ClientCalls
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.jobs import JobCalls, Jobs
 from rollq.roles.client.pickled_calls import PickledCalls

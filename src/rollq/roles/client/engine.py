@@ -18,10 +18,10 @@ from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
+from rollq.roles.client.client_ids import generated_client_id
 from rollq.roles.client.deadlines import Deadlines
-from rollq.roles.client.forks import Home
+from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.naming import made_up_id
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supply import NOTHING, BytesMoved, SubmitMaker, Supply
@@ -53,7 +53,7 @@ class ResultTarget(Protocol):
         """The client was stopped: no more results will be delivered."""
 
 
-class Awaiting:
+class TargetRegistration:
     """Context manager of `Engine.awaiting`: unregisters the target if the block raises."""
 
     __slots__ = ("_engine", "_key", "_target")
@@ -90,7 +90,7 @@ class Engine(ABC):
     def __init__(
         self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
     ) -> None:
-        own_id = made_up_id(credentials, secrets.token_hex(8))  # also checks credentials
+        own_id = generated_client_id(credentials, secrets.token_hex(8))  # also checks credentials
         self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()
@@ -99,7 +99,7 @@ class Engine(ABC):
         self.targets: dict[bytes, ResultTarget] = {}
         self._deadlines = Deadlines()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._home = Home()  # the process that started it
+        self._process = OwnerProcess()  # the process that started it
 
     async def call(
         self, request: Request, timeout: float | None = None, supply: Supply = NOTHING
@@ -132,7 +132,7 @@ class Engine(ABC):
             what = SUBMITS_NOTHING.get(kind, kind.__name__)
             if isinstance(request, wire.SubmitJob):
                 what = f"job {guid_to_text(request.job_id)}"
-            raise self.overdue(what, wait_s, submits=kind not in SUBMITS_NOTHING)
+            raise self.timeout_error(what, wait_s, submits=kind not in SUBMITS_NOTHING)
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer
@@ -148,7 +148,7 @@ class Engine(ABC):
             await asyncio.wait((answered,), timeout=left_s)
         return True
 
-    def awaiting(self, key: bytes, target: ResultTarget) -> Awaiting:
+    def register_target(self, key: bytes, target: ResultTarget) -> TargetRegistration:
         """Register a target for the results of an id or prefix. It is unregistered if the `with`
         block, which sends the submit, raises.
 
@@ -161,7 +161,7 @@ class Engine(ABC):
                 f"job {guid_to_text(key)} was submitted here and has not ended",
                 "use the handle of the first submit",
             )
-        return Awaiting(self, key, target)
+        return TargetRegistration(self, key, target)
 
     def forget(self, key: bytes, target: ResultTarget) -> None:
         """Unregister a target, unless another one is registered instead."""
@@ -184,23 +184,23 @@ class Engine(ABC):
         for first in range(0, len(ids), CONFIRM_JOBS_MAX):
             self._leave(tuple(ids[first : first + CONFIRM_JOBS_MAX]))
 
-    def overdue(
+    def timeout_error(
         self, what: str, wait_s: float | None = None, *, submits: bool = True
     ) -> RollqError:
         """The exception for a request that timed out."""
-        trouble = self._trouble()
+        trouble = self._session_error()
         return DeadlineError(
             ErrorCode.TIMED_OUT,
             f"no answer within {self.timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
             "check that a majority of the members runs"
-            + (ACCEPTED_PERHAPS if submits and self._was_sent() else ""),
+            + (ACCEPTED_PERHAPS if submits and self._was_connected() else ""),
         )
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of this client. Raises LocalError BAD_SETUP in a forked child."""
-        self._home.check()
+        self._process.check()
         if self._loop is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
@@ -264,11 +264,11 @@ class Engine(ABC):
         """Cancel abandoned jobs, and confirm their results without delivering them."""
 
     @abstractmethod
-    def _trouble(self) -> str:
+    def _session_error(self) -> str:
         """Why there is no session, if that is known; for error messages."""
 
     @abstractmethod
-    def _was_sent(self) -> bool:
+    def _was_connected(self) -> bool:
         """Whether any request was sent, and so may have been accepted."""
 
     # --- for subclasses
@@ -288,11 +288,11 @@ class Engine(ABC):
     def _deliver_all(self, results: list[wire.Result]) -> list[wire.Result]:
         """Deliver results to their targets; returns those without a target."""
         targets = self.targets
-        strangers: list[wire.Result] = []
+        unclaimed: list[wire.Result] = []
         wanted: dict[ResultTarget, list[wire.Result]] = {}
         prefixes: dict[ResultTarget, bytes] = {}
         last: bytes = b""  # the prefix of the result before, whose target is in `run`
-        run: list[wire.Result] = strangers
+        run: list[wire.Result] = unclaimed
         for result in results:
             job_id = result.job_id
             target = targets.pop(job_id, None)
@@ -304,7 +304,7 @@ class Engine(ABC):
                 last = prefix
                 target = targets.get(prefix)
                 if target is None:
-                    run = strangers
+                    run = unclaimed
                 else:
                     run = wanted.setdefault(target, [])
                     prefixes[target] = prefix
@@ -312,4 +312,4 @@ class Engine(ABC):
         for target, run in wanted.items():
             if target.deliver(run) and target in prefixes:
                 self.forget(prefixes[target], target)
-        return strangers
+        return unclaimed

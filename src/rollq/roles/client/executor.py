@@ -25,7 +25,7 @@ from rollq.roles.client.answers import error_of
 from rollq.roles.client.function_calls import as_task, call_spec, task_of
 from rollq.roles.client.function_map import FunctionRun, MappedFunction, values_of
 from rollq.roles.client.group_engine import GroupEngine
-from rollq.roles.client.inputs import must_settle
+from rollq.roles.client.inputs import needs_reading
 from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
@@ -180,7 +180,7 @@ class Executor(BaseExecutor):
         atexit.unregister(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        if not self._thread.is_elsewhere:  # a forked child has no running loop
+        if not self._thread.is_fork:  # a forked child has no running loop
             self.shutdown()
 
     def _spec(
@@ -221,7 +221,7 @@ class Executor(BaseExecutor):
         for future in new:
             if future.cancelled():
                 continue
-            if must_settle(future.spec):
+            if needs_reading(future.spec):
                 self._keep(self._settle(future))
                 continue
             try:

@@ -107,8 +107,8 @@ def followers_of(engine: Engine, then: Then, notify: Notify) -> list[JobSpec]:
     """
     followed = [then] if isinstance(then, JobSpec) else list(then)
     specs = [checked_spec(one, "then") for one in followed]
-    told = [notify] if isinstance(notify, str | Webhook) else list(notify)
-    specs += [(Webhook(one) if isinstance(one, str) else one).spec() for one in told]
+    webhooks = [notify] if isinstance(notify, str | Webhook) else list(notify)
+    specs += [(Webhook(one) if isinstance(one, str) else one).spec() for one in webhooks]
     if specs and not engine.keeps_parents:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -169,7 +169,7 @@ async def submit_followed(
     # Results of followers are taken and confirmed here, as the caller need not read them. If an
     # earlier submit registered a target for one, that target keeps it.
     others = {one: Job(engine, one) for one in ids if one not in engine.targets}
-    with submit_span(spec.exec_name, spec.options), engine.awaiting(job_id, handle):
+    with submit_span(spec.exec_name, spec.options), engine.register_target(job_id, handle):
         engine.targets.update(others)
         try:
             own = spec if may_be_known else _traced(spec)

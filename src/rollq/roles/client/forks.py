@@ -8,7 +8,7 @@ import os
 from rollq.base.errors import ErrorCode, LocalError
 
 
-class Home:
+class OwnerProcess:
     """The process in which a client was started."""
 
     __slots__ = ("_pid",)
@@ -17,7 +17,7 @@ class Home:
         self._pid = os.getpid()
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_fork(self) -> bool:
         """Whether this process is a fork of it."""
         return os.getpid() != self._pid
 

@@ -36,7 +36,7 @@ class MappedFunction(NamedTuple):
     options: Options
 
 
-class Raised(NamedTuple):
+class FailedCall(NamedTuple):
     """Takes the place of the value of a call that raised."""
 
     error: Exception
@@ -49,12 +49,12 @@ def values_of(taken: Iterable[Any]) -> Iterator[Any]:
         Exception: the exception of a call, at its position.
     """
     for one in taken:
-        if type(one) is Raised:
+        if type(one) is FailedCall:
             raise one.error
         yield one
 
 
-class Pace:
+class BundlePacing:
     """Chooses the bundle size and the number of jobs in flight. Times are of any monotonic clock.
 
     Args:
@@ -68,7 +68,7 @@ class Pace:
 
     def __init__(self, window: int, chunksize: int | None) -> None:
         self.size = chunksize or 1
-        self.look_at: float | None = None
+        self.widen_at: float | None = None
         self._is_adaptive = chunksize is None
         self._window = window
         self._allowed = window if chunksize else min(BUNDLE_PROBES, window)
@@ -76,19 +76,19 @@ class Pace:
     def allowed(self, now_s: float) -> int:
         """How many jobs may be in flight: few until run times are known, all if none is in time."""
         if self._allowed < self._window:
-            if self.look_at is None:
-                self.look_at = now_s + BUNDLE_PROBE_MS / 1000
-            elif now_s >= self.look_at:
+            if self.widen_at is None:
+                self.widen_at = now_s + BUNDLE_PROBE_MS / 1000
+            elif now_s >= self.widen_at:
                 self._allowed = self._window
         if self._allowed >= self._window:
-            self.look_at = None
+            self.widen_at = None
         return self._allowed
 
     def ended(self, count: int, run_ms: int, now_s: float) -> None:
         """Learn from a job of `count` calls that took `run_ms`."""
         self._allowed = min(self._allowed + 1, self._window)
-        if self.look_at is not None:
-            self.look_at = now_s + BUNDLE_PROBE_MS / 1000
+        if self.widen_at is not None:
+            self.widen_at = now_s + BUNDLE_PROBE_MS / 1000
         if not self._is_adaptive or count != self.size:
             return  # jobs of another size are no measure for this one
         if run_ms < BUNDLE_MS:
@@ -99,7 +99,7 @@ class Pace:
 
 
 class FunctionRun(MapRun):
-    """The calls of one `map` of a function. `take` returns the values of calls, or `Raised`.
+    """The calls of one `map` of a function. `take` returns the values of calls, or `FailedCall`.
 
     Args:
         engine: The client.
@@ -139,9 +139,9 @@ class FunctionRun(MapRun):
             total=total,
             progress=None,
         )
-        self._told = progress
+        self._progress_callback = progress
         self._return_exceptions = return_exceptions
-        self._pace = Pace(window, chunksize)
+        self._pacing = BundlePacing(window, chunksize)
         self._counts: dict[int, int] = {}  # number of calls of each job in flight
         self._sizes: dict[JobId, int] = {}  # the same for jobs that ended and were not taken
         self._calls_ended = 0
@@ -169,10 +169,10 @@ class FunctionRun(MapRun):
             if number is None:
                 continue
             count = self._sizes[one.job_id] = self._counts.pop(number)
-            self._pace.ended(count, one.run_ms, now_s)
+            self._pacing.ended(count, one.run_ms, now_s)
             self._calls_ended += count
-        if self._told is not None:
-            self._report_calls(self._told)
+        if self._progress_callback is not None:
+            self._report_calls(self._progress_callback)
         return super().deliver(results)
 
     # --- jobs
@@ -186,11 +186,11 @@ class FunctionRun(MapRun):
         if left is not None:
             task.check_call((*first, *left), kwargs)  # every row has the same number of arguments
         while left is not None:
-            count, packer = 1, self._packer(mapped) if self._pace.size > 1 else None
+            count, packer = 1, self._packer(mapped) if self._pacing.size > 1 else None
             alone, left_over = left, None
             if packer is not None:
                 packer.add(left)
-                while count < self._pace.size and not packer.has_files:
+                while count < self._pacing.size and not packer.has_files:
                     row = next(rows, None)
                     if row is None:
                         break
@@ -216,8 +216,8 @@ class FunctionRun(MapRun):
         )
 
     def _room(self) -> int:
-        allowed = self._pace.allowed(self._engine.loop.time())
-        self._look_at = self._pace.look_at
+        allowed = self._pacing.allowed(self._engine.loop.time())
+        self._look_at = self._pacing.widen_at
         return min(super()._room(), allowed - len(self._numbers))
 
     # --- ends
@@ -233,14 +233,14 @@ class FunctionRun(MapRun):
                         "the result has another number of calls than were submitted",
                     )
                 for place, error in failures:
-                    values[place] = self._raised(error)
+                    values[place] = self._failed_call(error)
                 return values
             return [result.get()]  # raises, for a bundle
         except Exception as error:
-            return [self._raised(error)] * count
+            return [self._failed_call(error)] * count
 
-    def _raised(self, error: Exception) -> Any:
-        return error if self._return_exceptions else Raised(error)
+    def _failed_call(self, error: Exception) -> Any:
+        return error if self._return_exceptions else FailedCall(error)
 
     def _report_calls(self, progress: Progress) -> None:
         try:

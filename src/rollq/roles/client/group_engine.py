@@ -14,7 +14,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
 from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.engine import Engine
-from rollq.roles.client.forks import Home
+from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.job_events import events_of
 from rollq.roles.client.keyed import KeyedRun
 from rollq.roles.client.session import GroupSession, OnAnswer, as_addresses
@@ -57,7 +57,7 @@ class GroupEngine(Engine):
             credentials=credentials,
             on_results=self.take_results,
             is_awaiting=lambda: bool(self.targets),
-            on_standing=self._on_standing,
+            on_session_change=self._on_session_change,
         )
         self.subjects = Subjects(self)
         self.supplier = Supplier(self.session, as_addresses(addresses), credentials=credentials)
@@ -73,15 +73,15 @@ class GroupEngine(Engine):
     async def start(self) -> None:
         """Connect to the leader, in the background."""
         if self._loop is None:
-            self._home = Home()
-        self._home.check()
+            self._process = OwnerProcess()
+        self._process.check()
         self._loop = asyncio.get_running_loop()
         self.supplier.start()
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
         """Close the connection. Does nothing in a forked child: it is the parent's."""
-        if self._home.is_elsewhere:
+        if self._process.is_fork:
             return
         link = self.session.link
         await self.supplier.stop()
@@ -159,14 +159,14 @@ class GroupEngine(Engine):
             del self._unwanted[next(iter(self._unwanted))]
         self.session.ask(wire.Cancel(secrets.token_bytes(16), job_ids), lambda answer: None)
 
-    def _trouble(self) -> str:
-        return self.session.last_trouble
+    def _session_error(self) -> str:
+        return self.session.last_error
 
-    def _was_sent(self) -> bool:
+    def _was_connected(self) -> bool:
         return self.session.was_open
 
-    def _on_standing(self, is_open: bool) -> None:
-        self.subjects.stands(is_open=is_open)
+    def _on_session_change(self, is_open: bool) -> None:
+        self.subjects.session_changed(is_open=is_open)
         if is_open:
             for run in self.keyed_runs:
                 run.welcomed()

@@ -75,14 +75,14 @@ class Job:
         """
         if self._result is None and self._error is None:
             self._engine.loop  # noqa: B018 - raises in a forked child, where it would wait forever
-            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters[told] = None
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters[waiter] = None
             try:
                 if timeout is None:
-                    await told
+                    await waiter
                 else:
                     async with asyncio.timeout(timeout):
-                        await told
+                        await waiter
             except TimeoutError:
                 raise DeadlineError(
                     ErrorCode.TIMED_OUT,
@@ -91,7 +91,7 @@ class Job:
                     "it waits",
                 ) from None
             finally:
-                del self._waiters[told]
+                del self._waiters[waiter]
         if self._result is None:
             assert self._error is not None
             raise self._error
@@ -150,9 +150,9 @@ class Job:
         self._wake()
 
     def _wake(self) -> None:
-        for told in self._waiters:
-            if not told.done():
-                told.set_result(None)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def __repr__(self) -> str:
         return f"<Job {self.id}{' done' if self._result else ''}>"

@@ -63,14 +63,14 @@ class Inputs:
             LocalError: BAD_OPTIONS if something does not exist, cannot be read or is not a file;
                 BLOB_CORRUPT if it changes while it is read.
         """
-        if not must_settle(spec):
+        if not needs_reading(spec):
             return spec
         async with self._readers:
             return await asyncio.to_thread(self.read, spec)
 
     async def settle_all(self, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
         """The same for many jobs, several at a time; in order."""
-        if not any(spec.files and must_settle(spec) for spec in specs):
+        if not any(spec.files and needs_reading(spec) for spec in specs):
             return specs
         return await asyncio.gather(*map(self.settle, specs))
 
@@ -167,7 +167,7 @@ def _left_by(name: str, given: JobFile) -> InputFile:
     return InputFile(name, parent=guid_to_text(given.job_id), output=output)
 
 
-def must_settle(spec: JobSpec) -> bool:
+def needs_reading(spec: JobSpec) -> bool:
     """Whether a job has files to read, or too many bytes for its body."""
     if not spec.files or type(spec) is SettledSpec:
         return False

@@ -15,9 +15,9 @@ from rollq.grid import views
 from rollq.grid.commands import RedriveItem
 from rollq.grid.explanations import RawExplanation
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, GroupCalls
 from rollq.roles.client.bulk import BulkRun
 from rollq.roles.client.engine import PREFIX_BYTES
+from rollq.roles.client.facades import PAGE, GroupCalls
 from rollq.roles.client.followers import (
     Notify,
     Then,
@@ -180,7 +180,7 @@ class SubmitCalls(MapCalls):
             spec = await engine.inputs.settle(spec) if spec.files else spec
             request = engine.request_for(spec)
             handle = Job(engine, request.job_id, parents)
-            with engine.awaiting(request.job_id, handle):
+            with engine.register_target(request.job_id, handle):
                 await engine.call(request, timeout, supply_of(spec, progress))
         return handle
 
@@ -278,7 +278,7 @@ class SubmitCalls(MapCalls):
             batch = Batch(engine, first_id, keeps=keep_results, array_id=array_id)
             batch.extend(count)
             batch.complete()
-            with engine.awaiting(first_id[:PREFIX_BYTES], batch):
+            with engine.register_target(first_id[:PREFIX_BYTES], batch):
                 await engine.call(request, timeout, supply_of(spec, progress))
         try:
             for follower in following(followers, (array_id,)):
@@ -466,7 +466,7 @@ class JobCalls(SubmitCalls, GroupCalls):
         wanted = {"job_id": as_id(job_id)} | changes(args, env, queue)
         request = wire.Admin(new_id, "again", msgspec.msgpack.encode(wanted))
         handle = Job(engine, new_id)
-        with engine.awaiting(new_id, handle):
+        with engine.register_target(new_id, handle):
             await engine.call(request, timeout)
         return handle
 

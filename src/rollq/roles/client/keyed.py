@@ -160,7 +160,7 @@ class KeyedRun:
 
     def _send(self, spec: JobSpec) -> None:
         request = self._engine.request_for(spec)
-        with self._engine.awaiting(request.job_id, self):
+        with self._engine.register_target(request.job_id, self):
             self._pump.send(request, supply_of(spec))
 
     def _on_answer(self, answer: Answer) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError
 from rollq.net.loops import new_loop
-from rollq.roles.client.forks import Home
+from rollq.roles.client.forks import OwnerProcess
 
 Value = TypeVar("Value")
 
@@ -21,7 +21,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._home = Home()  # the process that started it
+        self._process = OwnerProcess()  # the process that started it
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -37,24 +37,24 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Raises LocalError BAD_SETUP in a forked child."""
-        self._home.check()
+        self._process.check()
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_fork(self) -> bool:
         """Whether this is a forked child of the process that has the thread."""
-        return self._home.is_elsewhere
+        return self._process.is_fork
 
     def start(self) -> None:
         """Start the thread, unless it is running."""
         if self._thread is None:
-            self._home = Home()
+            self._process = OwnerProcess()
             self._loop = new_loop()
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """Stop the loop and join the thread. Does nothing in a forked child."""
-        if self._home.is_elsewhere:
+        if self._process.is_fork:
             return
         thread, self._thread = self._thread, None
         loop, self._loop = self._loop, None

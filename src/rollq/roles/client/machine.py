@@ -32,11 +32,11 @@ from rollq.base.stamp import Jitter
 from rollq.roles.client import signals
 from rollq.roles.client.delivered import DeliveredResults
 from rollq.roles.client.doubtful import DoubtfulSubmits
-from rollq.roles.client.plain import PlainJobs
+from rollq.roles.client.legacy_jobs import LegacyJobs
 from rollq.roles.client.runs import SentRuns, results_of
-from rollq.roles.client.signals import Connect, Disconnect, Request, Send, Tell, id_of
-from rollq.roles.client.standing import ClientSetup, SessionState
-from rollq.roles.client.subscribed import Subscribed, too_old_for
+from rollq.roles.client.session_state import ClientSetup, SessionState
+from rollq.roles.client.signals import Connect, DeliverResponses, Disconnect, Request, Send, id_of
+from rollq.roles.client.subscribe_requests import SubscribeRequests, too_old_for
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.refusals import Refusals, is_refusal
@@ -61,25 +61,25 @@ class ClientMachine:
     """
 
     __slots__ = (
+        "_deferred",
         "_deliveries",
         "_doubtful",
         "_features",
-        "_is_plain",
+        "_has_received",
+        "_is_legacy",
+        "_legacy_jobs",
         "_now_ms",
         "_offers",
         "_out",
         "_pending",
         "_ping_ms",
-        "_plain_jobs",
-        "_put_off",
         "_redial",
         "_refusals",
         "_retry_at_ms",
         "_runs",
         "_setup",
         "_silence",
-        "_subscribed",
-        "_was_heard",
+        "_subscribes",
         "_watches",
         "link",
         "was_welcomed",
@@ -92,18 +92,18 @@ class ClientMachine:
         self._ping_ms = 0  # ping interval of the session; 0 if its member does not answer pings
         self._offers = Offers()
         self._refusals = Refusals()
-        self._is_plain = False  # the session is with a legacy leader
-        self._was_heard = False  # whether anything was received in this session
-        self._plain_jobs = PlainJobs()
+        self._is_legacy = False  # the session is with a legacy leader
+        self._has_received = False  # whether anything was received in this session
+        self._legacy_jobs = LegacyJobs()
         self._runs = SentRuns(jitter.draw_id())
         self.link = SessionState.DOWN
         self.was_welcomed = False
         self._features: tuple[str, ...] = ()  # of the session, from its Welcome
         self._pending: dict[MessageId, Request] = {}  # in the order of submission
-        self._put_off: dict[MessageId, None] = {}  # refused; sent again at _retry_at_ms
+        self._deferred: dict[MessageId, None] = {}  # refused; sent again at _retry_at_ms
         self._retry_at_ms = 0
         self._doubtful = DoubtfulSubmits()
-        self._subscribed = Subscribed()
+        self._subscribes = SubscribeRequests()
         self._deliveries = DeliveredResults()
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
@@ -133,10 +133,10 @@ class ClientMachine:
 
     # --- requests of the application
 
-    def _on_asked(self, event: signals.Asked) -> None:
+    def _on_requested(self, event: signals.Requested) -> None:
         if self._refusals.final is not None:
             for request in event.requests:
-                self._tell(replace(self._refusals.final, request_id=id_of(request)))
+                self._reply(replace(self._refusals.final, request_id=id_of(request)))
             return
         pending = self._pending
         if not pending:
@@ -144,7 +144,7 @@ class ClientMachine:
         requests = event.requests
         room = CLIENT_PENDING_MAX - len(pending)
         for request in requests[room:]:
-            self._tell_error(id_of(request), ErrorCode.OVERLOADED, "too many requests wait", True)
+            self._fail(id_of(request), ErrorCode.OVERLOADED, "too many requests wait", True)
         requests = requests[:room]
         job_ids: list[JobId] = []
         for request in requests:
@@ -154,18 +154,18 @@ class ClientMachine:
             else:
                 pending[id_of(request)] = request
         self._deliveries.asked(job_ids)
-        self._subscribed.asked(requests)
+        self._subscribes.asked(requests)
         if self.link is SessionState.OPEN:
             self._send_all(requests)
 
-    def _on_given_up(self, event: signals.GivenUp) -> None:
+    def _on_abandoned(self, event: signals.Abandoned) -> None:
         self._settle(event.request_id)
 
-    def _on_taken(self, event: signals.Taken) -> None:
+    def _on_results_taken(self, event: signals.ResultsTaken) -> None:
         self._deliveries.take(event.job_ids)
         self._confirm(event.job_ids)
 
-    def _on_watched(self, event: signals.Watched) -> None:
+    def _on_watch_changed(self, event: signals.WatchChanged) -> None:
         request = event.request
         if request.on:
             self._watches[request.request_id] = request
@@ -176,32 +176,32 @@ class ClientMachine:
 
     def _on_unsubscribed(self, event: signals.Unsubscribed) -> None:
         self._settle(event.request_id)
-        subscribe = self._subscribed.ended(event.request_id)
+        subscribe = self._subscribes.ended(event.request_id)
         if subscribe is not None and self.link is SessionState.OPEN and SUBJECTS in self._features:
             self._out.append(Send(subjects.Unsubscribe(subscribe.number)))
 
     def _on_tick(self, event: signals.ClientTick) -> None:
         self._now_ms = event.now_ms
-        for answer in self._plain_jobs.take_answers() if self._is_plain else ():
+        for answer in self._legacy_jobs.take_answers() if self._is_legacy else ():
             self._on_answered(answer)
         if self.link is SessionState.DOWN:
             return
-        self._maybe_leave(event)
+        self._check_silence(event)
         if (
-            not self._put_off
+            not self._deferred
             or self.link is not SessionState.OPEN
             or event.now_ms < self._retry_at_ms
         ):
             return
-        put_off = [self._pending[request_id] for request_id in self._put_off]
-        self._put_off.clear()
+        put_off = [self._pending[request_id] for request_id in self._deferred]
+        self._deferred.clear()
         self._send_all(put_off)
         self._silence.began(event.now_ms)  # the retried requests are sent only now
 
-    def _maybe_leave(self, event: signals.ClientTick) -> None:
+    def _check_silence(self, event: signals.ClientTick) -> None:
         """Ping a silent member, or leave it for the next."""
-        is_asked = len(self._pending) > len(self._put_off) and not self._is_plain
-        is_awaiting = self._watches or len(self._subscribed) or event.is_awaiting
+        is_asked = len(self._pending) > len(self._deferred) and not self._is_legacy
+        is_awaiting = self._watches or len(self._subscribes) or event.is_awaiting
         verdict = self._silence.judge(
             event.now_ms,
             is_greeting=self.link is SessionState.GREETING,
@@ -228,10 +228,10 @@ class ClientMachine:
         self.link = SessionState.GREETING
         self._ping_ms = 0
         self._silence.opened(self._now_ms, self._redial.address)
-        self._is_plain = self._offers.is_plain(self._redial.address)
-        self._was_heard = False
-        if self._is_plain:
-            self._open_plainly()
+        self._is_legacy = self._offers.is_plain(self._redial.address)
+        self._has_received = False
+        if self._is_legacy:
+            self._open_legacy()
             return
         features = setup.features
         if self.was_welcomed:  # a new leader does not know which results this process asked for
@@ -239,7 +239,7 @@ class ClientMachine:
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
         self._out.append(Send(hello))
 
-    def _open_plainly(self) -> None:
+    def _open_legacy(self) -> None:
         """Open the session with a legacy leader, which does not answer a hello."""
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
@@ -247,11 +247,11 @@ class ClientMachine:
         self.link = SessionState.OPEN
         self.was_welcomed = True
         self._features = ()
-        self._out += map(Send, self._plain_jobs.unended())
+        self._out += map(Send, self._legacy_jobs.unended())
         self._send_all(list(self._pending.values()))
 
     def _on_disconnected(self, event: signals.Disconnected) -> None:
-        if self._is_plain and self.link is SessionState.OPEN and not self._was_heard:
+        if self._is_legacy and self.link is SessionState.OPEN and not self._has_received:
             self._offers.hung_up(self._redial.address)
         self._lose_session()
         if event.refusal is not None:
@@ -264,8 +264,8 @@ class ClientMachine:
         self._refusals.noted(error)
         for request_id in list(self._pending) if self.is_refused else ():
             self._settle(request_id)
-            self._tell(replace(error, request_id=request_id))
-        for subscribe in self._subscribed.all() if self.is_refused else ():
+            self._reply(replace(error, request_id=request_id))
+        for subscribe in self._subscribes.all() if self.is_refused else ():
             self._end_subscription(replace(error, request_id=subscribe.request_id))
 
     def _on_reachable(self, event: signals.Reachable) -> None:
@@ -281,18 +281,16 @@ class ClientMachine:
     def _lose_session(self) -> None:
         """Fail changes that were sent without a response; keep other requests for the next
         session."""
-        self._plain_jobs.cut()
+        self._legacy_jobs.cut()
         was_open = self.link is SessionState.OPEN
         self.link = SessionState.DOWN
-        self._put_off.clear()
+        self._deferred.clear()
         self._runs.clear()
         if was_open:
             for request_id, request in list(self._pending.items()):
                 if isinstance(request, wire.Admin | subjects.Publish):
                     del self._pending[request_id]
-                    self._tell_error(
-                        request_id, ErrorCode.OUTCOME_UNKNOWN, "the session broke", False
-                    )
+                    self._fail(request_id, ErrorCode.OUTCOME_UNKNOWN, "the session broke", False)
                 else:
                     self._doubtful.cut(request_id, request)
 
@@ -304,8 +302,8 @@ class ClientMachine:
         self._refusals.over()
         self._offers.welcomed()
         self._features = message.features
-        self._out += map(Send, self._plain_jobs.unended())  # the legacy group was replaced
-        for subscribe in self._subscribed.all():
+        self._out += map(Send, self._legacy_jobs.unended())  # the legacy group was replaced
+        for subscribe in self._subscribes.all():
             self._pending.setdefault(subscribe.request_id, subscribe)
         self._send_all(list(self._pending.values()))
         for watch in self._watches.values():
@@ -327,8 +325,8 @@ class ClientMachine:
 
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader is too old for it."""
-        if self._is_plain:
-            if self._plain_jobs.may_send(request):
+        if self._is_legacy:
+            if self._legacy_jobs.may_send(request):
                 self._out.append(Send(request))
             return
         if isinstance(request, subjects.Publish | subjects.Subscribe) and (
@@ -338,7 +336,7 @@ class ClientMachine:
             return
         if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
             self._settle(request.array_id)
-            self._tell_error(
+            self._fail(
                 request.array_id,
                 ErrorCode.UNSUPPORTED_VERSION,
                 "the leader numbers the tasks of arrays in an older way: upgrade the members "
@@ -349,20 +347,20 @@ class ClientMachine:
         self._out.append(Send(request))
 
     def _on_received(self, event: signals.Received) -> None:
-        self._hear((event.message,))
+        self._handle_messages((event.message,))
 
-    def _on_heard(self, event: signals.Heard) -> None:
-        self._hear(event.messages)
+    def _on_messages(self, event: signals.MessagesReceived) -> None:
+        self._handle_messages(event.messages)
 
-    def _hear(self, messages: Sequence[wire.MemberMessage]) -> None:
+    def _handle_messages(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Handle responses one by one, then all results together: a job is accepted before it
         ends."""
         is_answer = type(messages[-1]) not in GREETINGS
         self._silence.heard(self._now_ms, is_answer=is_answer)
         # Only a legacy leader sends a result to a plain hello; a silent current member sends none.
-        if self._is_plain and any(type(message) is wire.Result for message in messages):
-            self._was_heard = True
-            self._plain_jobs.prove()
+        if self._is_legacy and any(type(message) is wire.Result for message in messages):
+            self._has_received = True
+            self._legacy_jobs.prove()
         results: list[wire.Result] = []
         published: list[subjects.Deliver | subjects.Missed | wire.Error] = []
         for message in messages:
@@ -381,7 +379,7 @@ class ClientMachine:
                 if self.link is SessionState.DOWN:  # redirected: drop the rest
                     break
         if published:
-            self._out.append(signals.Publications(published))
+            self._out.append(signals.DeliverPublications(published))
         if results:
             self._on_results(results)
 
@@ -389,20 +387,20 @@ class ClientMachine:
 
     def _on_answered(self, message: wire.Accepted | wire.Answer | wire.Error) -> None:
         if self._settle(message.request_id):
-            self._tell(message)
+            self._reply(message)
 
     def _on_run_accepted(self, message: RunAccepted) -> None:
         for answer in self._runs.answers(message):
             if type(answer) is wire.Error:
                 self._on_error(answer)
             elif self._settle(answer.request_id):
-                self._tell(answer)
+                self._reply(answer)
 
     def _on_output(self, message: OutputChunk) -> None:
         if message.watch_id in self._watches:
             if message.end == JOB_ENDED:
                 del self._watches[message.watch_id]
-            self._out.append(signals.Show(message.watch_id, message))
+            self._out.append(signals.DeliverOutput(message.watch_id, message))
 
     def _on_error(self, message: wire.Error) -> None:
         if self.link is SessionState.GREETING and is_refusal(message):
@@ -410,8 +408,8 @@ class ClientMachine:
             return
         self._refusals.over()
         if self._watches.pop(message.request_id, None) is not None:
-            self._out.append(signals.Show(message.request_id, message))
-        if message.request_id in self._subscribed and not message.retryable:
+            self._out.append(signals.DeliverOutput(message.request_id, message))
+        if message.request_id in self._subscribes and not message.retryable:
             self._end_subscription(message)
         if message.request_id not in self._pending:
             for refusal in self._runs.refusals(message):
@@ -424,53 +422,51 @@ class ClientMachine:
             is_staging and message.code == ErrorCode.GRID_FULL
         )
         if message.retryable and not is_told:
-            if not self._put_off:
+            if not self._deferred:
                 self._retry_at_ms = self._now_ms + RETRY_MS
-            self._put_off[message.request_id] = None
+            self._deferred[message.request_id] = None
             return
         self._settle(message.request_id)
-        self._tell(message)
+        self._reply(message)
 
     def _settle(self, request_id: MessageId) -> bool:
         """Remove a request; false if it was not pending."""
         request = self._pending.pop(request_id, None)
         if request is None:
             return False
-        if self._put_off:
-            self._put_off.pop(request_id, None)
+        if self._deferred:
+            self._deferred.pop(request_id, None)
         self._doubtful.settled(request)
         return True
 
     def _end_subscription(self, error: wire.Error) -> None:
-        self._subscribed.ended(error.request_id)
-        self._out.append(signals.Publications([error]))
+        self._subscribes.ended(error.request_id)
+        self._out.append(signals.DeliverPublications([error]))
 
     def _on_results(self, results: list[wire.Result]) -> None:
         for request_id in self._doubtful.accepted_by(results):
             self._settle(request_id)
-            self._tell(wire.Accepted(request_id, known=True))
-        self._plain_jobs.ended(results)
+            self._reply(wire.Accepted(request_id, known=True))
+        self._legacy_jobs.ended(results)
         new, again = self._deliveries.sort(results)
         self._confirm(again)
         if new:
-            self._out.append(signals.Deliver(new))
+            self._out.append(signals.DeliverResults(new))
 
     def _confirm(self, job_ids: Sequence[JobId]) -> None:
         """Confirm results, if the session is open; otherwise the next leader sends them again."""
         if job_ids and self.link is SessionState.OPEN:
             self._out.append(Send(wire.Confirm(tuple(job_ids))))
 
-    def _tell_error(
-        self, request_id: MessageId, code: ErrorCode, text: str, retryable: bool
-    ) -> None:
-        self._tell(wire.Error(request_id, int(code), text, retryable=retryable))
+    def _fail(self, request_id: MessageId, code: ErrorCode, text: str, retryable: bool) -> None:
+        self._reply(wire.Error(request_id, int(code), text, retryable=retryable))
 
-    def _tell(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
+    def _reply(self, answer: wire.Accepted | wire.Answer | wire.Error) -> None:
         """Append a response; consecutive ones are combined into one instruction."""
-        if self._out and type(self._out[-1]) is Tell:
+        if self._out and type(self._out[-1]) is DeliverResponses:
             self._out[-1].answers.append(answer)
         else:
-            self._out.append(Tell([answer]))
+            self._out.append(DeliverResponses([answer]))
 
 
 HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
@@ -479,12 +475,12 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     signals.Disconnected: ClientMachine._on_disconnected,
     signals.Reachable: ClientMachine._on_reachable,
     signals.Received: ClientMachine._on_received,
-    signals.Heard: ClientMachine._on_heard,
-    signals.Asked: ClientMachine._on_asked,
-    signals.GivenUp: ClientMachine._on_given_up,
-    signals.Taken: ClientMachine._on_taken,
-    signals.Watched: ClientMachine._on_watched,
-    signals.Resumed: lambda machine, event: machine._subscribed.moved(event.request),
+    signals.MessagesReceived: ClientMachine._on_messages,
+    signals.Requested: ClientMachine._on_requested,
+    signals.Abandoned: ClientMachine._on_abandoned,
+    signals.ResultsTaken: ClientMachine._on_results_taken,
+    signals.WatchChanged: ClientMachine._on_watch_changed,
+    signals.SubscribeChanged: lambda machine, event: machine._subscribes.moved(event.request),
     signals.Unsubscribed: ClientMachine._on_unsubscribed,
     signals.ClientTick: ClientMachine._on_tick,
 }

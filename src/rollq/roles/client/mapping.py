@@ -18,7 +18,7 @@ from rollq.base.ids import TASK_INDEX_BYTES, JobId
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
 from rollq.roles.client.handles import Progress
-from rollq.roles.client.inputs import must_settle
+from rollq.roles.client.inputs import needs_reading
 from rollq.roles.client.pump import Pump
 from rollq.roles.client.results import Result
 from rollq.roles.client.session import Answer
@@ -152,7 +152,7 @@ class MapRun:
         jobs: list[wire.SubmitJob] = []
         try:
             for spec in islice(self._specs, room):
-                if spec.files and must_settle(spec):
+                if spec.files and needs_reading(spec):
                     job_id = self._settle_later(spec)
                 elif spec.job_id is None and not spec.key:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
@@ -188,7 +188,7 @@ class MapRun:
 
     def _send_alone(self, spec: JobSpec) -> JobId:
         request = self._engine.request_for(spec)
-        with self._engine.awaiting(request.job_id, self):
+        with self._engine.register_target(request.job_id, self):
             self._pump.send(request, supply_of(spec))
         return request.job_id
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import MAP_WINDOW
-from rollq.roles.client.asking import Calls
+from rollq.roles.client.facades import Calls
 from rollq.roles.client.function_calls import as_task, task_of
 from rollq.roles.client.function_map import FunctionRun, MappedFunction, values_of
 from rollq.roles.client.handles import Progress

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from rollq.roles.client.asking import ClientCalls
 from rollq.roles.client.discovery import Federation
+from rollq.roles.client.facades import ClientCalls
 from rollq.roles.client.jobs import SubmitCalls
 from rollq.roles.client.multi_engine import MultiEngine
-from rollq.roles.client.routes import Policy, must_weigh
+from rollq.roles.client.routes import Policy, parse_weight
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
 
@@ -101,7 +101,7 @@ class MultiClient(ClientCalls, SubmitCalls):
         Raises:
             LocalError: BAD_OPTIONS, if the name is in use, or there are too many groups.
         """
-        self._engine.add_group(name or addresses, addresses, must_weigh(str(weight)))
+        self._engine.add_group(name or addresses, addresses, parse_weight(str(weight)))
         await asyncio.sleep(0)  # let it start to connect
 
     async def remove_group(self, name: str) -> None:

@@ -20,11 +20,17 @@ from rollq.roles.client import multi_signals as signals
 from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.discovery import Discovery, Federation
 from rollq.roles.client.engine import PREFIX_BYTES, Engine
-from rollq.roles.client.forks import Home
+from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.handles import Batch
 from rollq.roles.client.multi_machine import MultiMachine
 from rollq.roles.client.results import CANCELLED
-from rollq.roles.client.routes import GroupTable, Policy, must_be_named, must_weigh, parse_route
+from rollq.roles.client.routes import (
+    GroupTable,
+    Policy,
+    check_group_names,
+    parse_route,
+    parse_weight,
+)
 from rollq.roles.client.session import Answer, GroupSession, OnAnswer, as_addresses
 from rollq.roles.client.signals import Request, id_of
 from rollq.roles.client.supplier import Supplier
@@ -68,14 +74,14 @@ class MultiEngine(Engine):
                 ErrorCode.BAD_SETUP, f"policy {policy!r}", f"use one of: {', '.join(Policy)}"
             )
         self.table = GroupTable(map(parse_route, routes), Policy(policy))
-        self._weights = {name: must_weigh(str(weight)) for name, weight in weights.items()}
+        self._weights = {name: parse_weight(str(weight)) for name, weight in weights.items()}
         self._discovery: Discovery | None = None
         named: Mapping[str, str] = {}
         if isinstance(groups, Federation):
             self._discovery = Discovery(groups, credentials, timeout_s)
         else:
             named = groups if isinstance(groups, Mapping) else _named(groups)
-            must_be_named(named, weights, self.table.routes)
+            check_group_names(named, weights, self.table.routes)
         self.machine = MultiMachine(self.table)
         self.sessions: dict[int, GroupSession] = {}
         self._credentials = credentials
@@ -104,7 +110,7 @@ class MultiEngine(Engine):
             credentials=self._credentials,
             on_results=partial(self._on_results, number),
             is_awaiting=lambda: bool(self.targets),
-            on_standing=partial(self._on_standing, number),
+            on_session_change=partial(self._on_session_change, number),
         )
         supplier = Supplier(session, members, credentials=self._credentials)
         self.sessions[number], self._suppliers[number] = session, supplier
@@ -128,7 +134,7 @@ class MultiEngine(Engine):
         """Discover the groups if necessary, and connect to their leaders in the background."""
         if self._ticker is None:
             await self._discover()
-            self._home = Home()
+            self._process = OwnerProcess()
             self._loop = asyncio.get_running_loop()
             self._feed(signals.GroupStarted(self._now_ms()))
             for supplier in self._suppliers.values():
@@ -141,7 +147,7 @@ class MultiEngine(Engine):
     async def stop(self) -> None:
         """Close all connections; jobs go on. Does nothing in a forked child: they are the
         parent's."""
-        if self._ticker is None or self._home.is_elsewhere:
+        if self._ticker is None or self._process.is_fork:
             return
         if self._discovery is not None:
             await self._discovery.stop()
@@ -184,7 +190,7 @@ class MultiEngine(Engine):
 
     def ask(self, request: Request, on_answer: OnAnswer, supply: Supply = NOTHING) -> None:
         """Assign a job to a group; the callback is called when one has accepted it."""
-        self._home.check()
+        self._process.check()
         if self._ticker is None:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
@@ -203,13 +209,13 @@ class MultiEngine(Engine):
         if supply is not NOTHING:
             self._supplies[job_id] = supply
         self._on_answers[job_id] = on_answer
-        self._feed(signals.Submitted((job_id,), request.subject))
+        self._feed(signals.JobsSubmitted((job_id,), request.subject))
 
     def give_up(self, request_id: MessageId) -> None:
         """Abandon a job."""
         self._on_answers.pop(request_id, None)
         self._arrays.pop(request_id[:PREFIX_BYTES], None)
-        self._feed(signals.Withdrawn(request_id))
+        self._feed(signals.JobAbandoned(request_id))
         self._requests.pop(request_id, None)
         self._supplies.pop(request_id, None)
 
@@ -222,7 +228,7 @@ class MultiEngine(Engine):
             if not self.machine.is_open(job_id) or self.machine.group_of(job_id) is not None:
                 asked.append(job_id)
                 continue
-            self._feed(signals.Withdrawn(job_id))
+            self._feed(signals.JobAbandoned(job_id))
             ended += self._end_unplaced(job_id)
         return ended + (await self._cancel_in_groups(tuple(asked)) if asked else 0)
 
@@ -236,7 +242,7 @@ class MultiEngine(Engine):
             async with asyncio.timeout(self.timeout_s):
                 got = await asyncio.gather(*answers)
         except TimeoutError:
-            raise self.overdue("a cancellation", submits=False) from None
+            raise self.timeout_error("a cancellation", submits=False) from None
         return sum(answer.count for answer in got if isinstance(answer, wire.Accepted))
 
     async def is_array_over(self, array_id: JobId) -> bool:
@@ -251,10 +257,10 @@ class MultiEngine(Engine):
     def _leave(self, job_ids: tuple[JobId, ...]) -> None:
         """Nothing to do: `give_up` has cancelled them, or will when their group is reachable."""
 
-    def _trouble(self) -> str:
-        return "; ".join(filter(None, [one.last_trouble for one in self.sessions.values()]))
+    def _session_error(self) -> str:
+        return "; ".join(filter(None, [one.last_error for one in self.sessions.values()]))
 
-    def _was_sent(self) -> bool:
+    def _was_connected(self) -> bool:
         return any(session.was_open for session in self.sessions.values())
 
     # --- discovery
@@ -274,9 +280,9 @@ class MultiEngine(Engine):
 
     # --- events of the sessions
 
-    def _on_standing(self, number: int, is_open: bool) -> None:
+    def _on_session_change(self, number: int, is_open: bool) -> None:
         now_ms = self._now_ms()
-        self._feed(signals.Up(number) if is_open else signals.Down(number, now_ms))
+        self._feed(signals.GroupUp(number) if is_open else signals.GroupDown(number, now_ms))
 
     def _on_results(self, number: int, results: list[wire.Result]) -> list[JobId]:
         """Deliver the first result of each job. Duplicates are confirmed too, and dropped."""
@@ -285,7 +291,7 @@ class MultiEngine(Engine):
             array_id = self._arrays.get(result.job_id[:PREFIX_BYTES])
             if array_id is not None:
                 self._on_task(number, array_id, result, is_cancelled=is_cancelled)
-            elif self._feed(signals.Ended(number, result.job_id, is_cancelled)):
+            elif self._feed(signals.GroupEnded(number, result.job_id, is_cancelled)):
                 self._end(result)
         return [result.job_id for result in results]
 
@@ -300,7 +306,7 @@ class MultiEngine(Engine):
         self._deliver_all([result])
         if array_id[:PREFIX_BYTES] not in self.targets:
             self._forget(array_id)
-            self._feed(signals.Ended(number, array_id))
+            self._feed(signals.GroupEnded(number, array_id))
 
     def _end(self, result: wire.Result) -> None:
         self._accepted(result.job_id)  # the result may precede the response to the submit
@@ -364,20 +370,20 @@ class MultiEngine(Engine):
         """Execute the instructions for an event; true if its result is to be delivered."""
         counts = False
         for instruction in self.machine.handle(event):
-            if isinstance(instruction, signals.Accept):
+            if isinstance(instruction, signals.DeliverResult):
                 counts = True
             else:
                 DO[type(instruction)](self, instruction)
         return counts
 
-    def _do_place(self, instruction: signals.GroupPlace) -> None:
+    def _do_place(self, instruction: signals.AssignToGroup) -> None:
         number = instruction.group
         for job_id in instruction.job_ids:
             supply = self._supplies.get(job_id, NOTHING)
             on_answer = self._when_answered(number, job_id)
             self._suppliers[number].ask(self._requests[job_id], on_answer, supply)
 
-    def _do_take_back(self, instruction: signals.TakeBack) -> None:
+    def _do_take_back(self, instruction: signals.StopSending) -> None:
         for job_id in instruction.job_ids:
             self._suppliers[instruction.group].give_up(job_id)
 
@@ -386,7 +392,7 @@ class MultiEngine(Engine):
             wire.Cancel(secrets.token_bytes(16), instruction.job_ids), lambda answer: None
         )
 
-    def _do_leave(self, instruction: signals.Leave) -> None:
+    def _do_leave(self, instruction: signals.CloseSession) -> None:
         del self.sessions[instruction.group]
         supplier = self._suppliers.pop(instruction.group)
         if self._ticker is not None:
@@ -394,7 +400,7 @@ class MultiEngine(Engine):
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    def _do_reject(self, instruction: signals.Reject) -> None:
+    def _do_reject(self, instruction: signals.DeliverRefusal) -> None:
         job_id = instruction.job_id
         request = self._requests.get(job_id)
         on_answer = self._on_answers.pop(job_id, None)
@@ -412,11 +418,11 @@ class MultiEngine(Engine):
 
 
 DO: dict[type, Callable[[MultiEngine, Any], None]] = {
-    signals.GroupPlace: MultiEngine._do_place,
-    signals.TakeBack: MultiEngine._do_take_back,
+    signals.AssignToGroup: MultiEngine._do_place,
+    signals.StopSending: MultiEngine._do_take_back,
     signals.CancelCopies: MultiEngine._do_cancel,
-    signals.Reject: MultiEngine._do_reject,
-    signals.Leave: MultiEngine._do_leave,
+    signals.DeliverRefusal: MultiEngine._do_reject,
+    signals.CloseSession: MultiEngine._do_leave,
 }
 
 

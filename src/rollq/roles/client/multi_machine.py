@@ -9,7 +9,7 @@ Invariants:
 - jobs of a lost group move to other groups under the same ids: unanswered ones after
   MULTI_AWAY_MS, accepted ones after MULTI_GRACE_MS. The copy is cancelled when its group is
   reachable again. Jobs of a removed group move at once;
-- jobs that cannot be sent again (`Stay`) do not move;
+- jobs that cannot be sent again (`Pin`) do not move;
 - a job does not return to a group where its copy was cancelled: it would end as cancelled;
 - the first result of a job counts, whichever group sends it; later ones are dropped.
 
@@ -32,32 +32,32 @@ from rollq.base.limits import (
 )
 from rollq.base.router_limits import MULTI_AWAY_MS
 from rollq.roles.client.multi_signals import (
-    Accept,
+    AssignToGroup,
     CancelCopies,
-    Down,
-    Ended,
+    CloseSession,
+    DeliverRefusal,
+    DeliverResult,
     Event,
     GroupAccepted,
     GroupAdded,
-    GroupPlace,
+    GroupDown,
+    GroupEnded,
     GroupRefused,
     GroupRemoved,
     GroupStarted,
+    GroupUp,
     Instruction,
-    Leave,
+    JobAbandoned,
+    JobsSubmitted,
     MultiTick,
-    Reject,
-    Stay,
-    Submitted,
-    TakeBack,
-    Up,
-    Withdrawn,
+    Pin,
+    StopSending,
 )
-from rollq.roles.client.routes import GroupTable, Policy, Way
+from rollq.roles.client.routes import GroupTable, Policy, RouteState
 
 
 @dataclass(slots=True)
-class GroupState:
+class GroupJobs:
     """The state of one group."""
 
     is_up: bool = False
@@ -77,14 +77,16 @@ class MultiMachine:
     """
 
     def __init__(self, table: GroupTable) -> None:
-        self.groups = {number: GroupState() for number in table.names}
+        self.groups = {number: GroupJobs() for number in table.names}
         self._table = table
         # Unassigned jobs in the order of submission, by route.
-        self._pending: dict[Way, dict[JobId, None]] = {}
+        self._pending: dict[RouteState, dict[JobId, None]] = {}
         self._owner: dict[JobId, int] = {}
-        self._ways: dict[JobId, Way] = {}  # routes of open jobs, except the default one
-        self._spent: dict[JobId, tuple[int, ...]] = {}  # groups that cancelled a copy of the job
-        self._staying: dict[JobId, None] = {}
+        self._route_of: dict[JobId, RouteState] = {}  # routes of open jobs, except the default one
+        self._cancelled_in: dict[
+            JobId, tuple[int, ...]
+        ] = {}  # groups that cancelled a copy of the job
+        self._pinned: dict[JobId, None] = {}
         self._gather_until_ms: int | None = None  # while jobs wait for all groups to come up
         self._out: list[Instruction] = []
 
@@ -110,7 +112,7 @@ class MultiMachine:
         """The number of unassigned jobs."""
         return sum(map(len, self._pending.values()))
 
-    def group_of(self, job_id: JobId) -> GroupState | None:
+    def group_of(self, job_id: JobId) -> GroupJobs | None:
         """The group that a job is assigned to, if it can be reached."""
         owner = self._owner.get(job_id)
         return self.groups[owner] if owner is not None and self.groups[owner].is_up else None
@@ -129,7 +131,7 @@ class MultiMachine:
         self._gather_until_ms = event.now_ms + MULTI_GATHER_MS
 
     def _on_added(self, event: GroupAdded) -> None:
-        self.groups[event.group] = GroupState()
+        self.groups[event.group] = GroupJobs()
 
     def _on_removed(self, event: GroupRemoved) -> None:
         number = event.group
@@ -140,15 +142,15 @@ class MultiMachine:
         if group.is_up and group.copies:
             self._out.append(CancelCopies(tuple(group.copies), number))
         group.copies.clear()
-        self._maybe_leave(number)
-        self._maybe_gathered()
+        self._close_if_empty(number)
+        self._end_gathering()
         self._place_pending()
 
-    def _on_up(self, event: Up) -> None:
+    def _on_up(self, event: GroupUp) -> None:
         group = self.groups[event.group]
         group.is_up = True
         group.away_until_ms = group.grace_until_ms = None
-        self._maybe_gathered()
+        self._end_gathering()
         # Jobs that are still pending return to this group.
         for queue in self._pending.values() if group.copies else ():
             kept = tuple([job_id for job_id in group.copies if job_id in queue])
@@ -158,15 +160,15 @@ class MultiMachine:
             self._out.append(CancelCopies(tuple(group.copies), event.group))
             for job_id in group.copies:
                 if job_id in self._owner:
-                    self._spent[job_id] = (*self._spent.get(job_id, ()), event.group)
+                    self._cancelled_in[job_id] = (*self._cancelled_in.get(job_id, ()), event.group)
             group.copies.clear()
         self._place_pending()
 
-    def _maybe_gathered(self) -> None:
+    def _end_gathering(self) -> None:
         if all(group.is_up or group.is_leaving for group in self.groups.values()):
             self._gather_until_ms = None
 
-    def _on_down(self, event: Down) -> None:
+    def _on_down(self, event: GroupDown) -> None:
         group = self.groups[event.group]
         group.is_up = False
         group.away_until_ms = event.now_ms + MULTI_AWAY_MS
@@ -187,16 +189,16 @@ class MultiMachine:
 
     # --- jobs
 
-    def _on_submitted(self, event: Submitted) -> None:
-        way = self._table.way_of(event.subject)
-        if way is not self._table.default:
-            self._ways.update(dict.fromkeys(event.job_ids, way))
-        self._pending.setdefault(way, {}).update(dict.fromkeys(event.job_ids))
+    def _on_submitted(self, event: JobsSubmitted) -> None:
+        route = self._table.route_for(event.subject)
+        if route is not self._table.default:
+            self._route_of.update(dict.fromkeys(event.job_ids, route))
+        self._pending.setdefault(route, {}).update(dict.fromkeys(event.job_ids))
         self._place_pending()
 
-    def _on_stay(self, event: Stay) -> None:
+    def _on_pin(self, event: Pin) -> None:
         owner = self._owner
-        self._staying.update(dict.fromkeys(one for one in event.job_ids if one in owner))
+        self._pinned.update(dict.fromkeys(one for one in event.job_ids if one in owner))
 
     def _on_accepted(self, event: GroupAccepted) -> None:
         unanswered = self.groups[event.group].unanswered
@@ -206,14 +208,14 @@ class MultiMachine:
         if len(unanswered) < before:
             self._place_pending()
 
-    def _on_withdrawn(self, event: Withdrawn) -> None:
+    def _on_abandoned(self, event: JobAbandoned) -> None:
         owner = self._close(event.job_id)
         if owner is not None:
             self._drop_copy(event.job_id, owner)
-            self._maybe_leave(owner)
+            self._close_if_empty(owner)
             self._place_pending()
 
-    def _on_ended(self, event: Ended) -> None:
+    def _on_ended(self, event: GroupEnded) -> None:
         job_id = event.job_id
         owner = self._owner.get(job_id)
         # From a copy that this client cancelled, or the job was abandoned.
@@ -225,19 +227,19 @@ class MultiMachine:
         self._close(job_id)
         self.groups[event.group].copies.pop(job_id, None)
         self._table.ended[event.group] += 1
-        self._out.append(Accept(job_id))
+        self._out.append(DeliverResult(job_id))
         if owner is not None and owner != event.group:
             self._drop_copy(job_id, owner)
         if owner is not None:
-            self._maybe_leave(owner)
+            self._close_if_empty(owner)
         if had_room:
             self._place_pending()
 
     def _on_refused(self, event: GroupRefused) -> None:
         if self._owner.get(event.job_id) == event.group:
             self._close(event.job_id)
-            self._out.append(Reject(event.job_id))
-            self._maybe_leave(event.group)
+            self._out.append(DeliverRefusal(event.job_id))
+            self._close_if_empty(event.group)
             self._place_pending()
 
     # --- helpers
@@ -245,20 +247,20 @@ class MultiMachine:
     def _place_pending(self) -> None:
         if self._gather_until_ms is not None or not self._pending:
             return
-        for way, queue in list(self._pending.items()):
-            rooms = self._rooms(way)
-            if rooms and self._spent:
-                self._place_spent(way, queue, rooms)
+        for route, queue in list(self._pending.items()):
+            rooms = self._rooms(route)
+            if rooms and self._cancelled_in:
+                self._place_restricted(route, queue, rooms)
             if rooms and queue:
-                self._share_out(way, queue, rooms)
+                self._share_out(route, queue, rooms)
             if not queue:
-                del self._pending[way]
+                del self._pending[route]
 
-    def _rooms(self, way: Way) -> dict[int, int]:
+    def _rooms(self, route: RouteState) -> dict[int, int]:
         """How many jobs each group of a route can take now; groups that can take none are left
         out."""
         rooms: dict[int, int] = {}
-        for number in way.weights:
+        for number in route.weights:
             group = self.groups.get(number)
             if group is not None and group.is_up and not group.is_leaving:
                 room = MULTI_AHEAD - len(group.unanswered)
@@ -266,21 +268,25 @@ class MultiMachine:
                     rooms[number] = room
         return rooms
 
-    def _place_spent(self, way: Way, queue: dict[JobId, None], rooms: dict[int, int]) -> None:
+    def _place_restricted(
+        self, route: RouteState, queue: dict[JobId, None], rooms: dict[int, int]
+    ) -> None:
         """Assign the jobs at the front of the queue that some groups must not get."""
         for job_id in self._ahead(queue, sum(rooms.values()))[1]:
-            spent = self._spent[job_id]
-            fit = {number: 1 for number in rooms if number not in spent}
-            for number in self._shares(way, fit, 1):
+            cancelled_in = self._cancelled_in[job_id]
+            fit = {number: 1 for number in rooms if number not in cancelled_in}
+            for number in self._shares(route, fit, 1):
                 self._place((job_id,), number, queue)
                 rooms[number] -= 1
                 if not rooms[number]:
                     del rooms[number]
 
-    def _share_out(self, way: Way, queue: dict[JobId, None], rooms: dict[int, int]) -> None:
+    def _share_out(
+        self, route: RouteState, queue: dict[JobId, None], rooms: dict[int, int]
+    ) -> None:
         fit, _ = self._ahead(queue, sum(rooms.values()))
         coming = iter(fit)
-        for number, count in self._shares(way, rooms, len(fit)).items():
+        for number, count in self._shares(route, rooms, len(fit)).items():
             self._place(tuple(islice(coming, count)), number, queue)
 
     def _ahead(self, queue: Iterable[JobId], count: int) -> tuple[list[JobId], list[JobId]]:
@@ -291,13 +297,13 @@ class MultiMachine:
         for job_id in queue:
             if len(fit) >= count:
                 break
-            (others if job_id in self._spent else fit).append(job_id)
+            (others if job_id in self._cancelled_in else fit).append(job_id)
         return fit, others
 
-    def _shares(self, way: Way, rooms: dict[int, int], count: int) -> dict[int, int]:
+    def _shares(self, route: RouteState, rooms: dict[int, int], count: int) -> dict[int, int]:
         load = self._table.load
         is_least = self._table.policy is Policy.LEAST_INFLIGHT
-        return way.shares(rooms, count, load.__getitem__ if is_least else None)
+        return route.shares(rooms, count, load.__getitem__ if is_least else None)
 
     def _place(self, job_ids: tuple[JobId, ...], number: int, queue: dict[JobId, None]) -> None:
         group = self.groups[number]
@@ -310,19 +316,19 @@ class MultiMachine:
         group.unanswered.update(placed)
         self._owner.update(dict.fromkeys(job_ids, number))
         self._table.load[number] += len(job_ids)
-        self._out.append(GroupPlace(job_ids, number))
+        self._out.append(AssignToGroup(job_ids, number))
 
     def _close(self, job_id: JobId) -> int | None:
         """Remove a job; returns the group that it was assigned to."""
-        self._spent.pop(job_id, None)
-        self._staying.pop(job_id, None)
-        way = self._ways.pop(job_id, self._table.default)
+        self._cancelled_in.pop(job_id, None)
+        self._pinned.pop(job_id, None)
+        route = self._route_of.pop(job_id, self._table.default)
         owner = self._owner.pop(job_id, None)
         if owner is None:
-            queue = self._pending.get(way, {})
+            queue = self._pending.get(route, {})
             queue.pop(job_id, None)
             if not queue:
-                self._pending.pop(way, None)
+                self._pending.pop(route, None)
             return None
         group = self.groups[owner]
         del group.inflight[job_id]
@@ -331,7 +337,7 @@ class MultiMachine:
         return owner
 
     def _movable(self, job_ids: Iterable[JobId]) -> tuple[JobId, ...]:
-        staying = self._staying
+        staying = self._pinned
         return tuple(one for one in job_ids if one not in staying)
 
     def _reclaim(self, number: int, job_ids: tuple[JobId, ...]) -> None:
@@ -339,21 +345,21 @@ class MultiMachine:
         if not job_ids:
             return
         group = self.groups[number]
-        back: dict[Way, dict[JobId, None]] = {}
+        back: dict[RouteState, dict[JobId, None]] = {}
         for job_id in job_ids:
             del self._owner[job_id]
             del group.inflight[job_id]
             group.unanswered.pop(job_id, None)
             self._remember_copy(job_id, number)
-            back.setdefault(self._ways.get(job_id, self._table.default), {})[job_id] = None
+            back.setdefault(self._route_of.get(job_id, self._table.default), {})[job_id] = None
         self._table.load[number] -= len(job_ids)
-        self._out.append(TakeBack(job_ids, number))
-        for way, queue in back.items():
-            self._pending[way] = {**queue, **self._pending.get(way, {})}
+        self._out.append(StopSending(job_ids, number))
+        for route, queue in back.items():
+            self._pending[route] = {**queue, **self._pending.get(route, {})}
 
     def _drop_copy(self, job_id: JobId, number: int) -> None:
         """Cancel a group's copy of a job, now or when the group is reachable again."""
-        self._out.append(TakeBack((job_id,), number))
+        self._out.append(StopSending((job_id,), number))
         if self.groups[number].is_up:
             self._out.append(CancelCopies((job_id,), number))
         else:
@@ -365,11 +371,11 @@ class MultiMachine:
         if len(copies) > MULTI_COPIES_MAX:
             del copies[next(iter(copies))]
 
-    def _maybe_leave(self, number: int) -> None:
+    def _close_if_empty(self, number: int) -> None:
         group = self.groups[number]
         if group.is_leaving and not group.inflight:
             del self.groups[number]
-            self._out.append(Leave(number))
+            self._out.append(CloseSession(number))
 
 
 HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
@@ -377,12 +383,12 @@ HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {
     GroupAdded: MultiMachine._on_added,
     GroupRemoved: MultiMachine._on_removed,
     GroupAccepted: MultiMachine._on_accepted,
-    Submitted: MultiMachine._on_submitted,
-    Stay: MultiMachine._on_stay,
-    Withdrawn: MultiMachine._on_withdrawn,
-    Up: MultiMachine._on_up,
-    Down: MultiMachine._on_down,
-    Ended: MultiMachine._on_ended,
+    JobsSubmitted: MultiMachine._on_submitted,
+    Pin: MultiMachine._on_pin,
+    JobAbandoned: MultiMachine._on_abandoned,
+    GroupUp: MultiMachine._on_up,
+    GroupDown: MultiMachine._on_down,
+    GroupEnded: MultiMachine._on_ended,
     GroupRefused: MultiMachine._on_refused,
     MultiTick: MultiMachine._on_tick,
 }

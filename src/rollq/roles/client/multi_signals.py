@@ -33,7 +33,7 @@ class GroupRemoved:
 
 
 @dataclass(slots=True, frozen=True)
-class Submitted:
+class JobsSubmitted:
     """The application submits jobs for one subject."""
 
     job_ids: Sequence[JobId]
@@ -41,28 +41,28 @@ class Submitted:
 
 
 @dataclass(slots=True, frozen=True)
-class Stay:
+class Pin:
     """These jobs cannot be sent again: they must not move to another group."""
 
     job_ids: Sequence[JobId]
 
 
 @dataclass(slots=True, frozen=True)
-class Withdrawn:
+class JobAbandoned:
     """The application has abandoned a job."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
-class Up:
+class GroupUp:
     """The session with a group's leader is open."""
 
     group: int
 
 
 @dataclass(slots=True, frozen=True)
-class Down:
+class GroupDown:
     """The session with a group is lost."""
 
     group: int
@@ -78,7 +78,7 @@ class GroupAccepted:
 
 
 @dataclass(slots=True, frozen=True)
-class Ended:
+class GroupEnded:
     """A group sent the result of a job."""
 
     group: int
@@ -105,13 +105,13 @@ Event: TypeAlias = (
     GroupStarted
     | GroupAdded
     | GroupRemoved
-    | Submitted
-    | Stay
-    | Withdrawn
-    | Up
-    | Down
+    | JobsSubmitted
+    | Pin
+    | JobAbandoned
+    | GroupUp
+    | GroupDown
     | GroupAccepted
-    | Ended
+    | GroupEnded
     | GroupRefused
     | MultiTick
 )
@@ -121,7 +121,7 @@ Event: TypeAlias = (
 
 
 @dataclass(slots=True, frozen=True)
-class GroupPlace:
+class AssignToGroup:
     """Submit the jobs to this group."""
 
     job_ids: tuple[JobId, ...]
@@ -129,7 +129,7 @@ class GroupPlace:
 
 
 @dataclass(slots=True, frozen=True)
-class TakeBack:
+class StopSending:
     """Stop sending these submits to this group."""
 
     job_ids: tuple[JobId, ...]
@@ -145,24 +145,26 @@ class CancelCopies:
 
 
 @dataclass(slots=True, frozen=True)
-class Accept:
+class DeliverResult:
     """Deliver the result of this event."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
-class Reject:
+class DeliverRefusal:
     """The refusal of this event is the response to the submit."""
 
     job_id: JobId
 
 
 @dataclass(slots=True, frozen=True)
-class Leave:
+class CloseSession:
     """A removed group has no jobs any more: close its session."""
 
     group: int
 
 
-Instruction: TypeAlias = GroupPlace | TakeBack | CancelCopies | Accept | Reject | Leave
+Instruction: TypeAlias = (
+    AssignToGroup | StopSending | CancelCopies | DeliverResult | DeliverRefusal | CloseSession
+)

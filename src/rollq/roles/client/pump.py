@@ -200,4 +200,6 @@ class Pump:
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._look)
         else:
-            self.fail(self._engine.overdue(f"{len(self._open)} {self._what}", self._timeout_s))
+            self.fail(
+                self._engine.timeout_error(f"{len(self._open)} {self._what}", self._timeout_s)
+            )

@@ -12,7 +12,7 @@ from rollq.net.link import Link
 from rollq.roles.client import signals
 from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.session import GroupSession, as_addresses
-from rollq.roles.client.standing import ClientSetup
+from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.service import SystemJitter
 from rollq.security.credentials import Credentials
 from rollq.wire import messages as wire
@@ -43,8 +43,8 @@ class RelaySession(GroupSession):
         features: tuple[str, ...],
         credentials: Credentials,
         is_awaiting: Callable[[], bool],
-        on_standing: Callable[[bool], None],
-        on_told: Callable[[list[Message]], None],
+        on_session_change: Callable[[bool], None],
+        on_messages: Callable[[list[Message]], None],
     ) -> None:
         super().__init__(
             addresses,
@@ -52,7 +52,7 @@ class RelaySession(GroupSession):
             credentials=credentials,
             on_results=lambda results: (),
             is_awaiting=is_awaiting,
-            on_standing=on_standing,
+            on_session_change=on_session_change,
         )
         setup = ClientSetup(
             client_id=client_id,
@@ -63,16 +63,16 @@ class RelaySession(GroupSession):
         )
         self._machine = ClientMachine(setup, SystemJitter())
         self.features: tuple[str, ...] = ()
-        self._on_told = on_told
-        self._last_error: wire.Error | None = None  # the last error about the session itself
+        self._on_messages = on_messages
+        self._session_refusal: wire.Error | None = None  # the last error about the session itself
 
     @property
     def refusal(self) -> wire.Error | None:
         """Why all members refuse the login; None if not all do."""
         if not self._machine.is_refused:
             return None
-        failed = wire.Error(NIL_ID, int(ErrorCode.LOGIN_FAILED), self.last_trouble)
-        return self._last_error or failed
+        failed = wire.Error(NIL_ID, int(ErrorCode.LOGIN_FAILED), self.last_error)
+        return self._session_refusal or failed
 
     @property
     def waiting_bytes(self) -> int:
@@ -105,13 +105,13 @@ class RelaySession(GroupSession):
                 own.append(message)
             elif type(message) is wire.Error and message.request_id == NIL_ID:
                 own.append(message)
-                self._last_error = message
-                self._note_complaint(link, [message])
+                self._session_refusal = message
+                self._note_session_error(link, [message])
             else:
                 rest.append(message)
             if isinstance(message, wire.Welcome):
                 self.features = message.features
         # Any message proves that the group is alive.
-        self._feed(signals.Heard(own or (wire.Pong(),)))
+        self._feed(signals.MessagesReceived(own or (wire.Pong(),)))
         if rest and self.is_open:
-            self._on_told(rest)
+            self._on_messages(rest)

@@ -92,8 +92,8 @@ class Result(Contents):
     def exit_code(self) -> int | None:
         """The exit code of the last attempt; 128 + n if signal n killed the program. None if no
         program ran to its end."""
-        told = self._message
-        return exit_code_of(told.outcome, told.exit_code, told.signal, told.run_ms)
+        message = self._message
+        return exit_code_of(message.outcome, message.exit_code, message.signal, message.run_ms)
 
     @property
     def signal(self) -> int:
@@ -140,8 +140,8 @@ class Result(Contents):
             return f"failed: {note}"
         if word == CANCELLED and self.detail and not self.cause and self.exit_code is None:
             return f"cancelled by {canceller_text(self.detail)}"  # before it started
-        said = self.detail or self.note
-        return f"{word}: {said}" if said else word
+        remark = self.detail or self.note
+        return f"{word}: {remark}" if remark else word
 
     @property
     def detail(self) -> str:

@@ -2,8 +2,8 @@
 
 A route is a pattern of queue names, with groups and their weights: `render.>=gpu:3,cpu:1`. The most
 specific pattern that matches the queue of a job applies; a job that matches none may go to every
-group. A `Way` is the state of a route: the existing groups of it and the round-robin counters.
-Several machines may share a table, and so also the counters.
+group. A `RouteState` has the groups of a route that exist, and their round-robin counters. Several
+machines may share a table, and so also the counters.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Policy(enum.StrEnum):
     LEAST_INFLIGHT = "least-inflight"
 
 
-class Route(NamedTuple):
+class GroupRoute(NamedTuple):
     """A pattern, and the weights of its groups by name."""
 
     pattern: str
     weights: tuple[tuple[str, int], ...]
 
 
-def parse_route(text: str) -> Route:
+def parse_route(text: str) -> GroupRoute:
     """Parse a route: `PATTERN=GROUP:WEIGHT,GROUP…`; the default weight is 1.
 
     Raises:
@@ -55,11 +55,11 @@ def parse_route(text: str) -> Route:
         group, colon, weight = name.partition(":")
         if not group or group in weights:
             raise _bad(f"route {text[:128]!r}: a group without a name, or named twice")
-        weights[group] = must_weigh(weight) if colon else 1
-    return Route(SEPARATOR.join(tokens), tuple(weights.items()))
+        weights[group] = parse_weight(weight) if colon else 1
+    return GroupRoute(SEPARATOR.join(tokens), tuple(weights.items()))
 
 
-def must_weigh(text: str) -> int:
+def parse_weight(text: str) -> int:
     """Parse a weight.
 
     Raises:
@@ -74,7 +74,9 @@ def must_weigh(text: str) -> int:
     return int(text)
 
 
-def must_be_named(groups: Collection[str], weights: Iterable[str], routes: Iterable[Route]) -> None:
+def check_group_names(
+    groups: Collection[str], weights: Iterable[str], routes: Iterable[GroupRoute]
+) -> None:
     """Check that weights and routes name only these groups.
 
     Raises:
@@ -89,24 +91,24 @@ def must_be_named(groups: Collection[str], weights: Iterable[str], routes: Itera
             )
 
 
-class Way:
+class RouteState:
     """The groups of a route with their weights, and their round-robin state."""
 
-    __slots__ = ("_due", "weights")
+    __slots__ = ("_counters", "weights")
 
     def __init__(self) -> None:
         self.weights: dict[int, int] = {}
-        self._due: dict[int, int] = {}  # round-robin counters; their sum is 0
+        self._counters: dict[int, int] = {}  # round-robin counters; their sum is 0
 
     def enter(self, number: int, weight: int) -> None:
         """Add a group."""
         self.weights[number] = weight
-        self._due[number] = 0
+        self._counters[number] = 0
 
     def leave(self, number: int) -> None:
         """Remove a group."""
         if self.weights.pop(number, None) is not None:
-            del self._due[number]
+            del self._counters[number]
 
     def shares(
         self, rooms: dict[int, int], count: int, load: Callable[[int], int] | None = None
@@ -147,9 +149,9 @@ class Way:
         total = 0
         for number in fit:
             total += self.weights[number]
-            self._due[number] += self.weights[number]
-        chosen = max(fit, key=lambda number: (self._due[number], -number))
-        self._due[chosen] -= total
+            self._counters[number] += self.weights[number]
+        chosen = max(fit, key=lambda number: (self._counters[number], -number))
+        self._counters[chosen] -= total
         return chosen
 
     def _least(self, fit: Iterable[int], given: dict[int, int], load: Callable[[int], int]) -> int:
@@ -176,16 +178,18 @@ class GroupTable:
         LocalError: BAD_OPTIONS.
     """
 
-    def __init__(self, routes: Iterable[Route] = (), policy: Policy = Policy.ROUND_ROBIN) -> None:
+    def __init__(
+        self, routes: Iterable[GroupRoute] = (), policy: Policy = Policy.ROUND_ROBIN
+    ) -> None:
         self.policy = policy
         self.names: dict[int, str] = {}
         self.load: Counter[int] = Counter()
         self.ended: Counter[int] = Counter()
         self._next_number = 0
-        self.default = Way()
+        self.default = RouteState()
         ordered = sorted(routes, key=lambda route: _rank(route.pattern))
-        self._routes = [(route, Way()) for route in ordered]
-        self._found: dict[str, Way] = {}  # cache by subject
+        self._routes = [(route, RouteState()) for route in ordered]
+        self._found: dict[str, RouteState] = {}  # cache by subject
         if len(ordered) > ROUTES_MAX:
             raise _bad(f"{len(ordered)} routes; at most {ROUTES_MAX}")
         for pattern, count in Counter([route.pattern for route in ordered]).items():
@@ -193,7 +197,7 @@ class GroupTable:
                 raise _bad(f"{count} routes for {pattern!r}")
 
     @property
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GroupRoute]:
         """All routes, the most specific first."""
         return [route for route, _ in self._routes]
 
@@ -210,39 +214,39 @@ class GroupTable:
         number, self._next_number = self._next_number, self._next_number + 1
         self.names[number] = name
         self.default.enter(number, weight)
-        for route, way in self._routes:
+        for route, state in self._routes:
             for group, routed in route.weights:
                 if group == name:
-                    way.enter(number, routed)
+                    state.enter(number, routed)
         return number
 
     def remove(self, number: int) -> None:
         """Remove a group."""
         del self.names[number]
         self.default.leave(number)
-        for _, way in self._routes:
-            way.leave(number)
+        for _, state in self._routes:
+            state.leave(number)
 
-    def way_of(self, subject: str) -> Way:
+    def route_for(self, subject: str) -> RouteState:
         """The groups for jobs with this subject."""
-        way = self._found.get(subject)
-        if way is None:
-            way = self._look(subject)
+        state = self._found.get(subject)
+        if state is None:
+            state = self._find(subject)
             if len(self._found) >= ROUTES_KEPT_MAX:
                 del self._found[next(iter(self._found))]
-            self._found[subject] = way
-        return way
+            self._found[subject] = state
+        return state
 
-    def _look(self, subject: str) -> Way:
+    def _find(self, subject: str) -> RouteState:
         if not self._routes:
             return self.default
         try:
             queue = queue_of(subject)
         except RemoteError:
             return self.default  # every group refuses it with the same error
-        for route, way in self._routes:
+        for route, state in self._routes:
             if matches(route.pattern, queue):
-                return way
+                return state
         return self.default
 
 

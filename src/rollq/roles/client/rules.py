@@ -9,7 +9,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.needs import SCOPES, rate_of
 from rollq.grid.rule_views import LimitView, PolicyView, WeightView
 from rollq.roles.client.answers import decode_as
-from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.facades import PAGE, GroupCalls
 
 DAY_S: Final = 86_400
 

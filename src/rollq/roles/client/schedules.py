@@ -16,7 +16,7 @@ from rollq.base.requests import Request
 from rollq.base.schedules import LAST, SKIP
 from rollq.grid.schedule_views import RawScheduleView
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.facades import PAGE, GroupCalls
 from rollq.roles.client.specs import Input, JobSpec, Options, Payload, draw_id
 from rollq.roles.client.supply import SettledSpec
 from rollq.wire import messages as wire

@@ -28,12 +28,12 @@ from rollq.base.repeats import Repeats
 from rollq.net.dialer import dial, split_address, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client import signals
-from rollq.roles.client.answers import must_be_within_bounds
-from rollq.roles.client.forks import Home
+from rollq.roles.client.answers import check_bounds
+from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.machine import ClientMachine
+from rollq.roles.client.session_state import FEATURES, ClientSetup, SessionState
 from rollq.roles.client.signals import id_of
 from rollq.roles.client.specs import ArgumentTypeError, request_bytes
-from rollq.roles.client.standing import FEATURES, ClientSetup, SessionState
 from rollq.roles.refusals import refusal_of
 from rollq.roles.service import SystemJitter
 from rollq.security.credentials import NONE, Credentials
@@ -82,7 +82,7 @@ class GroupSession:
         credentials: Credentials = NONE,
         on_results: Callable[[list[wire.Result]], Sequence[JobId]],
         is_awaiting: Callable[[], bool],
-        on_standing: Callable[[bool], None] = lambda is_open: None,
+        on_session_change: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
         features = (*FEATURES, f.OWN) if shares_id else FEATURES
         setup = ClientSetup(
@@ -92,31 +92,31 @@ class GroupSession:
             features=features,
             redial_ms_max=redial_ms_max,
         )
-        self.last_trouble = ""  # why there is no leader, or it defers requests; in errors
-        self._told = Repeats()
-        self._unheard: dict[str, str] = {}  # connection errors by address, until one succeeds
+        self.last_error = ""  # why there is no leader, or it defers requests; in errors
+        self._repeats = Repeats()
+        self._dial_errors: dict[str, str] = {}  # connection errors by address, until one succeeds
         self._is_warned = False
         self._dialed = ""
-        self._complaint = ""  # the last error of a member about this session
+        self._session_error = ""  # the last error of a member about this session
         self._group = group
         self._credentials = credentials
         self.on_published: OnPublished = lambda messages: None
         self._machine = ClientMachine(setup, SystemJitter())
         self._on_results = on_results
         self._is_awaiting = is_awaiting
-        self._on_standing = on_standing
+        self._on_session_change = on_session_change
         self._client_id = client_id
         self._link: Link | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._was_open = False
         self._running = False
-        self._home = Home()  # the process that started it
+        self._process = OwnerProcess()  # the process that started it
         self._on_answer: dict[MessageId, tuple[OnAnswer, int]] = {}
         self._on_output: dict[MessageId, OnOutput] = {}
         self._sent_bytes = 0
         self._turn: list[signals.Request] = []  # requests of this loop turn
-        self._is_crowded = False  # several requests were pending since the last idle moment
+        self._is_concurrent = False  # several requests were pending since the last idle moment
         self._backlog: OrderedDict[MessageId, signals.Request] = OrderedDict()
         self._confirms: list[JobId] = []
         self._confirm_due = False
@@ -145,7 +145,7 @@ class GroupSession:
         """Connect to the leader, in the background."""
         if self._running:
             return
-        self._home = Home()
+        self._process = OwnerProcess()
         self._loop = asyncio.get_running_loop()
         self._running = True
         self._feed(signals.Started())
@@ -183,7 +183,7 @@ class GroupSession:
                 every leader would refuse it.
         """
         if type(request) is not wire.SubmitJob:
-            must_be_within_bounds(request)
+            check_bounds(request)
         self.ask_all((request,), on_answer)
 
     def ask_all(self, requests: Sequence[signals.Request], on_answer: OnAnswer) -> None:
@@ -211,11 +211,11 @@ class GroupSession:
         self._sent_bytes = CLIENT_PENDING_BYTES_MAX - room_bytes
         # A single sequential caller is spared a loop turn. With concurrent callers the first
         # request waits for the others: sent alone, it would cost the group a disk sync of its own.
-        if is_first and not self._is_crowded:
+        if is_first and not self._is_concurrent:
             self._send_turn()
         elif was_empty and turn:
             self._loop.call_soon(self._send_turn)
-        self._is_crowded = not is_first
+        self._is_concurrent = not is_first
 
     def call(self, request: signals.Request) -> asyncio.Future[Answer]:
         """Send a request; returns a future of its response. Raises like `ask`."""
@@ -227,11 +227,11 @@ class GroupSession:
         """Abandon a request: do not send it again."""
         if self._forget(request_id) is not None:
             self._send_turn()  # the request may be in this turn
-            self._feed(signals.GivenUp(request_id))
+            self._feed(signals.Abandoned(request_id))
 
     def taken(self, job_id: JobId) -> None:
         """Confirm a result that the application took later than its delivery."""
-        self._feed(signals.Taken((job_id,)))
+        self._feed(signals.ResultsTaken((job_id,)))
 
     def watch(self, request: WatchOutput, on_output: OnOutput) -> None:
         """Start or move a watch of output. It ends with JOB_ENDED, an error, or `unwatch`.
@@ -240,18 +240,18 @@ class GroupSession:
             LocalError: BAD_SETUP, if the client is not running.
         """
         self._must_run()
-        must_be_within_bounds(request)
+        check_bounds(request)
         self._on_output[request.request_id] = on_output
-        self._feed(signals.Watched(request))
+        self._feed(signals.WatchChanged(request))
 
     def unwatch(self, request_id: MessageId, job_id: JobId) -> None:
         """End a watch."""
         self._on_output.pop(request_id, None)
-        self._feed(signals.Watched(WatchOutput(request_id, job_id, on=False)))
+        self._feed(signals.WatchChanged(WatchOutput(request_id, job_id, on=False)))
 
     def resume(self, request: Subscribe) -> None:
         """Replace the subscribe request that is sent to the next leader."""
-        self._feed(signals.Resumed(request))
+        self._feed(signals.SubscribeChanged(request))
 
     def unsubscribe(self, request_id: MessageId) -> None:
         """End a subscription, by the id of its request."""
@@ -260,7 +260,7 @@ class GroupSession:
         self._feed(signals.Unsubscribed(request_id))
 
     def _must_run(self) -> None:
-        self._home.check()
+        self._process.check()
         if not self._running:
             raise LocalError(
                 ErrorCode.BAD_SETUP, "the client is not started", "use `async with`, or start it"
@@ -297,7 +297,7 @@ class GroupSession:
         """Pass the requests of this turn to the machine, which sends them if there is a leader."""
         if self._turn:
             requests, self._turn = self._turn, []
-            self._feed(signals.Asked(requests))
+            self._feed(signals.Requested(requests))
             if self._link is not None:
                 self._link.flush()
 
@@ -307,32 +307,32 @@ class GroupSession:
         if link is not self._link:
             return
         kinds = list(map(type, messages))
-        self.last_trouble = ""
+        self.last_error = ""
         if wire.Error in kinds:
-            self._note_complaint(link, messages)
+            self._note_session_error(link, messages)
         elif wire.NotLeader in kinds:
             leader = next(one.leader for one in messages if isinstance(one, wire.NotLeader))
             where = f"{leader} leads" if leader else "there is no leader yet"
-            self.last_trouble = f"{self._dialed} answers, but {where}"
+            self.last_error = f"{self._dialed} answers, but {where}"
         told = [message for message in messages if isinstance(message, wire.MemberMessage)]
-        self._feed(signals.Heard(told))
+        self._feed(signals.MessagesReceived(told))
         self._fill_window()
         self._flush_confirms()
 
-    def _note_complaint(self, link: Link, messages: list[Message]) -> None:
+    def _note_session_error(self, link: Link, messages: list[Message]) -> None:
         for message in messages:
             if type(message) is wire.Error and message.request_id == NIL_ID:
-                self._complaint = f"{link.address} says: {message.message}"
+                self._session_error = f"{link.address} says: {message.message}"
             elif type(message) is wire.Error and message.retryable:
-                self.last_trouble = message.message
+                self.last_error = message.message
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
             self._link = None
             is_stranger = reason.startswith("no rollq member")
             why = reason if is_stranger else f"{self._dialed} hung up: {reason}"
-            self.last_trouble = self._complaint or why
-            self._tell(self.last_trouble)
+            self.last_error = self._session_error or why
+            self._log_repeated(self.last_error)
             self._feed(signals.Disconnected())
 
     async def _dial(self, address: str, delay_ms: int) -> None:
@@ -352,31 +352,31 @@ class GroupSession:
                 credentials=self._credentials,
             )
         except RollqError as error:
-            self.last_trouble = error.message
-            self._tell(error.message)
-            self._maybe_warn(address, error)
+            self.last_error = error.message
+            self._log_repeated(error.message)
+            self._warn_unreachable(address, error)
             self._feed(signals.Disconnected(refusal_of(error)))
             return
         self._link = link
         self._dialed = address
         self._is_warned = True  # an address is right, so later failures are not a wrong address
-        self._complaint = ""
+        self._session_error = ""
         if link.is_open:
             self._feed(signals.Connected())
         else:
             self._closed(link, "at once")
 
-    def _maybe_warn(self, address: str, error: RollqError) -> None:
+    def _warn_unreachable(self, address: str, error: RollqError) -> None:
         """Log a warning, before any call times out, if none of the given addresses takes
         connections."""
-        self._unheard[address] = error.message
-        if not self._is_warned and self._unheard.keys() >= set(self._machine.addresses):
+        self._dial_errors[address] = error.message
+        if not self._is_warned and self._dial_errors.keys() >= set(self._machine.addresses):
             self._is_warned = True
-            log.warning("%s; trying on (%s)", "; ".join(self._unheard.values()), error.hint)
+            log.warning("%s; trying on (%s)", "; ".join(self._dial_errors.values()), error.hint)
 
-    def _tell(self, text: str) -> None:
+    def _log_repeated(self, text: str) -> None:
         """Log a message once; repeats, from every attempt to connect, are counted."""
-        line = self._told.line(text, text, self._now_ms())
+        line = self._repeats.line(text, text, self._now_ms())
         if line:
             log.info("%s", line)
 
@@ -410,7 +410,7 @@ class GroupSession:
             DO[type(instruction)](self, instruction)
         if (machine.link is SessionState.OPEN) is not self._was_open:
             self._was_open = not self._was_open
-            self._on_standing(self._was_open)
+            self._on_session_change(self._was_open)
         return bool(instructions)
 
     def _do_send(self, instruction: signals.Send) -> None:
@@ -433,12 +433,12 @@ class GroupSession:
             for first in range(0, len(confirms), CONFIRM_JOBS_MAX):
                 self._link.send(wire.Confirm(tuple(confirms[first : first + CONFIRM_JOBS_MAX])))
 
-    def _do_deliver(self, instruction: signals.Deliver) -> None:
+    def _do_deliver_results(self, instruction: signals.DeliverResults) -> None:
         taken = self._on_results(instruction.results)
         if taken:
-            self._feed(signals.Taken(taken))
+            self._feed(signals.ResultsTaken(taken))
 
-    def _do_tell(self, instruction: signals.Tell) -> None:
+    def _do_deliver_responses(self, instruction: signals.DeliverResponses) -> None:
         forget = self._on_answer.pop
         for answer in instruction.answers:
             entry = forget(answer.request_id, None)
@@ -446,7 +446,7 @@ class GroupSession:
                 self._sent_bytes -= entry[1]
                 entry[0](answer)
 
-    def _do_show(self, instruction: signals.Show) -> None:
+    def _do_deliver_output(self, instruction: signals.DeliverOutput) -> None:
         on_output = self._on_output.get(instruction.request_id)
         if on_output is not None:
             on_output(instruction.output)
@@ -462,7 +462,7 @@ class GroupSession:
         if link is None:
             return
         if instruction.stuck:
-            self.last_trouble = self._complaint or f"{self._dialed} does not answer"
+            self.last_error = self._session_error or f"{self._dialed} does not answer"
             link.abort("no answer")
         else:
             link.close("going to the leader")
@@ -491,10 +491,10 @@ def as_addresses(text: str) -> tuple[str, ...]:
 
 DO: dict[type, Callable[[GroupSession, Any], None]] = {
     signals.Send: GroupSession._do_send,
-    signals.Deliver: GroupSession._do_deliver,
-    signals.Tell: GroupSession._do_tell,
-    signals.Show: GroupSession._do_show,
-    signals.Publications: lambda session, told: session.on_published(told.messages),
+    signals.DeliverResults: GroupSession._do_deliver_results,
+    signals.DeliverResponses: GroupSession._do_deliver_responses,
+    signals.DeliverOutput: GroupSession._do_deliver_output,
+    signals.DeliverPublications: lambda session, told: session.on_published(told.messages),
     signals.Connect: GroupSession._do_connect,
     signals.Disconnect: GroupSession._do_disconnect,
 }

@@ -34,29 +34,29 @@ from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 __all__ = [
-    "Asked",
+    "Abandoned",
     "ClientTick",
     "Connect",
     "Connected",
-    "Deliver",
+    "DeliverOutput",
+    "DeliverPublications",
+    "DeliverResponses",
+    "DeliverResults",
     "Disconnect",
     "Disconnected",
     "Event",
-    "GivenUp",
-    "Heard",
     "Instruction",
-    "Publications",
+    "MessagesReceived",
     "Reachable",
     "Received",
     "Request",
-    "Resumed",
+    "Requested",
+    "ResultsTaken",
     "Send",
-    "Show",
     "Started",
-    "Taken",
-    "Tell",
+    "SubscribeChanged",
     "Unsubscribed",
-    "Watched",
+    "WatchChanged",
     "id_of",
     "jobs_of",
 ]
@@ -101,35 +101,35 @@ def jobs_of(request: Request) -> Sequence[bytes]:
 
 
 @dataclass(slots=True)
-class Asked:
+class Requested:
     """The requests of one loop turn. Their ids are set and unique."""
 
     requests: Sequence[Request]
 
 
 @dataclass(slots=True)
-class GivenUp:
+class Abandoned:
     """The application abandons a request. One that was sent may still take effect."""
 
     request_id: MessageId
 
 
 @dataclass(slots=True)
-class Heard:
+class MessagesReceived:
     """The messages of one read of the open connection, in order."""
 
     messages: Sequence[MemberMessage]
 
 
 @dataclass(slots=True)
-class Taken:
+class ResultsTaken:
     """The application has taken the results of these jobs."""
 
     job_ids: Sequence[JobId]
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchChanged:
     """The application starts, moves or (`on` false) ends a watch of output. A new leader gets the
     last request."""
 
@@ -137,7 +137,7 @@ class Watched:
 
 
 @dataclass(slots=True)
-class Resumed:
+class SubscribeChanged:
     """A subscription is requested in this form from the next leader, under the same id."""
 
     request: subjects.Subscribe
@@ -172,13 +172,13 @@ Event: TypeAlias = (
     | Disconnected
     | Reachable
     | Received
-    | Heard
-    | Asked
-    | GivenUp
-    | Taken
-    | Watched
+    | MessagesReceived
+    | Requested
+    | Abandoned
+    | ResultsTaken
+    | WatchChanged
     | Unsubscribed
-    | Resumed
+    | SubscribeChanged
     | ClientTick
 )
 
@@ -187,21 +187,21 @@ Event: TypeAlias = (
 
 
 @dataclass(slots=True)
-class Deliver:
-    """Deliver results to the application; the shell responds with `Taken`."""
+class DeliverResults:
+    """Deliver results to the application; the shell responds with `ResultsTaken`."""
 
     results: list[Result]
 
 
 @dataclass(slots=True)
-class Tell:
+class DeliverResponses:
     """Deliver responses to the application, by request id."""
 
     answers: list[Accepted | Answer | Error]
 
 
 @dataclass(slots=True)
-class Show:
+class DeliverOutput:
     """Deliver output to the application, or the error that ends the watch. After a fail-over some
     output is repeated."""
 
@@ -210,11 +210,19 @@ class Show:
 
 
 @dataclass(slots=True)
-class Publications:
+class DeliverPublications:
     """Deliver messages of subscriptions to the application, counts of missed ones, and (by request
     id) errors that end a subscription."""
 
     messages: list[subjects.Deliver | subjects.Missed | Error]
 
 
-Instruction: TypeAlias = Publications | Send | Deliver | Tell | Show | Connect | Disconnect
+Instruction: TypeAlias = (
+    DeliverPublications
+    | Send
+    | DeliverResults
+    | DeliverResponses
+    | DeliverOutput
+    | Connect
+    | Disconnect
+)

@@ -30,10 +30,10 @@ from rollq.base.limits import (
 from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.base.traces import is_traceparent
-from rollq.roles.client import asked_needs
-from rollq.roles.client.asked_numbers import NUMBER_HINTS, exit_codes, milliseconds, whole_number
-from rollq.roles.client.asked_parents import asked_parents
+from rollq.roles.client import option_needs
 from rollq.roles.client.job_files import JobFile
+from rollq.roles.client.option_numbers import NUMBER_HINTS, exit_codes, milliseconds, whole_number
+from rollq.roles.client.option_parents import stored_parents
 from rollq.roles.client.tracing import current_traceparent
 from rollq.subjects.queues import subject_for
 from rollq.wire.messages import SubmitJob
@@ -470,11 +470,11 @@ FIELDS: Final[dict[str, tuple[str, Any]]] = {
     "retry_exit_codes": ("retry_exit_codes", exit_codes),
     "worker": ("worker_name", str),
     "ships_exec": ("ships_exec", bool),
-    "resources": ("resources", asked_needs.asked_resources),
-    "labels": ("labels", asked_needs.asked_labels),
-    "limits": ("limits", asked_needs.asked_tokens),
-    "sticky_key": ("sticky_key", asked_needs.asked_sticky_key),
-    "after": ("after", asked_parents),
+    "resources": ("resources", option_needs.stored_resources),
+    "labels": ("labels", option_needs.stored_labels),
+    "limits": ("limits", option_needs.stored_tokens),
+    "sticky_key": ("sticky_key", option_needs.checked_sticky_key),
+    "after": ("after", stored_parents),
     "env": ("", dict),
     "secrets": ("", dict),
     "traceparent": ("", str),

@@ -156,13 +156,13 @@ class OutputReader:
         self._job_id = job_id
         self._fetcher = fetcher
         self._whole = whole
-        self._reading = StreamPosition(stream, whole=whole)
+        self._position = StreamPosition(stream, whole=whole)
         self._request_id = secrets.token_bytes(16)
         self._resumed_at: tuple[int, Offsets] | None = None  # the position of the last gap
         self._inbox: deque[OutputChunk | wire.Error] = deque()
         self._inbox_bytes = 0
-        self._news = asyncio.Event()
-        self._named = [0, 0]  # the offsets of the last watch request
+        self._changed = asyncio.Event()
+        self._sent_offsets = [0, 0]  # the offsets of the last watch request
         self._ended: asyncio.Future[Result] | None = None
 
     async def parts(
@@ -190,20 +190,20 @@ class OutputReader:
         if result is None:
             if ending is not None:
                 self._ended = asyncio.ensure_future(ending())
-                self._ended.add_done_callback(lambda _: self._news.set())
-            self._ask()
+                self._ended.add_done_callback(lambda _: self._changed.set())
+            self._send_watch()
             try:
-                await self._first(timeout_s)
+                await self._await_first(timeout_s)
                 while (chunk := await self._next()).end != JOB_ENDED:
-                    part = self._reading.take(chunk)
+                    part = self._position.take(chunk)
                     self._maybe_resume(chunk)
-                    self._maybe_move()
+                    self._maybe_send_position()
                     if part is not None:
                         if held is None:
                             yield part
                         else:
                             held.append(part)
-                    if self._reading.is_level:
+                    if self._position.is_level:
                         for part in last_lines(held or [], tail or 0):
                             yield part
                         held = None
@@ -223,49 +223,51 @@ class OutputReader:
             for part in last_lines(held + self._ends(result), tail or 0):
                 yield part
 
-    def _ask(self) -> None:
-        reading = self._reading
+    def _send_watch(self) -> None:
+        position = self._position
         request = WatchOutput(
-            self._request_id, self._job_id, reading.attempt, reading.offsets, whole=self._whole
+            self._request_id, self._job_id, position.attempt, position.offsets, whole=self._whole
         )
-        self._named = list(reading.at)
-        self._session.watch(request, self._heard)
+        self._sent_offsets = list(position.at)
+        self._session.watch(request, self._on_output)
 
-    def _maybe_move(self) -> None:
+    def _maybe_send_position(self) -> None:
         """Send the position before the window is used up."""
-        ahead = [at - named for at, named in zip(self._reading.at, self._named, strict=True)]
+        ahead = [
+            at - named for at, named in zip(self._position.at, self._sent_offsets, strict=True)
+        ]
         if max(ahead) >= OUTPUT_WINDOW_BYTES // 2 or min(ahead) < 0:
-            self._ask()
+            self._send_watch()
 
     def _maybe_resume(self, chunk: OutputChunk) -> None:
         """On a gap, watch again from before it, once per position. If the worker has dropped that
         output, it is read from the result."""
-        place = (self._reading.attempt, self._reading.offsets)
+        place = (self._position.attempt, self._position.offsets)
         if (
-            self._reading.is_gap(chunk)
-            and chunk.attempt == self._reading.attempt
+            self._position.is_gap(chunk)
+            and chunk.attempt == self._position.attempt
             and place != self._resumed_at
         ):
             self._resumed_at = place
             self._session.unwatch(self._request_id, self._job_id)
             self._request_id = secrets.token_bytes(16)
-            self._ask()
+            self._send_watch()
 
-    def _heard(self, output: OutputChunk | wire.Error) -> None:
+    def _on_output(self, output: OutputChunk | wire.Error) -> None:
         size_bytes = len(output.data) if isinstance(output, OutputChunk) else 0
         if size_bytes and self._inbox_bytes + size_bytes > INBOX_BYTES_MAX:
             return  # repeats of several leaders; the next offset shows the gap
         self._inbox.append(output)
         self._inbox_bytes += size_bytes
-        self._news.set()
+        self._changed.set()
 
     async def _next(self) -> OutputChunk:
         """The next chunk. If `ending` is awaited, its completion ends the watch too."""
         while not self._inbox:
             if self._ended is not None and self._ended.done():
                 return OVER
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         output = self._inbox.popleft()
         if isinstance(output, wire.Error):
             if self._ended is None:
@@ -275,17 +277,17 @@ class OutputReader:
         self._inbox_bytes -= len(output.data)
         return output
 
-    async def _first(self, timeout_s: float) -> None:
+    async def _await_first(self, timeout_s: float) -> None:
         if self._ended is not None:
             return
         try:
             async with asyncio.timeout(timeout_s):
-                await self._news.wait()
+                await self._changed.wait()
         except TimeoutError:
             raise self._overdue(timeout_s) from None
 
     def _overdue(self, timeout_s: float) -> DeadlineError:
-        trouble = "" if self._session.is_open else self._session.last_trouble
+        trouble = "" if self._session.is_open else self._session.last_error
         return DeadlineError(
             ErrorCode.TIMED_OUT,
             f"no output within {timeout_s:g} s" + (f" ({trouble})" if trouble else ""),
@@ -309,7 +311,7 @@ class OutputReader:
         view = msgspec.msgpack.decode(answer.value, type=RawJobView | None)
         if view is not None and view.end is not None:
             return Result(result_message(view), self._fetcher)
-        if not self._reading.attempt:
+        if not self._position.attempt:
             raise StateError(
                 ErrorCode.UNKNOWN_JOB, "the job has ended, and its result is no longer kept"
             )
@@ -319,16 +321,16 @@ class OutputReader:
         """The remaining output from a result; from the whole stream, if the grid keeps it."""
         if result is not None:
             await result.aload_report()
-            self._reading.turn_to(result.attempts)
+            self._position.turn_to(result.attempts)
             for stream, whole in enumerate((result.whole_stdout, result.whole_stderr)):
-                if self._reading.wanted[stream] and not whole.is_here:
+                if self._position.wanted[stream] and not whole.is_here:
                     async for part in self._rest_of(stream, whole):
                         yield part
         for part in self._ends(result):
             yield part
 
     async def _rest_of(self, stream: int, whole: Output) -> AsyncGenerator[StreamPart, None]:
-        at = self._reading.at[stream]
+        at = self._position.at[stream]
         if at >= whole.size:
             return
         try:
@@ -341,7 +343,7 @@ class OutputReader:
         with file:
             await asyncio.to_thread(file.seek, at)
             while data := await asyncio.to_thread(file.read, OUTPUT_CHUNK_BYTES_MAX):
-                part = self._reading.advance(stream, at, data)
+                part = self._position.advance(stream, at, data)
                 at += len(data)
                 if part is not None:
                     yield part
@@ -350,13 +352,13 @@ class OutputReader:
         """The new part of the last output of each stream, which is in the result."""
         if result is None:
             return []
-        reading = self._reading
-        reading.turn_to(result.attempts)
+        position = self._position
+        position.turn_to(result.attempts)
         parts: list[StreamPart | None] = []
         for stream, name in enumerate(STREAMS):
-            if reading.wanted[stream]:
+            if position.wanted[stream]:
                 end = result.end_of(name)
-                parts.append(reading.advance(stream, end.offset, end.data))
+                parts.append(position.advance(stream, end.offset, end.data))
         return [part for part in parts if part is not None]
 
 

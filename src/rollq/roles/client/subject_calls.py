@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from rollq.base.ids import JobId
 from rollq.base.job_events import JobEvent, JobProgress
 from rollq.roles.client.answers import decode_known
-from rollq.roles.client.asking import GroupCalls
+from rollq.roles.client.facades import GroupCalls
 from rollq.roles.client.specs import as_id
 from rollq.roles.client.subscriptions import Publication, Subscription
 

@@ -31,7 +31,7 @@ from rollq.base.subject_limits import (
 from rollq.net.link import Link
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.session import Answer
-from rollq.roles.client.subscribed import TOO_OLD
+from rollq.roles.client.subscribe_requests import TOO_OLD
 from rollq.roles.client.subscriptions import Publication, Subscription
 from rollq.subjects.grammar import Tokens, parse_pattern, parse_subject
 from rollq.subjects.queues import check_typed
@@ -52,26 +52,26 @@ class Subjects:
 
     def __init__(self, engine: GroupEngine) -> None:
         self._engine = engine
-        engine.session.on_published = self._hand
+        engine.session.on_published = self._on_published
         self._last_number = 0
         self._by_id: dict[MessageId, Subscription] = {}
         self._readers: dict[int, Subscription] = {}  # of topics, by number
-        self._telling = False  # acknowledgements are sent at the end of this loop turn
+        self._acks_scheduled = False  # acknowledgements are sent at the end of this loop turn
         self._trie: Trie[Subscription] = Trie()
         # Cache by subject and queue group; cleared when a subscription is added or removed.
         self._routes: dict[tuple[str, str], list[Subscription]] = {}
-        self._turns: dict[str, int] = {}  # round-robin counters of queue groups
+        self._turn_counters: dict[str, int] = {}  # round-robin counters of queue groups
         self._valid: dict[str, None] = {}  # checked subjects; at most CLIENT_SUBJECTS_KEPT_MAX
         self._posted = 0  # messages and bytes since the last flush
         self._posted_bytes = 0
         # Resolved when the buffer of the link has drained; shared by all that wait for it.
         self._drained: tuple[Link, asyncio.Future[None]] | None = None
-        self._openers: dict[asyncio.Future[None], None] = {}  # calls that wait for a leader
+        self._leader_waiters: dict[asyncio.Future[None], None] = {}  # calls that wait for a leader
         self._inbox = ""  # reply subject prefix of this session; empty: none yet
         self._inbox_id: MessageId = NIL_ID
         self._inbox_ready: asyncio.Task[None] | None = None
         self._replies: dict[str, asyncio.Future[Publication]] = {}  # by reply subject
-        self._asked = 0
+        self._reply_count = 0
 
     # --- publishing
 
@@ -95,7 +95,7 @@ class Subjects:
         self._posted += 1
         self._posted_bytes += len(data)
         if self._posted >= PUBLISH_AT_ONCE_MAX or self._posted_bytes >= PUBLISH_AT_ONCE_BYTES_MAX:
-            await self._breathe(link)
+            await self._flush(link)
         return 0
 
     async def request(
@@ -115,14 +115,14 @@ class Subjects:
             async with asyncio.timeout(wait_s):
                 while not self._inbox:  # it is lost with its session
                     await self._open_inbox()
-                self._asked += 1
-                reply_to = f"{self._inbox}.{self._asked}"
+                self._reply_count += 1
+                reply_to = f"{self._inbox}.{self._reply_count}"
                 self._replies[reply_to] = replied
                 self._engine.ask(Publish(subject, data, reply_to, request_id), on_answer)
                 return await replied
         except TimeoutError:
             if not self._engine.session.is_open or not reply_to:
-                raise self._engine.overdue("a request", wait_s, submits=False) from None
+                raise self._engine.timeout_error("a request", wait_s, submits=False) from None
             raise DeadlineError(
                 ErrorCode.TIMED_OUT,
                 f"no answer within {wait_s:g} s to a request to {subject!r}",
@@ -155,7 +155,7 @@ class Subjects:
         subscription = Subscription(self, asked)
         # Registered before the request: the first message may precede its response.
         self._by_id[asked.request_id] = subscription
-        self._find(subscription)
+        self._register(subscription)
         try:
             await self._engine.call(asked, timeout_s)
         except BaseException:
@@ -166,29 +166,33 @@ class Subjects:
     def close(self, subscription: Subscription, request_id: MessageId) -> None:
         """End a subscription."""
         if self._by_id.pop(request_id, None) is not None:
-            self._tell_places()  # its last acknowledgement
-            self._lose(subscription)
+            self._send_acks()  # its last acknowledgement
+            self._unregister(subscription)
             if subscription.queue_group:
-                self._turns.pop(subscription.queue_group, None)
+                self._turn_counters.pop(subscription.queue_group, None)
             self._engine.session.unsubscribe(request_id)
 
-    def tell_consumed(self, subscription: Subscription) -> None:
+    def schedule_acks(self, subscription: Subscription) -> None:
         """Send the acknowledgements of topic readers, once per loop turn. Without a leader, they
         are sent when the next leader repeats messages."""
-        if subscription.place is not None and subscription.place.is_untold and not self._telling:
-            self._telling = True
-            self._engine.loop.call_soon(self._tell_places)
+        if (
+            subscription.place is not None
+            and subscription.place.has_unsent_ack
+            and not self._acks_scheduled
+        ):
+            self._acks_scheduled = True
+            self._engine.loop.call_soon(self._send_acks)
 
-    def _tell_places(self) -> None:
-        self._telling = False
+    def _send_acks(self) -> None:
+        self._acks_scheduled = False
         link = self._engine.session.link
         if link is None:
             return
         for reader in self._readers.values():
-            if reader.place is not None and reader.place.is_untold:
-                link.send(reader.place.take_told())
+            if reader.place is not None and reader.place.has_unsent_ack:
+                link.send(reader.place.take_ack())
 
-    def _find(self, subscription: Subscription) -> None:
+    def _register(self, subscription: Subscription) -> None:
         """Register a subscription: by number if it reads a topic, else by pattern."""
         if subscription.place is not None:
             self._readers[subscription.place.asked.number] = subscription
@@ -196,20 +200,20 @@ class Subjects:
             self._trie.insert(subscription.pattern, subscription)
             self._routes.clear()
 
-    def _lose(self, subscription: Subscription) -> None:
+    def _unregister(self, subscription: Subscription) -> None:
         if subscription.place is not None:
             self._readers.pop(subscription.place.asked.number, None)
         else:
             self._trie.remove(subscription.pattern, subscription)
             self._routes.clear()
 
-    def stands(self, *, is_open: bool) -> None:
+    def session_changed(self, *, is_open: bool) -> None:
         """A session was opened or lost. The inbox is lost with the session, so pending requests
         fail."""
         if is_open:
-            for opener in self._openers:
-                if not opener.done():
-                    opener.set_result(None)
+            for waiter in self._leader_waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
         else:
             for reader in self._readers.values():
                 if reader.place is not None:
@@ -226,50 +230,50 @@ class Subjects:
         """The client stops: fail all subscriptions and pending calls."""
         error = DialError(ErrorCode.DISCONNECTED, STOPPED)
         self._lose_inbox(error)
-        for opener in self._openers:
-            if not opener.done():
-                opener.set_exception(error)
+        for waiter in self._leader_waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
         for subscription in list(self._by_id.values()):
             subscription.fail(error)
         self._by_id.clear()
         self._readers.clear()
         self._trie = Trie()
         self._routes.clear()
-        self._turns.clear()
+        self._turn_counters.clear()
 
     # --- received messages
 
-    def _hand(self, messages: Sequence[Deliver | Missed | wire.Error]) -> None:
+    def _on_published(self, messages: Sequence[Deliver | Missed | wire.Error]) -> None:
         routes = self._routes
         for message in messages:
             if type(message) is Deliver and message.number:
-                self._read(message)
+                self._on_topic_message(message)
             elif type(message) is Deliver:
                 key = (message.subject, message.queue_group)
                 targets = routes.get(key)
                 if targets is None:
                     if message.subject in self._replies:
-                        self._reply(message)
+                        self._resolve_reply(message)
                         continue
                     targets = self._route(key)
                 if targets:
-                    given = self._given(message)
+                    given = self._publication(message)
                     for target in targets:
                         target.deliver(given)
             elif type(message) is Missed:
-                self._missed(message)
+                self._on_missed(message)
             elif type(message) is wire.Error:
-                self._refused(message)
+                self._on_error(message)
 
-    def _read(self, message: Deliver) -> None:
+    def _on_topic_message(self, message: Deliver) -> None:
         """Deliver a message of a topic to its subscription."""
         reader = self._readers.get(message.number)
         if reader is not None and reader.place is not None:
             if reader.place.takes(message):
-                reader.deliver(self._given(message))
-            self.tell_consumed(reader)
+                reader.deliver(self._publication(message))
+            self.schedule_acks(reader)
 
-    def _missed(self, message: Missed) -> None:
+    def _on_missed(self, message: Missed) -> None:
         if not message.number:
             for subscription in self._by_id.values():
                 if subscription.place is None:
@@ -283,20 +287,20 @@ class Subjects:
         subject, queue_group = key
         found = [one for one in self._trie.match(subject) if one.queue_group == queue_group]
         if len(found) > 1 and queue_group:
-            turn = self._turns.get(queue_group, 0)
-            self._turns[queue_group] = turn + 1
+            turn = self._turn_counters.get(queue_group, 0)
+            self._turn_counters[queue_group] = turn + 1
             return [found[turn % len(found)]]
         if len(self._routes) >= CLIENT_SUBJECTS_KEPT_MAX:
             self._routes.clear()
         self._routes[key] = found
         return found
 
-    def _reply(self, message: Deliver) -> None:
+    def _resolve_reply(self, message: Deliver) -> None:
         replied = self._replies.pop(message.subject)
         if not replied.done():
-            replied.set_result(self._given(message))
+            replied.set_result(self._publication(message))
 
-    def _given(self, message: Deliver) -> Publication:
+    def _publication(self, message: Deliver) -> Publication:
         return Publication(
             message.subject,
             message.payload,
@@ -308,10 +312,10 @@ class Subjects:
             self,
         )
 
-    def _refused(self, error: wire.Error) -> None:
+    def _on_error(self, error: wire.Error) -> None:
         subscription = self._by_id.pop(error.request_id, None)
         if subscription is not None:
-            self._lose(subscription)
+            self._unregister(subscription)
             subscription.fail(error_of(error))
 
     # --- helpers
@@ -340,17 +344,17 @@ class Subjects:
         try:
             async with asyncio.timeout(wait_s):
                 while (link := self._engine.session.link) is None:
-                    opener = loop.create_future()
-                    self._openers[opener] = None
+                    waiter = loop.create_future()
+                    self._leader_waiters[waiter] = None
                     try:
-                        await opener
+                        await waiter
                     finally:
-                        del self._openers[opener]
+                        del self._leader_waiters[waiter]
         except TimeoutError:
-            raise self._engine.overdue("a publish", wait_s, submits=False) from None
+            raise self._engine.timeout_error("a publish", wait_s, submits=False) from None
         return link
 
-    async def _breathe(self, link: Link) -> None:
+    async def _flush(self, link: Link) -> None:
         """Flush, wait while the send buffer is too full, and let other tasks run."""
         self._posted = self._posted_bytes = 0
         link.flush()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.subject_limits import SUBSCRIPTION_BYTES_MAX, SUBSCRIPTION_MESSAGES_MAX
-from rollq.roles.client.topic_places import TopicPlace
+from rollq.roles.client.topic_positions import TopicPosition
 from rollq.wire.subject_messages import Subscribe
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
         self.missed = 0
         self.topic = asked.topic
         self.durable = asked.durable
-        self.place = TopicPlace(asked) if asked.topic else None
+        self.place = TopicPosition(asked) if asked.topic else None
         self._subjects = subjects
         self._request_id = asked.request_id
         self._queue: deque[Publication] = deque()
@@ -116,7 +116,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
                 raise StopAsyncIteration
         message = self._queue.popleft()
         self._queued_bytes -= len(message.payload)
-        self._handed(message)
+        self._mark_read(message)
         return message
 
     async def next(self, timeout: float | None = None) -> Publication:
@@ -145,7 +145,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
         taken = list(self._queue)
         self._queue.clear()
         self._queued_bytes = 0
-        self._handed(taken[-1])
+        self._mark_read(taken[-1])
         return taken
 
     def consumed(self, message: Publication) -> None:
@@ -162,7 +162,7 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
                 "subscribe with topic=…",
             )
         self.place.consumed(message.index)
-        self._subjects.tell_consumed(self)
+        self._subjects.schedule_acks(self)
 
     def close(self) -> None:
         """End the subscription. Messages received before can still be read."""
@@ -193,12 +193,12 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
 
     def _next_asked(self) -> None:
         if self.place is not None:
-            self.place.next_asked()
-            self._subjects.tell_consumed(self)
+            self.place.reads_on()
+            self._subjects.schedule_acks(self)
 
-    def _handed(self, message: Publication) -> None:
+    def _mark_read(self, message: Publication) -> None:
         if self.place is not None:
-            self.place.handed(message.index)
+            self.place.mark_read(message.index)
 
     async def _wait(self) -> bool:
         """Wait for a message; false if there will be none."""

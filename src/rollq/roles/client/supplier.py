@@ -71,7 +71,7 @@ class Supplier:
         self._moving: dict[Digest, asyncio.Future[None]] = {}  # being uploaded
         self._uploads = 0
         self._uploaded_at = NEVER
-        self._places: asyncio.Semaphore | None = None
+        self._slots: asyncio.Semaphore | None = None
         self._running = False
 
     def start(self) -> None:
@@ -147,11 +147,11 @@ class Supplier:
     def _begin(self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int) -> None:
         request_id = id_of(request)
         task = asyncio.get_running_loop().create_task(
-            self._bring(request, on_answer, supply, tries)
+            self._upload_and_send(request, on_answer, supply, tries)
         )
         self._tasks[request_id] = (task, on_answer)
 
-    async def _bring(
+    async def _upload_and_send(
         self, request: Request, on_answer: OnAnswer, supply: Supply, tries: int
     ) -> None:
         request_id = id_of(request)
@@ -162,13 +162,13 @@ class Supplier:
             self._tasks.pop(request_id, None)
             self.session.ask(
                 request,
-                lambda answer: self._heard(answer, request, on_answer, supply, tries=tries),
+                lambda answer: self._on_response(answer, request, on_answer, supply, tries=tries),
             )
         except RollqError as error:
             self._tasks.pop(request_id, None)
             on_answer(wire.Error(request_id, int(error.code), error.message, error.hint))
 
-    def _heard(
+    def _on_response(
         self,
         answer: Answer,
         request: Request,
@@ -213,15 +213,15 @@ class Supplier:
             del self._held[next(iter(self._held))]
 
     async def _put(self, piece: InputBlob, tally: _Tally) -> None:
-        if self._places is None:
-            self._places = asyncio.Semaphore(CLIENT_UPLOADS)
+        if self._slots is None:
+            self._slots = asyncio.Semaphore(CLIENT_UPLOADS)
         digest = piece.ref.digest
         while digest in self._moving:  # by another request that shares the file
             await asyncio.wait((self._moving[digest],))
         if digest not in self._held:
             self._moving[digest] = moved = asyncio.get_running_loop().create_future()
             try:
-                async with self._places:
+                async with self._slots:
                     await self._move(piece, tally)
                 self._held[digest] = None
             finally:
@@ -265,16 +265,16 @@ class _Tally:
         """Count only these as missing."""
         self._moved = {piece.ref.digest: 0 for piece in missing}
         self._done = self._total - sum(piece.ref.size for piece in missing)
-        self._tell()
+        self._report()
 
     def moved(self, digest: Digest, done: int, _: int) -> None:
         """Record the progress of one blob."""
         if done > self._moved[digest]:
             self._done += done - self._moved[digest]
             self._moved[digest] = done
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is None or not self._total:
             return
         try:

@@ -15,7 +15,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import PAYLOAD_BYTES_MAX
-from rollq.roles.client.answers import must_be_within_bounds
+from rollq.roles.client.answers import check_bounds
 from rollq.roles.client.specs import JobSpec, body_of, id_for, job_options, subject_of
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
@@ -89,7 +89,7 @@ class SubmitMaker:
         else:
             request = wire.SubmitJob(*shared, job_key=spec.key)
         if not is_like_last or type(spec) is SettledSpec:
-            must_be_within_bounds(request)
+            check_bounds(request)
             # Lists are copied, because the caller may change them later.
             kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
             self._last = (exec_name, kept, subject, options)

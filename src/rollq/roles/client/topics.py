@@ -8,7 +8,7 @@ from rollq.base.topic_limits import TOPIC_AGE_MS, TOPIC_BYTES, TOPIC_COUNT
 from rollq.grid.topic_views import CursorView as CursorView  # noqa: PLC0414 (part of the API)
 from rollq.grid.topic_views import TopicView as TopicView  # noqa: PLC0414 (part of the API)
 from rollq.roles.client.answers import decode_as, decode_known
-from rollq.roles.client.asking import PAGE, GroupCalls
+from rollq.roles.client.facades import PAGE, GroupCalls
 
 
 class TopicCalls(GroupCalls):

@@ -72,10 +72,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """A view of a member, with some fields converted."""
 
     @classmethod
-    def made(cls, told: msgspec.Struct, **fields: Any) -> Self:
+    def made(cls, view: msgspec.Struct, **fields: Any) -> Self:
         """Copy the fields of a view, except the given ones."""
         names = (name for name in cls.__struct_fields__ if name not in fields)
-        return cls(**{name: getattr(told, name) for name in names}, **fields)
+        return cls(**{name: getattr(view, name) for name in names}, **fields)
 
 
 class EndView(View, frozen=True, kw_only=True):
@@ -337,10 +337,10 @@ class Explanation(View, frozen=True, kw_only=True):
         return self.why
 
     @classmethod
-    def of(cls, told: RawExplanation) -> Self:
+    def of(cls, view: RawExplanation) -> Self:
         """Convert the view of a member."""
-        groups = [TaskGroupView.made(one, job_id=id_text(one.job_id)) for one in told.groups]
-        return cls.made(told, job_id=guid_to_text(told.job_id), groups=tuple(groups))
+        groups = [TaskGroupView.made(one, job_id=id_text(one.job_id)) for one in view.groups]
+        return cls.made(view, job_id=guid_to_text(view.job_id), groups=tuple(groups))
 
 
 def state_of(view: views.RawJobView) -> str:

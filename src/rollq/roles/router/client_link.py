@@ -148,8 +148,8 @@ class ClientLink:
             features=tuple(dict.fromkeys((*self._agreed, ALIVE))),
             credentials=self._credentials,
             is_awaiting=lambda: self.machine.is_busy,
-            on_standing=partial(self._on_standing, number),
-            on_told=partial(self._on_told, number),
+            on_session_change=partial(self._on_standing, number),
+            on_messages=partial(self._on_told, number),
         )
         self._sessions[number] = session
         session.start()

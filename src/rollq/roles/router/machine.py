@@ -135,7 +135,7 @@ class RouterMachine:
             self._maybe_answer(request)
             return
         self.work.waiting.update(dict.fromkeys(units))
-        self._place(signals.Submitted(units, message.subject))
+        self._place(signals.JobsSubmitted(units, message.subject))
 
     def _new_units(self, request: PendingSubmit, known: Sequence[int]) -> Sequence[JobId]:
         """The jobs of a request that are not in progress already; the others are answered as known,
@@ -172,7 +172,7 @@ class RouterMachine:
             request.unanswered -= 1
             request.count += 1
             self._maybe_answer(request)
-        self._place(signals.Withdrawn(job_id))
+        self._place(signals.JobAbandoned(job_id))
         self._end_job(job_id, request)
         self.to_client.append(wire.Result(job_id, CANCELLED))
         return True
@@ -187,13 +187,13 @@ class RouterMachine:
         again = state.inflight if self._is_plain else state.unanswered
         if again:
             self._send_units(tuple(again), group)
-        self._place(signals.Up(group))
+        self._place(signals.GroupUp(group))
         self.pending_requests.group_up(group)
 
     def group_down(self, group: int, now_ms: int) -> None:
         """The session with a group is lost."""
         self._drop_parts(group)
-        self._place(signals.Down(group, now_ms))
+        self._place(signals.GroupDown(group, now_ms))
         self.pending_requests.group_down(group)
 
     def group_added(self, group: int) -> None:
@@ -353,12 +353,12 @@ class RouterMachine:
         if self.work.waiting.pop(unit, False) is None:
             self._accept_implicitly(request, group, unit)
         if request.unit is None:
-            self._place(signals.Ended(group, job_id, is_cancelled))
+            self._place(signals.GroupEnded(group, job_id, is_cancelled))
             self._end_job(job_id, request)
             return True
         self._end_job(job_id, request, count)
         if request.left <= 0:
-            self._place(signals.Ended(group, unit))
+            self._place(signals.GroupEnded(group, unit))
         return True
 
     def _accept_implicitly(self, request: PendingSubmit, group: int, unit: JobId) -> None:
@@ -397,7 +397,7 @@ class RouterMachine:
             return
         request.message = None
         units = request.job_ids if request.unit is None else (request.unit,)
-        self._place(signals.Stay(units))
+        self._place(signals.Pin(units))
 
     def _release(self, request: PendingSubmit) -> None:
         if request.is_kept:
@@ -418,10 +418,10 @@ class RouterMachine:
             if do is not None:
                 do(self, instruction)
 
-    def _do_place(self, instruction: signals.GroupPlace) -> None:
+    def _do_place(self, instruction: signals.AssignToGroup) -> None:
         self._send_units(instruction.job_ids, instruction.group)
 
-    def _do_take_back(self, instruction: signals.TakeBack) -> None:
+    def _do_take_back(self, instruction: signals.StopSending) -> None:
         self.work.mark_moved(instruction.job_ids)
 
     def _do_cancel(self, instruction: signals.CancelCopies) -> None:
@@ -430,7 +430,7 @@ class RouterMachine:
             ids = tuple(job_ids[first : first + CONFIRM_JOBS_MAX])
             self.send(instruction.group, wire.Cancel(self.draw(), ids))
 
-    def _do_leave(self, instruction: signals.Leave) -> None:
+    def _do_leave(self, instruction: signals.CloseSession) -> None:
         self.left.append(instruction.group)
         self.pending_requests.group_left(instruction.group)
 
@@ -493,8 +493,8 @@ ON_GROUP: Final[dict[type, Callable[[RouterMachine, int, Any], None]]] = {
 }
 
 DO: Final[dict[type, Callable[[RouterMachine, Any], None]]] = {
-    signals.GroupPlace: RouterMachine._do_place,
-    signals.TakeBack: RouterMachine._do_take_back,
+    signals.AssignToGroup: RouterMachine._do_place,
+    signals.StopSending: RouterMachine._do_take_back,
     signals.CancelCopies: RouterMachine._do_cancel,
-    signals.Leave: RouterMachine._do_leave,
+    signals.CloseSession: RouterMachine._do_leave,
 }

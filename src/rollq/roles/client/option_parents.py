@@ -19,7 +19,7 @@ HINT: Final = (
 )
 
 
-def asked_parents(given: Any) -> tuple[ParentRef, ...]:
+def stored_parents(given: Any) -> tuple[ParentRef, ...]:
     """Convert handles of jobs or arrays, ids, texts ID[:CONDITION], and pairs of one of these with
     a condition. Duplicates are merged if their conditions agree.
 

@@ -15,7 +15,7 @@ from rollq.wire import messages as wire
 REFUSAL: Final = "the leader is a legacy one: it accepts only single jobs with small files"
 
 
-class PlainJobs:
+class LegacyJobs:
     """Jobs that were sent and have not ended, and the responses to give in the leader's place."""
 
     __slots__ = ("_answers", "_is_proven", "_unended")

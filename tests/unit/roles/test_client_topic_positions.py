@@ -1,12 +1,12 @@
 """Where a reader of a topic stands, as its client sees it."""
 
-from rollq.roles.client.topic_places import TopicPlace
+from rollq.roles.client.topic_positions import TopicPosition
 from rollq.wire.subject_messages import Consumed, Deliver, Missed, Subscribe
 
 
-def made(durable: str = "d") -> TopicPlace:
+def made(durable: str = "d") -> TopicPosition:
     """A place of subscription 7."""
-    return TopicPlace(Subscribe(b"r" * 16, 7, ">", topic="t", durable=durable, from_index=-1))
+    return TopicPosition(Subscribe(b"r" * 16, 7, ">", topic="t", durable=durable, from_index=-1))
 
 
 def message(index: int) -> Deliver:
@@ -14,36 +14,36 @@ def message(index: int) -> Deliver:
     return Deliver("a", b"", topic="t", index=index, number=7)
 
 
-def is_untold(place: TopicPlace) -> bool:
+def has_unsent_ack(place: TopicPosition) -> bool:
     """Whether the leader is to be told something."""
-    return place.is_untold
+    return place.has_unsent_ack
 
 
 def test_a_message_is_done_with_when_the_next_is_asked_for() -> None:
     place = made()
-    place.next_asked()
-    assert not is_untold(place)
+    place.reads_on()
+    assert not has_unsent_ack(place)
     assert place.takes(message(1))
-    place.handed(1)
-    assert not is_untold(place)
-    place.next_asked()
-    assert is_untold(place)
-    assert place.take_told() == Consumed(7, 1)
-    assert not is_untold(place)
+    place.mark_read(1)
+    assert not has_unsent_ack(place)
+    place.reads_on()
+    assert has_unsent_ack(place)
+    assert place.take_ack() == Consumed(7, 1)
+    assert not has_unsent_ack(place)
 
 
 def test_what_comes_again_is_passed_over_and_the_leader_told() -> None:
     place = made()
     for index in (1, 2):
         assert place.takes(message(index))
-    place.handed(1)
-    place.next_asked()
-    place.take_told()
+    place.mark_read(1)
+    place.reads_on()
+    place.take_ack()
     assert not place.takes(message(1))
-    assert is_untold(place)
-    assert place.take_told() == Consumed(7, 1)
+    assert has_unsent_ack(place)
+    assert place.take_ack() == Consumed(7, 1)
     assert not place.takes(message(2))
-    assert not is_untold(place)  # it is not done with that one
+    assert not has_unsent_ack(place)  # it is not done with that one
     assert place.takes(message(3))
 
 

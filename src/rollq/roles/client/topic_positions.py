@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rollq.wire.subject_messages import Consumed, Deliver, Missed, Subscribe
 
 
-class TopicPlace:
+class TopicPosition:
     """The position of one subscription.
 
     Attributes:
@@ -19,19 +19,19 @@ class TopicPlace:
         is_untold: Whether there is an acknowledgement to send.
     """
 
-    __slots__ = ("_consumed", "_handed", "_last", "asked", "is_untold")
+    __slots__ = ("_consumed", "_last", "_last_read", "asked", "has_unsent_ack")
 
     def __init__(self, asked: Subscribe) -> None:
         self.asked = asked
-        self.is_untold = False
+        self.has_unsent_ack = False
         self._last = 0  # index of the last message received, or known to be dropped
-        self._handed = 0  # index of the last one that the application has read
+        self._last_read = 0  # index of the last one that the application has read
         self._consumed = 0  # index of the last one that is acknowledged
 
     def takes(self, message: Deliver) -> bool:
         """Whether a message is new."""
         if message.index <= self._last:
-            self.is_untold |= message.index <= self._consumed  # the leader lacks the ack
+            self.has_unsent_ack |= message.index <= self._consumed  # the leader lacks the ack
             return False
         self._last = message.index
         return True
@@ -43,23 +43,23 @@ class TopicPlace:
         self._last = max(self._last, before)
         return max(0, count)
 
-    def handed(self, index: int) -> None:
+    def mark_read(self, index: int) -> None:
         """The application has read a message."""
-        self._handed = max(self._handed, index)
+        self._last_read = max(self._last_read, index)
 
-    def next_asked(self) -> None:
+    def reads_on(self) -> None:
         """The application reads on, which acknowledges the messages before."""
-        self.consumed(self._handed)
+        self.consumed(self._last_read)
 
     def consumed(self, index: int) -> None:
         """Acknowledge all messages up to this index."""
         if index > self._consumed:
             self._consumed = index
-            self.is_untold = True
+            self.has_unsent_ack = True
 
-    def take_told(self) -> Consumed:
+    def take_ack(self) -> Consumed:
         """The acknowledgement to send."""
-        self.is_untold = False
+        self.has_unsent_ack = False
         return Consumed(self.asked.number, self._consumed)
 
     def resumed(self) -> Subscribe:

@@ -9,7 +9,7 @@ from rollq.security.credentials import Credentials
 from rollq.security.files import as_credentials
 
 
-def made_up_id(credentials: Credentials | str | Path, name: str) -> str:
+def generated_client_id(credentials: Credentials | str | Path, name: str) -> str:
     """A client id for the account of these credentials.
 
     Raises:

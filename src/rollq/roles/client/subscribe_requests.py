@@ -17,7 +17,7 @@ TOO_OLD: Final = (
 )
 
 
-class Subscribed:
+class SubscribeRequests:
     """Subscribe requests, until the subscription ends or is refused."""
 
     __slots__ = ("_by_id",)
