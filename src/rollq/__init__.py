@@ -1,16 +1,16 @@
 """rollq: a durable, replicated job grid. Only what is named here is public API.
 
-Names are imported when they are first used: a worker's process must not pay for the client.
+Names are imported on first use, so that a worker's process does not load the client.
 
 The packages, from the lowest: `base`; `wire`, `subjects`, `raft`, `grid`, `policy` (pure);
 `security`, `store`, `net`, `gossip`, `history`; `roles` (the processes); `backup`, `documents`,
-`observe`, `web`; `spark` and `cli` on top. `testing` is the simulator. Beside them `tasks` is the
-decorator `@task`, `progress` and `context`, `values` are Python values as bytes, `pickled` is for
-functions that no module registers, `webhook` posts how jobs ended, `celery`, `dask` and
-`joblib_backend` are for code that knows these, `airflow` an operator, `leash` ends a child process
-with its parent, `release` is the version, `local_grid` a grid in this process, which
-`pytest_plugin` hands to tests. Each package says in its head what lives in it and in which order to
-read it.
+`observe`, `web`; `spark` and `cli` on top. `testing` is the simulator. The modules: `tasks` has the
+decorator `@task`, `progress` and `context`; `values` encodes Python values; `pickled` runs
+functions that no module registers; `webhook` posts the outcome of jobs; `celery`, `dask` and
+`joblib_backend` are adapters for code written for these; `airflow` is an operator; `leash` ends a
+child process with its parent; `release` is the version; `local_grid` is a grid in this process, and
+`pytest_plugin` its fixture. The docstring of each package describes its modules and their reading
+order.
 """
 
 from __future__ import annotations
@@ -293,5 +293,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What completion offers: the public names, imported or not."""
+    """The public names, imported or not, for completion."""
     return [*__all__, "__version__"]

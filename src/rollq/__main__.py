@@ -6,10 +6,10 @@ import signal
 
 
 def main() -> None:
-    """Run the command that the arguments name.
+    """Run the command line.
 
-    The commands take a moment to import and to build. Ctrl-C in this time ends the process by the
-    signal itself, which a shell shows as 130: Python's own handler would print a traceback.
+    Importing the commands takes a moment. Until then Ctrl-C ends the process by the signal, with
+    exit code 130 in a shell, instead of Python's traceback.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

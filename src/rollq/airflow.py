@@ -1,7 +1,7 @@
 """The grid in Airflow: `RollqOperator` runs a program as a job, and waits for its end.
 
-The task's log has what the program writes while it runs, its XCom how it ended. One try of the task
-is one job: a worker that is lost is the grid's business, and `retries` submit anew.
+The output of the program goes to the task's log while it runs, the outcome to its XCom. Each try of
+the task is one job: the grid handles lost workers by itself, and `retries` submit a new job.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class RollqOperator(BaseOperator):  # type: ignore[misc]
 
     Args:
         program: Its name.
-        arguments: Of the program, as text.
+        arguments: Its arguments, as text.
         files: Its input files by their name in the job's directory: the path of a file or folder
-            where the task runs, or bytes.
-        outputs: Patterns of the files that shall come back; all if there are none.
-        save_to: The folder, where the task runs, for the files that it left; left out: they stay in
-            the grid.
-        address: Members of the grid, `host:port,…`; left out: those of ROLLQ_SERVERS.
-        credentials: The directory of credentials, for a grid that asks for them.
-        options: What the job asks for: `queue`, `env`, `resources`, ….
-        timeout: Seconds until a grid that does not answer is an error.
-        of_task: Of every operator: `task_id`, `retries`, `execution_timeout`, ….
+            on the machine of the task, or bytes.
+        outputs: Patterns of the output files to keep; default: all.
+        save_to: The folder on the machine of the task to save output files in; default: they
+            stay in the grid.
+        address: Members of the grid, `host:port,…`; default: ROLLQ_SERVERS.
+        credentials: The directory of credentials, for a grid that requires a login.
+        options: Options of the job: `queue`, `env`, `resources`, ….
+        timeout: How many seconds to wait for a response of the grid.
+        of_task: Arguments of every operator: `task_id`, `retries`, `execution_timeout`, ….
     """
 
     template_fields = ("program", "arguments", "files", "save_to", "address", "options")
@@ -63,13 +63,13 @@ class RollqOperator(BaseOperator):  # type: ignore[misc]
         self.credentials = credentials
         self.options = options or {}
         self.timeout = timeout
-        self._job_id = ""  # while it has not ended
+        self._job_id = ""  # of the running job
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Submit, follow, wait; how it ended.
+        """Submit the job, log its output, wait, and return the outcome.
 
         Raises:
-            AirflowFailException: it was cancelled in the grid; it shall not be tried again.
+            AirflowFailException: it was cancelled in the grid; no retry.
             JobError: it failed, or is dead.
             RollqError: the grid cannot be reached, or refuses the job.
         """
@@ -90,11 +90,11 @@ class RollqOperator(BaseOperator):  # type: ignore[misc]
             result = job.result()
             self._job_id = ""
             self.log.info("rollq job %s: %s", result.id, result.ending)
-            return self._told(result)
+            return self._outcome(result)
 
     def on_kill(self) -> None:
-        """The task is to end, and with it the job. `execute` may be in the midst of a call of its
-        own client."""
+        """Cancel the job when Airflow ends the task. It uses a client of its own, because `execute`
+        may be inside a call of the other one."""
         job_id, self._job_id = self._job_id, ""
         if job_id:
             with self._client() as client:
@@ -105,8 +105,8 @@ class RollqOperator(BaseOperator):  # type: ignore[misc]
         return BlockingClient(address, timeout=self.timeout, credentials=self.credentials)
 
     def _follow(self, job: BlockingJob) -> None:
-        """Its output into the task's log, line by line."""
-        begun: dict[tuple[int, str], bytes] = {}  # a line whose end has not come, by stream
+        """Write the output of the job to the task's log, line by line."""
+        begun: dict[tuple[int, str], bytes] = {}  # incomplete last line of each stream
         for part in job.output():
             stream = part.attempt, part.stream
             *lines, begun[stream] = (begun.get(stream, b"") + part.data).split(b"\n")
@@ -119,7 +119,7 @@ class RollqOperator(BaseOperator):  # type: ignore[misc]
     def _log_line(self, stream: str, line: bytes) -> None:
         self.log.info("[%s] %s", stream, line.decode(errors="replace"))
 
-    def _told(self, result: Result) -> dict[str, Any]:
+    def _outcome(self, result: Result) -> dict[str, Any]:
         try:
             result.raise_for_status()
         except JobError as error:

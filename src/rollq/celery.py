@@ -1,8 +1,8 @@
-"""For code that was written for Celery: `from rollq.celery import Celery`.
+"""An adapter for code written for Celery: `from rollq.celery import Celery`.
 
-`app.task` registers a function as `rollq.task` does; `delay` and `apply_async` give an
-`AsyncResult`. The grid is that of `rollq.connect` or ROLLQ_SERVERS: a broker or backend of another
-kind that the code names is not used. Workers are `rollq worker … --app module`.
+`app.task` registers a function like `rollq.task`; `delay` and `apply_async` return an
+`AsyncResult`. The grid is that of `rollq.connect` or ROLLQ_SERVERS: `broker` and `backend` are
+ignored. Start workers with `rollq worker … --app module`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ STATES = {"OK": "SUCCESS", "CANCELLED": "REVOKED"}  # any other end is FAILURE
 
 
 class Celery:
-    """An application: the place where tasks are registered. `conf` takes any setting, and none of
-    them is used."""
+    """An application, on which tasks are registered. `conf` accepts any setting and ignores it."""
 
     def __init__(self, main: str | None = None, **settings: Any) -> None:
         self.main = main
-        self.conf = Settings(**settings)
+        self.conf = CelerySettings(**settings)
 
     def task(self, *args: Any, **options: Any) -> Any:
         """Register a function: `@app.task` or `@app.task(max_retries=3)`."""
@@ -40,21 +39,21 @@ class Celery:
         return lambda function: CeleryTask(register(function))
 
     def config_from_object(self, settings: Any) -> None:
-        """Taken, and not used."""
+        """Accepted and ignored."""
         self.conf.update(given=settings)
 
 
-class Settings(SimpleNamespace):
-    """Any setting."""
+class CelerySettings(SimpleNamespace):
+    """Any settings, as attributes."""
 
     def update(self, *given: Mapping[str, Any], **settings: Any) -> None:
-        """Set some."""
+        """Set several."""
         for one in (*given, settings):
             self.__dict__.update(one)
 
 
 class CeleryTask:
-    """A task whose calls give an `AsyncResult`."""
+    """A task whose calls return an `AsyncResult`."""
 
     def __init__(self, own: Task[..., Any]) -> None:
         self.own = own
@@ -64,26 +63,26 @@ class CeleryTask:
         return self.own(*args, **kwargs)
 
     def delay(self, *args: Any, **kwargs: Any) -> AsyncResult:
-        """Call it in the grid."""
+        """Submit a call."""
         return self.apply_async(args, kwargs)
 
     def apply_async(
         self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Any
     ) -> AsyncResult:
-        """The same with options for this call."""
+        """The same, with options for this call."""
         return AsyncResult(self.own.apply_async(args, kwargs, **options))
 
     def s(self, *args: Any, **kwargs: Any) -> CeleryStep:
-        """A call of it as a step: `add.s(1, 2) | add.s(3)`."""
+        """A signature, for chains, groups and chords: `add.s(1, 2) | add.s(3)`."""
         return CeleryStep(self.own.s(*args, **kwargs))
 
     def si(self, *args: Any, **kwargs: Any) -> CeleryStep:
-        """The same, which is not given what the step before returns."""
+        """An immutable signature, which does not receive the value of the step before."""
         return CeleryStep(self.own.si(*args, **kwargs))
 
 
 class CeleryStep:
-    """A step of a chain, group or chord whose submit gives an `AsyncResult`, or a `GroupResult`."""
+    """A step of a chain, group or chord, whose submit returns an `AsyncResult` or `GroupResult`."""
 
     def __init__(self, own: chains.Step) -> None:
         self.own = own
@@ -92,7 +91,7 @@ class CeleryStep:
         return CeleryStep(self.own | after.own)
 
     def __call__(self, *args: Any) -> Any:
-        """A call is made here, anything else submitted; a chord takes its last step."""
+        """Call a signature locally; submit anything else. A chord takes its callback."""
         if isinstance(self.own, chains.Signature):
             return self.own(*args)
         if isinstance(self.own, chains.Chord) and args:
@@ -100,16 +99,16 @@ class CeleryStep:
         return self.delay(*args)
 
     def delay(self, *args: Any) -> AsyncResult | GroupResult:
-        """Submit it; arguments come before those of the first call."""
+        """Submit it; `args` come before those of the first call."""
         return self.apply_async(args)
 
     def apply_async(self, args: Sequence[Any] = ()) -> AsyncResult | GroupResult:
-        """The same."""
+        """The same as `delay`, with the arguments as a sequence."""
         job = self.own.apply_async(args)
         return AsyncResult(job) if isinstance(job, BlockingJob) else GroupResult(job)
 
     def set(self, **options: Any) -> CeleryStep:
-        """A call with options for its job."""
+        """Set options for the job of a signature."""
         if not isinstance(self.own, chains.Signature):
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, f"{self.own!r} has no options", "set those of its calls"
@@ -118,17 +117,17 @@ class CeleryStep:
 
 
 def chain(*steps: CeleryStep) -> CeleryStep:
-    """One after another, each with what the one before returns."""
+    """Steps that run one after another; each receives the value of the one before."""
     return CeleryStep(chains.Chain(*_own(steps)))
 
 
 def group(*steps: CeleryStep | Iterable[CeleryStep]) -> CeleryStep:
-    """Side by side."""
+    """Steps that run in parallel."""
     return CeleryStep(chains.Group(*_own(steps)))
 
 
 def chord(header: CeleryStep | Iterable[CeleryStep], body: CeleryStep | None = None) -> CeleryStep:
-    """Side by side, and then a call with the list of what they return."""
+    """Steps that run in parallel, and a callback that receives the list of their values."""
     members = header.own if isinstance(header, CeleryStep) else chains.Group(*_own(header))
     assert isinstance(members, chains.Group), "a header is a group or a list"
     return CeleryStep(chains.Chord(members, None if body is None else body.own))
@@ -142,7 +141,7 @@ def _own(steps: Iterable[CeleryStep | Iterable[CeleryStep]]) -> list[chains.Step
 
 
 class GroupResult:
-    """The calls of a group in the grid, by Celery's names."""
+    """The result of a group, with Celery's names."""
 
     def __init__(self, jobs: BlockingJobGroup) -> None:
         self.jobs = jobs
@@ -151,7 +150,9 @@ class GroupResult:
         return len(self.jobs)
 
     def get(self, timeout: float | None = None) -> list[Any]:
-        """What they returned, in their order; what the first raised that failed is raised."""
+        """Wait for all, and return their values in order; raises the exception of the first that
+        failed.
+        """
         return self.jobs.get(timeout)
 
     join = get
@@ -161,19 +162,19 @@ class GroupResult:
         return self.jobs.is_done
 
     def revoke(self, **_: Any) -> None:
-        """End them."""
+        """Cancel them."""
         self.jobs.cancel()
 
 
 class AsyncResult:
-    """A call in the grid, by Celery's names."""
+    """The result of a call, with Celery's names."""
 
     def __init__(self, job: BlockingJob) -> None:
         self.job = job
         self.id = job.id
 
     def get(self, timeout: float | None = None, *, propagate: bool = True) -> Any:
-        """What it returned; what it raised is raised, or returned if that is not to be."""
+        """Wait, and return the value; an exception is raised, or returned without `propagate`."""
         if propagate:
             return self.job.get(timeout)
         try:
@@ -188,19 +189,19 @@ class AsyncResult:
         return self.job.is_done
 
     def successful(self) -> bool:
-        """Whether it ended well."""
+        """Whether it succeeded."""
         return self.ready() and self.job.result().ok
 
     def failed(self) -> bool:
-        """Whether it ended, and not well."""
+        """Whether it ended and did not succeed."""
         return self.ready() and not self.job.result().ok
 
     def revoke(self, **_: Any) -> None:
-        """End it."""
+        """Cancel it."""
         self.job.cancel()
 
     def forget(self) -> None:
-        """Nothing: results go after their time."""
+        """Does nothing: results expire by themselves."""
 
     @property
     def state(self) -> str:
@@ -211,10 +212,10 @@ class AsyncResult:
 
     @property
     def result(self) -> Any:
-        """What it returned or raised; None while it has not ended."""
+        """The value or the exception; None while it has not ended."""
         return self.get(propagate=False) if self.ready() else None
 
     @property
     def traceback(self) -> str | None:
-        """That of the function, if it raised."""
+        """The traceback, if the function raised."""
         return self.job.result().stderr if self.failed() else None

@@ -1,8 +1,8 @@
-"""For code that was written for the futures of Dask: `from rollq.dask import Client, as_completed`.
+"""An adapter for code written for Dask futures: `from rollq.dask import Client, as_completed`.
 
-Functions need not be registered: they go as they are, to workers that were started with
-`--app rollq.pickled`. A future among the arguments stands for its result, which goes from worker to
-worker.
+Functions need not be registered: they are pickled, and run on workers that were started with `--app
+rollq.pickled`. A future among the arguments is replaced by its result, which goes directly from
+worker to worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDS = {"OK": "finished", "CANCELLED": "cancelled"}  # any other end is error
 
 
 class Client:
-    """A client of the grid at an address, or of that of ROLLQ_SERVERS."""
+    """A client of the grid at an address, or of ROLLQ_SERVERS."""
 
     def __init__(self, address: str = "", **_: Any) -> None:
         self.own = BlockingClient(given_servers(address), allow_pickle=True)
@@ -32,22 +32,22 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Hang up; jobs go on."""
+        """Close the connection; jobs go on."""
         self.own.stop()
 
     def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> GridFuture:
-        """Call a function in the grid."""
+        """Submit a call; returns its future."""
         kwargs.pop("pure", None)  # every call is a job of its own
         return GridFuture(self.own.run(function, *args, **kwargs))
 
     def map(
         self, function: Callable[..., Any], *iterables: Iterable[Any], **kwargs: Any
     ) -> list[GridFuture]:
-        """Call it for each of many."""
+        """Submit a call for each element; returns the futures."""
         return [self.submit(function, *args, **kwargs) for args in zip(*iterables, strict=False)]
 
     def gather(self, futures: Any) -> Any:
-        """The results of futures in lists, tuples and dicts, or of one."""
+        """Return the results of futures in nested lists, tuples and dicts, or of one future."""
         if isinstance(futures, GridFuture):
             return futures.result()
         if isinstance(futures, dict):
@@ -57,24 +57,24 @@ class Client:
         return futures
 
     def scatter(self, value: Any) -> GridFuture:
-        """Bring a value into the grid, once for all calls that are given the future."""
+        """Store a value in the grid once; pass the future to the calls that need it."""
         return self.submit(_same, value)
 
 
 class GridFuture:
-    """A call in the grid, by the names of Dask."""
+    """The future of a call, with Dask's names."""
 
     def __init__(self, job: BlockingJob) -> None:
         self.job = job
         self.key = job.id
-        self._inner = job._inner  # type: ignore[attr-defined] # by which arguments know a job
+        self._inner = job._inner  # type: ignore[attr-defined] # marks a job among arguments
 
     def result(self, timeout: float | None = None) -> Any:
-        """What it returned; raises what it raised."""
+        """Wait, and return the value; raises the exception of the function."""
         return self.job.get(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What it raised; None if it returned."""
+        """Wait, and return the exception; None if it succeeded."""
         return None if self.job.result(timeout).ok else self.job.result().error
 
     def done(self) -> bool:
@@ -82,7 +82,7 @@ class GridFuture:
         return self.job.is_done
 
     def cancel(self) -> None:
-        """End it."""
+        """Cancel it."""
         self.job.cancel()
 
     @property
@@ -95,7 +95,7 @@ class GridFuture:
 
 
 def as_completed(futures: Iterable[GridFuture], *, with_results: bool = False) -> Iterator[Any]:
-    """Futures as they end, or pairs of them and their results."""
+    """Iterate over futures as they end, or over pairs of future and result."""
     waited = {_ended(one): one for one in futures}
     for ended in concurrent.futures.as_completed(waited):
         future = waited[ended]
@@ -103,7 +103,7 @@ def as_completed(futures: Iterable[GridFuture], *, with_results: bool = False) -
 
 
 def wait(futures: Iterable[GridFuture], timeout: float | None = None) -> None:
-    """Until all have ended."""
+    """Wait until all have ended; raises TimeoutError."""
     _, left = concurrent.futures.wait([_ended(one) for one in futures], timeout)
     if left:
         raise TimeoutError(f"{len(left)} have not ended")

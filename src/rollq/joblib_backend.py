@@ -1,7 +1,7 @@
-"""The grid under joblib: `parallel_config("rollq")` after `register()`.
+"""A joblib backend: `parallel_config("rollq")` after `register()`.
 
-The functions are those that are registered with `@task`, and values travel as they do with `delay`:
-joblib would pickle what it is given, and nothing is unpickled here.
+Functions must be registered with `@task`, and values are encoded as with `delay`. Nothing is
+pickled.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ SERVERS: Final = "127.0.0.1:5000"
 
 
 def register() -> None:
-    """Make the name `rollq` known to joblib."""
+    """Register the backend `rollq` with joblib."""
     register_parallel_backend(NAME, GridBackend)
 
 
 class GridBackend(ParallelBackendBase):  # type: ignore[misc]
-    """Calls of one `Parallel` as jobs.
+    """Runs the calls of one `Parallel` as jobs.
 
     Args:
-        servers: Addresses of members; left out: those of ROLLQ_SERVERS, or 127.0.0.1:5000.
-        nesting_level: Of joblib.
-        options: Of `Executor`, and so of every job: `queue`, `priority`, `credentials`, ….
+        servers: Addresses of members; default: ROLLQ_SERVERS, or 127.0.0.1:5000.
+        nesting_level: For joblib.
+        options: Arguments of `Executor`, including job options: `queue`, `priority`, `credentials`,
+            ….
     """
 
     supports_retrieve_callback = True
-    default_n_jobs = -1  # as many as the workers have slots
+    default_n_jobs = -1  # the sum of the slots of all workers
 
     def __init__(self, servers: str = "", nesting_level: int | None = None, **options: Any) -> None:
         super().__init__(nesting_level=nesting_level)
@@ -47,7 +48,7 @@ class GridBackend(ParallelBackendBase):  # type: ignore[misc]
         self._open: dict[Future[Any], None] = {}
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """As many as are asked for; with -1 the slots of all workers."""
+        """The requested number; for -1 the sum of the slots of all workers."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 has no meaning")
         if n_jobs is not None and n_jobs > 0:
@@ -56,19 +57,19 @@ class GridBackend(ParallelBackendBase):  # type: ignore[misc]
             return max(1, sum(worker.slots for worker in client.admin.workers()))
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
-        """Before the first call."""
+        """Start the executor, before the first call."""
         self.parallel = parallel
         self._executor = Executor(self._servers, **self._options)
         return self.effective_n_jobs(n_jobs)
 
     def terminate(self) -> None:
-        """After the last call."""
+        """Shut the executor down, after the last call."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown()
 
     def submit(self, func: BatchedCalls, callback: Any = None) -> Future[list[Any]]:
-        """A future for the values of some calls; the callback is called with it when it is done."""
+        """Submit a batch of calls; the callback is called with the future when all have ended."""
         assert self._executor is not None, "joblib configures before it calls"
         calls = [self._executor.submit(fn, *args, **kwargs) for fn, args, kwargs in func.items]
         self._open.update(dict.fromkeys(calls))
@@ -79,11 +80,11 @@ class GridBackend(ParallelBackendBase):  # type: ignore[misc]
         return batch
 
     def retrieve_result_callback(self, out: Future[list[Any]]) -> list[Any]:
-        """The values of calls that have ended; raises what one of them raised."""
+        """The values of a batch that has ended; raises the exception of a failed call."""
         return out.result()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """One has failed, or nobody wants the rest: cancel it."""
+        """Cancel the calls that have not ended."""
         for future in list(self._open):
             future.cancel()
         if not ensure_ready:
@@ -91,17 +92,17 @@ class GridBackend(ParallelBackendBase):  # type: ignore[misc]
 
 
 class _Batch(Future[list[Any]]):
-    """Calls that joblib made one of. It has the values when all have ended."""
+    """The future of a batch of calls: a list of values when all have ended."""
 
     def __init__(self, calls: list[Future[Any]], still_open: dict[Future[Any], None]) -> None:
         super().__init__()
         self._calls = calls
         self._open = still_open
         self._left = len(calls)
-        self._lock = threading.Lock()  # ends come from the executor's thread, early ones from here
+        self._lock = threading.Lock()  # callbacks run in the executor's thread or in this one
 
     def watch(self) -> None:
-        """Hear of every end."""
+        """Subscribe to the end of every call."""
         for call in self._calls:
             call.add_done_callback(self._on_end)
 

@@ -1,8 +1,8 @@
-"""A child that must not outlive its parent, however that ends: `kill -9` leaves no time to tell it.
+"""Ends a child process with its parent, also if the parent is killed by SIGKILL.
 
-The parent holds one end of a pipe and never writes; the child watches the other. When nobody holds
-the parent's end any more, the child ends: at once, which members and workers are made for, or as if
-it were told to by a signal, so that it may finish what it does.
+The parent holds one end of a pipe and never writes; the child waits for EOF on the other. On EOF
+the child exits at once, which members and workers tolerate, or sends itself SIGTERM, so that it
+drains.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ EXIT_LEASH: Final = 1
 
 
 class Leash:
-    """The parent's side. `handle` goes to children, by inheritance and by `VARIABLE`.
+    """The parent's side. Children inherit `handle` and get its number by `VARIABLE`.
 
     Args:
-        drains: Whether children are to end as on SIGTERM, and not at once.
+        drains: Whether children end as on SIGTERM, and not at once.
     """
 
     def __init__(self, *, drains: bool = False) -> None:
         self._drains = drains
-        self.handle, self._held = os.pipe()  # neither is inherited unless a child is given it
+        self.handle, self._held = os.pipe()  # not inherited, unless passed explicitly
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a child must find in its environment."""
+        """The environment variables for a child."""
         return {VARIABLE: str(self.handle), DRAINS: "1" if self._drains else ""}
 
     def let_go(self) -> None:
-        """Children that still run end now."""
+        """End the children that still run."""
         if self.handle >= 0:
             os.close(self._held)
             os.close(self.handle)
@@ -42,15 +42,15 @@ class Leash:
 
 
 def watch_leash() -> None:
-    """The child's side: end as soon as the parent has, if there is one that wants that."""
-    text = os.environ.pop(VARIABLE, "")  # not for the programs that a worker runs
+    """The child's side: end with the parent, if the environment has a leash."""
+    text = os.environ.pop(VARIABLE, "")  # the programs of a worker must not inherit it
     drains = bool(os.environ.pop(DRAINS, ""))
     if text.isdecimal():
         handle = int(text)
         try:
             os.set_inheritable(handle, False)
         except OSError:
-            return  # it was meant for somebody else
+            return  # the descriptor belongs to another process
         threading.Thread(target=_watch, args=(handle, drains), name="leash", daemon=True).start()
 
 

@@ -1,7 +1,6 @@
-"""A whole grid in this process: one member and one worker in a thread, on a port of their own.
+"""A grid in this process, for tests and trials: one member and one worker in a thread.
 
-For tests and for trying things out. It is the real thing, with its disk and its sockets; only the
-processes are missing, and a second member.
+They are the real ones, with disk and sockets; only the processes and further members are missing.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from rollq.roles.worker.setup import NodeSetup
 
 
 class LocalGrid:
-    """A member and a worker, inside a `with` or between `start` and `stop`.
+    """A member and a worker, within `with` or between `start` and `stop`.
 
-    Coroutine functions run in this process, plain ones in warm processes beside it, programs as
-    ever.
+    Coroutine functions run in this process, other functions in warm processes, programs in
+    processes of their own.
 
     Args:
-        directory: What the member and the worker keep is below it, and programs in its `exec`.
+        directory: Where member and worker store their state; programs are in its `exec`.
         apps: Modules that register functions.
-        port: The member's; 0: one that is free.
-        settings: Of the worker: `slots`, `labels`, `resources`.
+        port: The port of the member; 0: a free one.
+        settings: Settings of the worker: `slots`, `labels`, `resources`.
     """
 
     def __init__(self, directory: Path, *apps: str, port: int = 0, **settings: Any) -> None:
@@ -38,7 +37,7 @@ class LocalGrid:
         self._directory = directory
         self._thread = LoopThread("rollq-grid")
         self._member: MemberNode | None = None
-        # However busy the machine is: whoever tests does not want to wait for that.
+        # No CPU cap: tests must not wait for a busy machine.
         defaults: dict[str, Any] = {"slots": 2, "ahead": 256, "cpu_cap": 1.0}
         self._worker = WorkerNode(
             NodeSetup(
@@ -59,39 +58,39 @@ class LocalGrid:
         self.stop()
 
     def start(self) -> None:
-        """Start both; returns when the member serves."""
+        """Start both; returns when the member accepts connections."""
         self._thread.start()
         self.start_member()
         self._thread.run(self._worker.start())
 
     def stop(self) -> None:
-        """Stop both. What they keep stays below the directory."""
+        """Stop both. Their state stays in the directory."""
         self._thread.run(self._worker.stop())
         self.stop_member()
         self._thread.stop()
 
     def client(self, client_id: str = "") -> BlockingClient:
-        """A client of this grid, for a `with`."""
+        """Create a client of this grid, for a `with` block."""
         return BlockingClient(self.address, client_id=client_id)
 
     def add_program(self, name: str, text: str) -> None:
-        """A script that jobs may run, with its first line `#!…`."""
+        """Add a script that jobs can run; its first line is `#!…`."""
         path = self.exec_dir / name
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
 
     def start_member(self) -> None:
-        """Start the member on what it left on disk."""
+        """Start the member, with its state on disk."""
         self._thread.run(self._start())
 
     def stop_member(self) -> None:
-        """Stop the member; its disk stays. Whoever asks meanwhile finds nobody."""
+        """Stop the member; its state stays on disk. Clients cannot connect until `start_member`."""
         if self._member is not None:
             self._thread.run(self._member.stop())
             self._member = None
 
     def member_setup(self) -> MemberSetup:
-        """What the member is told when it starts."""
+        """The settings of the member."""
         return MemberSetup(self.address)
 
     async def _start(self) -> None:

@@ -1,8 +1,8 @@
-"""Functions that no module registers, such as those of a notebook, by cloudpickle.
+"""Runs functions that no module registers, such as those of a notebook, by cloudpickle.
 
-A worker runs them only if it is started with `--app rollq.pickled`: whoever may submit to it can
-run any code there. A client sends them only if it was made with `allow_pickle`. What they return,
-and their arguments, are values as of any function: nothing that comes from a worker is unpickled.
+A worker runs them only if it is started with `--app rollq.pickled`: every client that may submit to
+it can execute any code on it. A client sends them only with `allow_pickle`. Arguments and return
+values are encoded as for any function: a client never unpickles anything.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ from rollq.tasks import task
 
 @task("rollq.run")
 def run_pickled(function: bytes, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function that came with the call."""
+    """Call a pickled function."""
     return pickle.loads(function)(*args, **kwargs)

@@ -1,5 +1,5 @@
-"""For the tests of those who use rollq: the fixture `rollq_grid`, a real grid of one member and one
-worker that is there for one test. `pytest_plugins = ["rollq.pytest_plugin"]` in conftest.py."""
+"""A pytest plugin for users of rollq. The fixture `rollq_grid` is a real grid of one member and one
+worker for one test. Put `pytest_plugins = ["rollq.pytest_plugin"]` into conftest.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKER = "rollq(*apps, **settings): modules of functions and settings of the wor
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", MARKER)
 
 
@@ -27,12 +27,12 @@ def rollq_grid(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[LocalGrid]:
-    """A grid for this test: `rollq_grid.client()`, `rollq_grid.address`, `rollq_grid.add_program`.
+    """A grid for one test: `rollq_grid.client()`, `rollq_grid.address`, `rollq_grid.add_program`.
 
-    `@pytest.mark.rollq("mytasks", slots=4)` names modules whose functions it runs, and settings of
-    its worker. Modules are found as the test finds them.
+    `@pytest.mark.rollq("mytasks", slots=4)` gives the modules that register its functions, and
+    settings of its worker. The modules must be importable by the test.
     """
-    from rollq.local_grid import LocalGrid  # noqa: PLC0415 - only whoever asks for one pays for it
+    from rollq.local_grid import LocalGrid  # noqa: PLC0415 - only tests that use it import it
 
     marker = request.node.get_closest_marker("rollq")
     apps, settings = (marker.args, marker.kwargs) if marker is not None else ((), {})

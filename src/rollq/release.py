@@ -1,6 +1,6 @@
-"""What this installation is: its version, and the commit that it was built from if that is known.
+"""The version of this installation, and the commit that it was built from, if known.
 
-The build writes the file COMMIT into the package (`hatch_build.py`): git is not needed here.
+The build writes the file COMMIT into the package (`hatch_build.py`), so git is not needed here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.resources import files
 
 @cache
 def release() -> str:
-    """`0.1.0 (commit 0123456789ab)`; in a clone, where the code may be any, `0.1.0`."""
+    """The version, as `0.1.0 (commit 0123456789ab)`, or `0.1.0` in a clone."""
     built_from = files("rollq") / "COMMIT"
     number = version("rollq")
     if not built_from.is_file():

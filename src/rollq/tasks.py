@@ -1,10 +1,10 @@
-"""Python functions as jobs: `@task` registers one under an exec name. And `progress`, by which any
-job says how far it is.
+"""Python functions as jobs: `@task` registers a function under an exec name; `progress` reports the
+progress of any job.
 
 A worker that is started with the module (`--app module`) runs the function for every job of that
-exec name: a plain function in a warm process, a coroutine function in the worker's own loop. What
-a function is called with comes from the job alone: Python values (`rollq.values`), text or JSON.
-Nothing is unpickled. An application imports this, so the client comes in only when it is used.
+exec name: a plain function in a warm process, a coroutine function in the worker's own loop. The
+arguments come from the job: Python values (`rollq.values`), text or JSON. Nothing is unpickled.
+Applications import this module, so it imports the client only when it is used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class Argument(NamedTuple):
-    """One parameter that is given by its place."""
+    """A positional parameter."""
 
     name: str
     type: Any
@@ -44,17 +44,17 @@ class Argument(NamedTuple):
 
 
 class Task(Generic[P, R]):
-    """A function that is registered: called as it is, it runs here; `delay` runs it in the grid.
+    """A registered function. Calling it runs it locally; `delay` runs it in the grid.
 
     Attributes:
         name: The exec name.
-        function: Itself.
-        options: What its jobs ask for, by the names of `rollq.Options`.
-        autoretry_for: Exceptions after which another attempt is made.
+        function: The function itself.
+        options: Default options of its jobs (`rollq.Options`).
+        autoretry_for: Exceptions after which the job is retried.
         initializer: Called once in each process that runs it, before the first call.
         in_loop: Whether it is a coroutine function, and runs in the worker's loop.
-        payload_type: What the payload of a job without arguments is decoded to.
-        arguments: By their place; none if all are taken as text.
+        payload_type: The type that the payload of a job without arguments is decoded to.
+        arguments: Its positional parameters; empty if all take text.
     """
 
     def __init__(
@@ -84,17 +84,17 @@ class Task(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Submit a call of it to the grid of `rollq.connect`; returns when it is accepted.
-        `delay(…).get()` waits for what it returns.
+        """Submit a call with the client of `rollq.connect`; returns a handle when it is accepted.
+        `delay(…).get()` waits for the return value.
 
         Raises:
-            TypeError: it cannot be called so, or an argument cannot be serialized.
+            TypeError: the arguments do not match, or cannot be serialized.
             RollqError: it was refused, or not accepted in time.
         """
         return self.apply_async(args, kwargs)
 
     async def adelay(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """The same without blocking an event loop: `await (await f.adelay(…)).aget()`."""
+        """The same, without blocking the event loop: `await (await f.adelay(…)).aget()`."""
         return await _current().asubmit_call(self, args, kwargs, {})
 
     def apply_async(
@@ -105,15 +105,15 @@ class Task(Generic[P, R]):
         return _current().submit_call(self, tuple(args), kwargs or {}, asked)
 
     def s(self, *args: Any, **kwargs: Any) -> Any:
-        """A call of it as a step of a chain, a group or a chord: `add.s(1, 2) | add.s(3)`."""
+        """A signature, for chains, groups and chords: `add.s(1, 2) | add.s(3)`."""
         return _chains().Signature(self, args, kwargs)
 
     def si(self, *args: Any, **kwargs: Any) -> Any:
-        """The same, which only waits for the step before, and is not given what that returns."""
+        """An immutable signature, which does not receive the value of the step before."""
         return _chains().Signature(self, args, kwargs, immutable=True)
 
     def check_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Whether it can be called so.
+        """Check that the arguments match the signature.
 
         Raises:
             TypeError: naming the argument.
@@ -125,22 +125,22 @@ class Task(Generic[P, R]):
                 raise TypeError(f"{self.name}(): {error}") from None
 
     def argument_name(self, place: int) -> str:
-        """What the parameter at a place is called."""
+        """The name of the positional parameter at an index."""
         names = [name for name, one in self._parameters.items() if one.kind in PLACED]
         return names[place] if place < len(names) else str(place + 1)
 
     def checked_values(
         self, args: list[Any], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What it is called with, each value as its parameter is annotated.
+        """Convert argument values to the annotated types.
 
         Raises:
-            TypeError: naming the argument that is not what it must be.
+            TypeError: naming the argument that cannot be converted.
         """
         if self._signature is None or not self._parameters:
             return tuple(args), kwargs
         if not kwargs and self._required <= len(args) <= len(self._placed):
-            # As nearly always, and ten times as fast as to bind them.
+            # The usual case, ten times as fast as binding.
             for place, (name, kind) in enumerate(self._placed[: len(args)]):
                 if kind is not None and type(args[place]) is not kind:
                     args[place] = checked_value(name, args[place], kind)
@@ -161,14 +161,14 @@ class Task(Generic[P, R]):
         return bound.args, bound.kwargs
 
     def exit_code_of(self, error: BaseException) -> int:
-        """The exit code of a call that raised: one that its job's rule names is tried again."""
+        """The exit code for an exception; RETRY_EXIT_CODE if `autoretry_for` has it."""
         return RETRY_EXIT_CODE if isinstance(error, self.autoretry_for) else 1
 
     def call_args(self, args: tuple[str, ...]) -> tuple[Any, ...]:
-        """The arguments of a call, each as its parameter is annotated.
+        """Convert text arguments to the annotated types.
 
         Raises:
-            TypeError: naming the argument that is not what it must be.
+            TypeError: naming the argument that cannot be converted.
         """
         known = self.arguments
         if not known:
@@ -176,13 +176,13 @@ class Task(Generic[P, R]):
         more = (known[-1],) * (len(args) - len(known)) if known[-1].takes_rest else ()
         places = (*known, *more)
         made = [_converted(one, text) for one, text in zip(places, args, strict=False)]
-        return (*made, *args[len(places) :])  # too many: the function itself objects
+        return (*made, *args[len(places) :])  # too many: the call raises
 
     def payload_args(self, body: bytes) -> tuple[Any, ...]:
-        """The arguments of a call whose job is a bare payload: one value, or nothing.
+        """The arguments of a call whose job is a payload: one value, or none.
 
         Raises:
-            msgspec.DecodeError: it is not JSON, or not what the function says it takes.
+            msgspec.DecodeError: it is not JSON, or not of the annotated type.
         """
         if not body:
             return ()
@@ -212,29 +212,30 @@ def task(
     **options: Any,
 ) -> Any:
     """Register a function under an exec name: `@task`, `@task("name")` or `@task(name="name")`;
-    without a name under its own.
+    by default under its own name.
 
-    It can be called as before, and `delay` calls it in the grid with Python values. From the
-    command line it is called with the job's arguments, which are text. Those whose parameter has an
-    annotation are converted: numbers, bool (true, false, 1, 0), bytes (UTF-8), Path, dates, enums,
-    and anything else from JSON. A job that was submitted as a bare payload calls it with one value:
-    the payload as bytes if the parameter is annotated `bytes`, else decoded from JSON to the
-    annotated type. It may return text, bytes, None or anything that JSON can hold then; an
-    exception makes the job FAILED.
+    Calling it still runs it locally, and `delay` calls it in the grid with Python values. A job
+    that was submitted with text arguments, as on the command line, calls it with these, converted
+    to the annotated types: numbers, bool (true, false, 1, 0), bytes (UTF-8), Path, dates, enums,
+        and
+    anything else from JSON. A job that was submitted with a payload calls it with one value: bytes
+    if the first parameter is annotated `bytes`, else the payload decoded from JSON. In these two
+    cases it may return text, bytes, None or anything that JSON can represent. An exception makes
+    the job FAILED.
 
     Args:
         name: The exec name.
-        autoretry_for: Exceptions after which another attempt is made.
-        initializer: Called without arguments in each warm process of a worker when it starts: to
-            load a model once. Several tasks may name the same. If it raises, the worker says so in
-            its log, and the jobs of these tasks fail with the cause. Not for coroutine functions.
-        options: For the jobs of `delay`: `max_retries`, `retry_backoff`, `time_limit`,
+        autoretry_for: Exceptions after which the job is retried.
+        initializer: Called without arguments in each warm process of a worker when it starts, for
+            example to load a model. Several tasks may share one. If it raises, the worker logs
+            the error, and the jobs of these tasks fail with it. Not for coroutine functions.
+        options: Options for the jobs of `delay`: `max_retries`, `retry_backoff`, `time_limit`,
             `soft_time_limit`, `expires`, and those of `rollq.Options`.
 
     Raises:
-        LocalError: BAD_SETUP, if the name cannot be an exec name or is taken; BAD_OPTIONS, for
-            exceptions, an initializer or an option that is not there or cannot be meant so. Values
-            of options that Celery does not have are checked when a job is submitted.
+        LocalError: BAD_SETUP, if the name is invalid or in use; BAD_OPTIONS, for an invalid
+            `autoretry_for`, initializer, Celery option, or an unknown option. Values of other
+            options are checked on submit.
     """
     retried = _exceptions(autoretry_for)
     _check_initializer(initializer)
@@ -251,7 +252,7 @@ def task(
 
 
 def _exceptions(given: Any) -> tuple[type[BaseException], ...]:
-    """Those of `autoretry_for`: what is none of them would hide what a function raises."""
+    """Check `autoretry_for`: a wrong type would only fail when the function raises."""
     found = tuple(given) if isinstance(given, Sequence) else (None,)
     if not all(isinstance(one, type) and issubclass(one, BaseException) for one in found):
         hint = "give a tuple of exceptions: autoretry_for=(ConnectionError,)"
@@ -266,30 +267,30 @@ def _check_initializer(given: Any) -> None:
 
 
 def progress(done: float = 0, total: float = 0, note: str = "") -> None:
-    """Say how far this job is, in any unit; those who watch it are told. Outside of a job nothing
-    happens. May be called often: only the latest counts, a few times a second.
+    """Report the progress of this job, in any unit, to its watchers. Outside of a job it does
+    nothing. It may be called often: the latest report is sent a few times a second.
 
     Args:
-        done: So much is done.
-        total: Of so much; 0: that is not known.
-        note: A few words for people, up to 256 bytes.
+        done: The amount that is done.
+        total: The total amount; 0: unknown.
+        note: A remark for users, up to 256 bytes.
     """
     now_s = time.monotonic()
-    if now_s - _last.told_s < PROGRESS_S_MIN and not done >= total > 0:
+    if now_s - _progress.reported_s < PROGRESS_S_MIN and not done >= total > 0:
         return
-    _last.told_s = now_s
-    said = JobProgress(done, total, note)
-    if _last.reporter is not None:
-        _last.reporter(ATTEMPT.get(), said)
+    _progress.reported_s = now_s
+    report = JobProgress(done, total, note)
+    if _progress.reporter is not None:
+        _progress.reporter(ATTEMPT.get(), report)
     elif path := os.environ.get(PROGRESS_FILE_ENV):
-        with contextlib.suppress(OSError):  # it is a remark: the job goes on without
+        with contextlib.suppress(OSError):  # progress is optional: do not fail the job
             with open(f"{path}.new", "wb") as file:
-                file.write(encode_progress(said) + b"\n")
+                file.write(encode_progress(report) + b"\n")
             os.replace(f"{path}.new", path)
 
 
 def context() -> Context:
-    """The job that this code runs for: in a function of `--app`, or in a program.
+    """The job that this code runs in: in a function of `--app`, or in a program.
 
     Raises:
         LocalError: BAD_SETUP, outside of a job.
@@ -309,36 +310,36 @@ def context() -> Context:
 
 
 class Context(NamedTuple):
-    """The job that code runs for."""
+    """The job that code runs in."""
 
     job_id: str
-    attempt: int  # 1 at first; it counts assignments, also those that came to nothing
-    # Those that it waited for, if one of its conditions is `ended` or `failed`.
+    attempt: int  # from 1; it counts assignments, also of lost attempts
+    # The jobs that it waited for, if one of its conditions is `ended` or `failed`.
     parents: tuple[Parent, ...] = ()
 
     def progress(self, done: float, total: float = 1.0, note: str = "") -> None:
-        """Say how far it is: 0.4 of 1, or 3 of 10; see `rollq.progress`."""
+        """Report progress: 0.4 of 1, or 3 of 10; see `rollq.progress`."""
         progress(done, total, note)
 
 
 def report_to(reporter: Callable[[Any, JobProgress], None]) -> None:
-    """In processes that run functions: `progress` is told to this, with what ATTEMPT is then."""
-    _last.reporter = reporter
+    """Set the function that `progress` calls, with the value of ATTEMPT; for worker processes."""
+    _progress.reporter = reporter
 
 
-class _Last:
-    """What `progress` did last, and where it goes."""
+class _ProgressState:
+    """The state of `progress`."""
 
-    told_s = 0.0
+    reported_s = 0.0
     reporter: Callable[[Any, JobProgress], None] | None = None
 
 
-# What `apply_async` takes beside options of jobs.
+# Parameters of `apply_async` that are not job options.
 OF_ONE_CALL: Final = ("job_id", "key", "then", "notify", "timeout", "progress")
-PROGRESS_S_MIN: Final = 0.05  # between two that are told
+PROGRESS_S_MIN: Final = 0.05  # minimum interval between reports
 ATTEMPT: Final[ContextVar[Any]] = ContextVar("rollq_attempt", default=None)
 ENDS: Final[ContextVar[tuple[ParentEnd, ...]]] = ContextVar("rollq_ends", default=())
-_last: Final = _Last()
+_progress: Final = _ProgressState()
 
 
 def _register(made: Task[P, R]) -> Task[P, R]:
@@ -367,18 +368,18 @@ def _register(made: Task[P, R]) -> Task[P, R]:
 
 
 def _current() -> Any:
-    """The client of `rollq.connect`. What an application imports must be light: the client comes
-    with the first call."""
+    """The module of the default client. It is imported on the first call, because applications
+    import this module."""
     return import_module("rollq.roles.client.current")
 
 
 def _chains() -> Any:
-    """Likewise."""
+    """Imported on first use, for the same reason."""
     return import_module("rollq.roles.client.chains")
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """How it may be called; None if it does not say."""
+    """The signature; None if it cannot be inspected."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -386,7 +387,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Its parameters; none if they or their annotations cannot be told."""
+    """The parameters with evaluated annotations; empty if they cannot be evaluated."""
     try:
         return list(inspect.signature(function, eval_str=True).parameters.values())
     except (NameError, TypeError, ValueError):
@@ -402,7 +403,7 @@ def _payload_type(parameters: list[inspect.Parameter]) -> Any:
 
 
 def _arguments(parameters: list[inspect.Parameter]) -> tuple[Argument, ...]:
-    """What is converted of arguments by their place; nothing if all are text."""
+    """The positional parameters to convert; empty if all take text."""
     placed = [
         Argument(
             one.name,
@@ -416,8 +417,8 @@ def _arguments(parameters: list[inspect.Parameter]) -> tuple[Argument, ...]:
 
 
 def _placed_kinds(parameters: list[inspect.Parameter]) -> tuple[tuple[str, Any], ...]:
-    """Names and annotations by place, None for one that takes anything; nothing if some parameters
-    are not given by their place."""
+    """Names and annotations of the positional parameters, None for one that takes anything; empty
+    if there are other parameters."""
     if not all(one.kind in PLACED for one in parameters):
         return ()
     return tuple(
@@ -433,7 +434,7 @@ def _is_unknown(annotation: Any) -> bool:
 
 
 def checked_value(name: str, value: Any, kind: Any) -> Any:
-    """A value that is what its annotation says, or is converted to it without a loss.
+    """Check a value against an annotation, or convert it without loss.
 
     Raises:
         TypeError: naming the argument.
@@ -444,9 +445,9 @@ def checked_value(name: str, value: Any, kind: Any) -> Any:
         return msgspec.convert(value, kind, from_attributes=True)
     except msgspec.ValidationError as error:
         wanted = kind.__name__ if type(kind) is type else str(kind)
-        said = f"must be {wanted}, and {repr(value)[:64]} is not: {error}"
-        raise TypeError(f"argument {name!r} {said}") from None
-    except TypeError:  # a kind of annotation that only type checkers understand
+        problem = f"must be {wanted}, and {repr(value)[:64]} is not: {error}"
+        raise TypeError(f"argument {name!r} {problem}") from None
+    except TypeError:  # an annotation that only type checkers understand
         return value
 
 
@@ -474,6 +475,6 @@ PLACED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL
 AS_TEXT: Final = (str, Any, object)
 AS_ANYTHING: Final = (Any, object)
 NUMBERS: Final[dict[Any, Any]] = {int: numbers.Integral, complex: numbers.Complex}  # numpy's too
-RETRY_EXIT_CODE: Final = 75  # EX_TEMPFAIL: of a call that raised what `autoretry_for` names
+RETRY_EXIT_CODE: Final = 75  # EX_TEMPFAIL: the function raised an exception of `autoretry_for`
 RETRIES: Final = 3  # if `autoretry_for` is given and `max_retries` is not, as in Celery
 TASKS: Final[dict[str, Task[..., Any]]] = {}

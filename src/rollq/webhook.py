@@ -1,9 +1,10 @@
-"""Webhooks: a function that posts how jobs ended to a URL, as a job that waits for them.
+"""Webhooks: a function that posts the outcome of jobs to a URL, as a job that waits for them.
 
-A worker posts only if it is started with `--app rollq.webhook`: whoever may submit to it can make
-it send such a document to any host that it reaches, or to those that its variable WEBHOOK_HOSTS
-names (`hooks.example.com,*.example.org`, with `--pass-env WEBHOOK_HOSTS`). The document is made
-here, and nothing of the answer but its status is kept: nobody can read a stranger's page this way.
+A worker posts only if it is started with `--app rollq.webhook`: every client that may submit to it
+can make it post to any host that it can reach, or only to those in its variable WEBHOOK_HOSTS
+(`hooks.example.com,*.example.org`, with `--pass-env WEBHOOK_HOSTS`). The document is composed here,
+and only the status of the response is returned, so that clients cannot read internal pages through
+it.
 """
 
 from __future__ import annotations
@@ -30,37 +31,37 @@ from rollq.base.webhooks import (
 )
 from rollq.tasks import Context, context, task
 
-TIMEOUT_S: Final = 10.0  # of every step: to connect, to send, to be answered
+TIMEOUT_S: Final = 10.0  # of each step: connect, send, receive
 BODY_BYTES_MAX: Final = 64 * 1024
 JOBS_LISTED_MAX: Final = 100
-TRY_AGAIN: Final = (408, 425, 429)  # and whatever the receiver calls its own fault
-# Read when the module is imported, where a job has not set it yet.
+RETRIED_STATUSES: Final = (408, 425, 429)  # retried, like all 5xx
+# Read on import, before a job can set the variable.
 HOSTS: Final = tuple(
     one.strip().lower() for one in os.environ.get("WEBHOOK_HOSTS", "").split(",") if one.strip()
 )
 
 
 class NotNowError(OSError):
-    """The receiver did not take it; it may later."""
+    """The receiver refused it with a temporary error."""
 
 
 class NeverError(ValueError):
-    """The receiver did not take it, and will not."""
+    """The receiver refused it with a permanent error."""
 
 
 @task(WEBHOOK_EXEC, autoretry_for=(OSError, HTTPException))
 def post(url: str, name: str = "") -> str:
-    """Post how the jobs ended that this one waited for. Returns when the receiver has said that it
-    has it; a receiver that does not is asked again, by further attempts of the job.
+    """Post the outcome of the jobs that this job waited for. Returns when the receiver responds
+    with 2xx; on a temporary error the job is retried.
 
     Args:
-        url: Where; `secret:NAME`: the URL is a secret of the worker's vault.
-        name: Told as it is.
+        url: The URL; `secret:NAME`: a secret of the worker's vault that has it.
+        name: Part of the document, unchanged.
 
     Raises:
-        NeverError: it cannot be posted, or is refused for good.
-        OSError: not now.
-        HTTPException: what came is no answer.
+        NeverError: it cannot be posted, or is refused permanently.
+        OSError: a temporary error.
+        HTTPException: the response is not HTTP.
     """
     target = target_of(os.environ.get(URL_VARIABLE, "") if url.startswith(SECRET_URL) else url)
     if target is None:
@@ -70,7 +71,7 @@ def post(url: str, name: str = "") -> str:
     job = context()
     body = body_of(document_of(name, job))
     status = _send(target, body, headers_of(job, body, os.environ.get(KEY_VARIABLE, "")))
-    if status in TRY_AGAIN or status >= 500:
+    if status in RETRIED_STATUSES or status >= 500:
         raise NotNowError(f"{target.host} answered {status}")
     if not 200 <= status < 300:
         raise NeverError(f"{target.host} answered {status}")
@@ -78,16 +79,14 @@ def post(url: str, name: str = "") -> str:
 
 
 def document_of(name: str, job: Context) -> dict[str, Any]:
-    """What is posted.
+    """The document to post.
 
     Raises:
-        NeverError: the job has nothing to tell.
+        NeverError: the job has no parents.
     """
     parents = job.parents
     if not parents:
-        raise NeverError(
-            "it waits for no job that it could tell of: submit it with --after ID:ended"
-        )
+        raise NeverError("this job has no parent to report: submit it with --after ID:ended")
     return {
         "id": job.job_id,
         "attempt": job.attempt,
@@ -100,7 +99,7 @@ def document_of(name: str, job: Context) -> dict[str, Any]:
 
 
 def state_of_all(parents: Sequence[Parent]) -> str:
-    """How they ended, in a word: of one its state; of several the worst."""
+    """The combined state: of one job its own; of several the worst."""
     states = dict.fromkeys(one.state for one in parents)
     if len(parents) > 1 and not states.keys().isdisjoint((FAILED, DEAD)):
         return FAILED
@@ -110,7 +109,7 @@ def state_of_all(parents: Sequence[Parent]) -> str:
 
 
 def counts_of(parents: Sequence[Parent]) -> dict[str, int]:
-    """How many are in each state. An array counts as its tasks."""
+    """How many are in each state; an array counts as its tasks."""
     counts: dict[str, int] = {}
     for one in parents:
         for state, count in (one.tasks or {one.state: 1}).items():
@@ -120,14 +119,14 @@ def counts_of(parents: Sequence[Parent]) -> dict[str, int]:
 
 
 def body_of(document: dict[str, Any]) -> bytes:
-    """As JSON; of jobs with very long names fewer are listed."""
+    """Encode as JSON; lists fewer jobs if it is too large."""
     while len(body := msgspec.json.encode(document)) > BODY_BYTES_MAX and document["jobs"]:
         document = document | {"jobs": document["jobs"][: len(document["jobs"]) // 2]}
     return body
 
 
 def headers_of(job: Context, body: bytes, key: str) -> dict[str, str]:
-    """All attempts of a job have one idempotency key. `key` signs the body, if there is one."""
+    """The headers. All attempts of a job have one idempotency key; `key` signs the body."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "rollq-webhook",
@@ -140,7 +139,7 @@ def headers_of(job: Context, body: bytes, key: str) -> dict[str, str]:
 
 
 def _send(target: Target, body: bytes, headers: dict[str, str]) -> int:
-    """The status of the answer; what else it says is not read."""
+    """Send the request; returns the status of the response, whose body is not read."""
     kind = HTTPSConnection if target.is_tls else HTTPConnection
     connection = kind(target.host, target.port, timeout=TIMEOUT_S)
     try:

@@ -97,7 +97,7 @@ def test_spark_itself_is_not_heard(ground: Playground) -> None:
     """In a process of its own, so that all of its chatter would be there."""
     words = ("sql", "SELECT 1 AS n FROM workers LIMIT 1", "--csv", "--master", "local[1]")
     ended = rollq(ground.folder, *words)
-    assert (ended.stdout, ended.stderr) == ("n\n1\n", "starting Spark\nasking the tables\n")
+    assert (ended.stdout, ended.stderr) == ("n\n1\n", "starting Spark\nquerying the tables\n")
 
 
 @pytest.mark.any_spark

@@ -88,7 +88,7 @@ def test_commands_find_it_and_start_no_java(served: Served) -> None:
     ended = ask(served, COUNT.format(""))
     assert (ended.returncode, ended.stdout.split()[0]) == (0, "n")
     assert int(ended.stdout.split()[1]) > 40
-    assert ended.stderr == "asking Spark\nasking the tables\n"
+    assert ended.stderr == "asking Spark\nquerying the tables\n"
     page = rollq(served.folder, "report", "--tables", "tables", "--out", "page.html")
     assert page.returncode == 0, page.stderr
     assert "Throughput" in (served.folder / "page.html").read_text(encoding="utf-8")

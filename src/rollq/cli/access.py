@@ -1,4 +1,4 @@
-"""`rollq access`: accounts and what they may do."""
+"""`rollq access`: accounts and their rights."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def list_(
 
     With --json: one JSON object a line.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_table
     from rollq.documents.times import when
 
-    documents = asked(servers, timeout, _accounts)
+    documents = with_client(servers, timeout, _accounts)
     if as_json:
         for document in documents:
             write_json(document)
@@ -82,11 +82,11 @@ def show(
 
     Exit code 4 if there is none.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_fields, write_json
     from rollq.documents.times import when
 
-    document = asked(servers, timeout, lambda client: _account(client, account))
+    document = with_client(servers, timeout, lambda client: _account(client, account))
     if as_json:
         write_json(document)
         return
@@ -119,14 +119,14 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Make an account.
+    """Create an account.
 
     Give it a token or a key next, or use its name in a certificate. Exit code 4 if it exists.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     roles = role or []
-    asked(servers, timeout, lambda client: client.access.add(account, roles=roles))
+    with_client(servers, timeout, lambda client: client.access.add(account, roles=roles))
     _done(account, f"account {account} added", as_json=as_json)
 
 
@@ -138,9 +138,9 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Delete an account with its tokens and keys."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout, lambda client: client.access.remove(account))
+    with_client(servers, timeout, lambda client: client.access.remove(account))
     _done(account, f"account {account} removed", as_json=as_json)
 
 
@@ -152,9 +152,9 @@ def enable(
     as_json: Json = False,
 ) -> None:
     """Let a disabled account log in again."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout, lambda client: client.access.set_disabled(account, False))
+    with_client(servers, timeout, lambda client: client.access.set_disabled(account, False))
     _done(account, f"account {account} enabled", as_json=as_json)
 
 
@@ -165,10 +165,10 @@ def disable(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Refuse an account everything, and keep what it has."""
-    from rollq.cli.grid import asked
+    """Disable an account: it cannot log in. Its rights are kept."""
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout, lambda client: client.access.set_disabled(account, True))
+    with_client(servers, timeout, lambda client: client.access.set_disabled(account, True))
     _done(account, f"account {account} disabled", as_json=as_json)
 
 
@@ -189,7 +189,7 @@ def grant(
     as_json: Json = False,
 ) -> None:
     """Allow an account an action on a resource, or give it roles."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     rules, roles = _wanted(action, resource, role, ("allow",))
 
@@ -199,8 +199,8 @@ def grant(
         if rules:
             await client.access.add_rules(account, *rules)
 
-    asked(servers, timeout, change)
-    _done(account, f"granted to {account}: {_said(rules, roles)}", as_json=as_json)
+    with_client(servers, timeout, change)
+    _done(account, f"granted to {account}: {_description(rules, roles)}", as_json=as_json)
 
 
 @app.command(epilog="Example: rollq access deny alice jobs.submit 'queue:prod.*'")
@@ -212,12 +212,12 @@ def deny(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Deny an account an action on a resource, whatever else allows it."""
-    from rollq.cli.grid import asked
+    """Deny an account an action on a resource. A deny overrides every allow."""
+    from rollq.cli.grid import with_client
 
     rules, _ = _wanted(action, resource, None, ("deny",))
-    asked(servers, timeout, lambda client: client.access.add_rules(account, *rules))
-    _done(account, f"denied to {account}: {_said(rules, [])}", as_json=as_json)
+    with_client(servers, timeout, lambda client: client.access.add_rules(account, *rules))
+    _done(account, f"denied to {account}: {_description(rules, [])}", as_json=as_json)
 
 
 @app.command(
@@ -243,7 +243,7 @@ def revoke(
 
     Exit code 4 if the account does not have it.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     if not (token or key):
         rules, roles = _wanted(action, resource, role, ("allow", "deny"))
@@ -276,8 +276,8 @@ def revoke(
         if key:
             await client.access.remove_key(account, bytes.fromhex(key))
 
-    asked(servers, timeout, change)
-    what = _said(rules[:1], roles, token, key).removeprefix("allow ")
+    with_client(servers, timeout, change)
+    what = _description(rules[:1], roles, token, key).removeprefix("allow ")
     _done(account, f"revoked from {account}: {what}", as_json=as_json)
 
 
@@ -301,15 +301,15 @@ def check(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Explain whether an account may do something: rule by rule.
+    """Check whether an account may do an action, and show the rules that apply.
 
-    A job is its client and its queue. Every resource has to be allowed, and one deny is enough to
-    refuse it all. Exit code 1 if it is refused.
+    The resources of a job are its client and its queue. Every resource must be allowed, and a
+    single deny refuses the action. Exit code 1 if it is refused.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
 
-    decision = asked(
+    decision = with_client(
         servers, timeout, lambda client: client.access.check(account, action, *resources)
     )
     if as_json:
@@ -338,7 +338,7 @@ app.add_typer(access_roles.app)
 def _wanted(
     action: str, resource: str, role: list[str] | None, effects: tuple[str, ...]
 ) -> tuple[list[Rule], list[str]]:
-    """The rules and the roles that a command names: one of the two."""
+    """The rules or the roles that a command names; exactly one of the two must be given."""
     if bool(action) is not bool(resource) or bool(action) is bool(role):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -384,7 +384,7 @@ def _decision(decision: AccessDecision) -> dict[str, Any]:
     }
 
 
-def _said(rules: list[Rule], roles: list[str], *others: str) -> str:
+def _description(rules: list[Rule], roles: list[str], *others: str) -> str:
     words = [*(_text(rule) for rule in rules), *(f"role {name}" for name in roles)]
     return ", ".join([*words, *filter(None, others)])
 

@@ -1,4 +1,4 @@
-"""`rollq access token` and `rollq access key`: what an account logs in with."""
+"""`rollq access token` and `rollq access key`: credentials of an account."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def token(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Make a token for an account. It is shown once; the group keeps only its hash.
+    """Create a token for an account. It is shown once; the group stores only its hash.
 
     A file named `token` in a directory of --credentials is used to log in.
     """
     from rollq.base.amounts import AGES_S, amount
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import remark, write_json, write_line
     from rollq.documents.times import when
     from rollq.security.authority import put_file
@@ -56,7 +56,7 @@ def token(
     lasts_s = amount(expires, AGES_S, "--expires") if expires else 0
     expires_ms = int(time.time() * 1_000) + lasts_s * 1_000 if expires else 0
     _make_room(out)
-    made = asked(
+    made = with_client(
         servers, timeout, lambda client: client.access.new_token(account, expires_ms=expires_ms)
     )
     if out is not None:
@@ -87,11 +87,11 @@ def key(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Let an account log in by an Ed25519 key: a new one, or one that it has.
+    """Add an Ed25519 key that an account can log in with: a new one, or an existing one.
 
     A file named `account.key` in a directory of --credentials is used to log in.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.security.authority import put_file
     from rollq.security.signing import make_key, read_key
@@ -105,7 +105,7 @@ def key(
     _make_room(out)
     private = make_key(account) if out is not None else None
     bytes_ = read_key(private).public if private is not None else _public_key(public)
-    asked(servers, timeout, lambda client: client.access.add_key(account, bytes_))
+    with_client(servers, timeout, lambda client: client.access.add_key(account, bytes_))
     document = {"account": account, "public_key": bytes_.hex()}
     text = f"{account} may log in by the key {bytes_.hex()}"
     if out is not None and private is not None:
@@ -128,7 +128,7 @@ def _public_key(text: str) -> bytes:
 
 
 def _make_room(out: Path | None) -> None:
-    """Before the group is asked: or else it would know what nobody has."""
+    """Check the output file before the group is changed, so that the secret is not lost."""
     if out is None:
         return
     if out.exists():

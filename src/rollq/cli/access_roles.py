@@ -1,4 +1,4 @@
-"""`rollq access role`: rules under a name, for accounts to share."""
+"""`rollq access role`: named sets of rules that accounts share."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def list_(
 
     With --json: one JSON object a line.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_table
 
-    documents = asked(servers, timeout, _roles)
+    documents = with_client(servers, timeout, _roles)
     if as_json:
         for document in documents:
             write_json(document)
@@ -70,10 +70,10 @@ def show(
 
     Exit code 4 if there is none.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line
 
-    document = asked(servers, timeout, lambda client: _role(client, role))
+    document = with_client(servers, timeout, lambda client: _role(client, role))
     if as_json:
         write_json(document)
         return
@@ -88,13 +88,13 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Make a role without rules.
+    """Create a role without rules.
 
     Exit code 4 if it exists.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout, lambda client: client.access.add_role(role))
+    with_client(servers, timeout, lambda client: client.access.add_role(role))
     _done(role, f"role {role} added", as_json=as_json)
 
 
@@ -106,9 +106,9 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Delete a role that no account has."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout, lambda client: client.access.remove_role(role))
+    with_client(servers, timeout, lambda client: client.access.remove_role(role))
     _done(role, f"role {role} removed", as_json=as_json)
 
 
@@ -122,10 +122,10 @@ def grant(
     as_json: Json = False,
 ) -> None:
     """Allow an action on a resource to all accounts that have a role."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     rules = rules_of(action, resource, ("allow",))
-    asked(servers, timeout, lambda client: client.access.add_role_rules(role, *rules))
+    with_client(servers, timeout, lambda client: client.access.add_role_rules(role, *rules))
     _done(role, f"granted to role {role}: {action} {resource}", as_json=as_json)
 
 
@@ -139,10 +139,10 @@ def deny(
     as_json: Json = False,
 ) -> None:
     """Deny an action on a resource to all accounts that have a role."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     rules = rules_of(action, resource, ("deny",))
-    asked(servers, timeout, lambda client: client.access.add_role_rules(role, *rules))
+    with_client(servers, timeout, lambda client: client.access.add_role_rules(role, *rules))
     _done(role, f"denied to role {role}: {action} {resource}", as_json=as_json)
 
 
@@ -159,7 +159,7 @@ def revoke(
 
     Exit code 4 if the role does not have it.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
     rules = rules_of(action, resource, ("allow", "deny"))
 
@@ -173,15 +173,15 @@ def revoke(
             )
         await client.access.remove_role_rules(role, *rules)
 
-    asked(servers, timeout, change)
+    with_client(servers, timeout, change)
     _done(role, f"revoked from role {role}: {action} {resource}", as_json=as_json)
 
 
 def rules_of(action: str, resource: str, effects: tuple[str, ...]) -> list[Rule]:
-    """The rules of these effects.
+    """The rules with these effects.
 
     Raises:
-        LocalError: BAD_OPTIONS, if such a rule could never mean anything.
+        LocalError: BAD_OPTIONS, if a rule is invalid.
     """
     from rollq.base.access_checks import why_bad_rule
     from rollq.base.access_rules import Rule

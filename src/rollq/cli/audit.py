@@ -1,5 +1,5 @@
-"""Holds the histories of stopped members against the promise: each job that was accepted ended
-once, and all members tell the same story."""
+"""Checks the histories of stopped members: each accepted job ended exactly once, and all members
+have the same history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUN_AGAIN: Final = (events.JOB_TIMED_OUT, events.JOB_WORKER_LOST, events.JOB_NAC
 
 @dataclass(slots=True)
 class Audit:
-    """What the histories say."""
+    """The outcome of a check."""
 
     members: int = 0
     rows: int = 0
@@ -32,7 +32,7 @@ class Audit:
 
     @property
     def lost(self) -> list[str]:
-        """Jobs that were accepted and have no end."""
+        """Accepted jobs without an end."""
         return [job_id for job_id in self.accepted if not self.ends[job_id]]
 
     @property
@@ -44,8 +44,8 @@ class Audit:
 def audit(state_dirs: list[Path]) -> Audit:
     """Compare the sealed histories of stopped members, and count the ends of every job.
 
-    Members stop one after the other, so the last rows may be on some only; but the end of every
-    job must be in the history of each.
+    Members stop one after another, so some may lack the last rows; but the end of every job must
+    be in each history.
     """
     stories = [_story(state_dir) for state_dir in state_dirs]
     longest = max(stories, key=len)
@@ -81,7 +81,7 @@ def _is_end(line: bytes) -> bool:
 
 
 def _story(state_dir: Path) -> list[bytes]:
-    """The rows of a member, from the first index on, as far as there is no gap."""
+    """The rows of a member from the first index up to the first gap."""
     disk = RealDisk(state_dir)
     try:
         segments = Segments(disk)

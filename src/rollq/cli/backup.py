@@ -1,4 +1,4 @@
-"""`rollq backup`: a group in one file."""
+"""`rollq backup`: copies a group into one file."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def take(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Copy a running group, or a stopped member, into one file, and check that file.
+    """Copy a running group, or a stopped member, into one file, and verify that file.
 
-    All that was accepted before it was begun is in it; the group goes on working meanwhile.
-    FILE gets its name when it is complete, and is readable by its owner alone. It holds payloads
-    and results of all jobs, and hashes of access tokens: keep it as safe as a state directory.
-    Exit code 1 if files that jobs refer to are missing.
+    It includes everything that was accepted before it began; the group keeps working meanwhile.
+    FILE gets its name when it is complete, and only its owner can read it. It contains payloads
+    and results of all jobs, and hashes of access tokens: protect it like a state directory. Exit
+    code 1 if files that jobs refer to are missing.
     """
     from rollq.backup.live import LiveSource, take_live
     from rollq.backup.stopped import take_stopped
@@ -102,16 +102,16 @@ def take(
         writer.publish()
     _show(document, as_json=as_json)
     if not blobs:
-        remark("files are not in it: jobs that need them cannot run where it is restored")
+        remark("files are not included: jobs that need them cannot run where it is restored")
     if document["blobs_missing"]:
         raise typer.Exit(EXIT_FOUND)
 
 
 @app.command(epilog="Example: rollq backup verify /backups/grid.rqb --json | jq .jobs")
 def verify(file: BackupArgument, as_json: Json = False) -> None:
-    """Read all of a backup, check it, and show what it holds.
+    """Read a whole backup, verify it, and show its contents.
 
-    Exit code 1 if it is damaged, or lacks files that jobs in it refer to.
+    Exit code 1 if it is damaged, or lacks files that its jobs refer to.
     """
     from rollq.store.backup_file import BackupFile
 
@@ -123,7 +123,7 @@ def verify(file: BackupArgument, as_json: Json = False) -> None:
 
 
 def counted_jobs(jobs: dict[str, int]) -> str:
-    """How many jobs are in which state, those that are."""
+    """The number of jobs by state, without zeros."""
     shown = [f"{count} {name}" for name, count in jobs.items() if count]
     return ", ".join(shown) or "none"
 

@@ -1,4 +1,4 @@
-"""`rollq batch`: jobs that were sent ahead in parts and accepted at once."""
+"""`rollq batch`: jobs that were staged in parts and accepted by one commit."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List batches with how far they have come.
+    """List batches with their progress.
 
     A batch is staged (sent, not accepted yet), then unpacking (accepted, its jobs are being
     queued), then accepted (all are queued). Keys of the last 100000 are remembered.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_table
     from rollq.documents.jobs import batch_document
 
@@ -56,7 +56,7 @@ def list_(
             found.append(view)
         return found
 
-    found = asked(servers, timeout, read)
+    found = with_client(servers, timeout, read)
     if as_json:
         for view in found:
             write_json(batch_document(view))
@@ -74,16 +74,16 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show a batch: how many jobs it holds, and how many of them came into their queues.
+    """Show a batch: the number of its jobs, and how many of them are queued.
 
-    How the jobs end is seen by client: the group does not keep which of them came by a batch.
+    Use the client to list its jobs: the group does not record which jobs belong to a batch.
     """
     from rollq.base.errors import ErrorCode, StateError
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_fields, write_json
     from rollq.documents.jobs import batch_document
 
-    view = asked(servers, timeout, lambda link: link.batch(key, client_id=client))
+    view = with_client(servers, timeout, lambda link: link.batch(key, client_id=client))
     if view is None:
         raise StateError(
             ErrorCode.UNKNOWN_BATCH,

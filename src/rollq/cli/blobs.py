@@ -1,4 +1,4 @@
-"""`rollq blobs`: the files that a member, a worker or a shared store keeps."""
+"""`rollq blobs`: stored files of a member, a worker or a shared store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Examples:
 """
 app = typer.Typer(
     name="blobs",
-    help="Look after stored files: list, check, clear away.",
+    help="List, check and clean up stored files.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -146,7 +146,7 @@ def verify(
         except StateError:
             if wanted:
                 raise
-            continue  # it went meanwhile
+            continue  # it was deleted meanwhile
         checked += 1
         if not is_sound:
             rotten.append(one.hex())
@@ -242,7 +242,7 @@ def gc(
 
 
 def _look(state: Path | None, url: str) -> LocalBlobs | FsspecBlobs:
-    """The blobs that are meant, to be read; those of a URL also to be changed."""
+    """Open the selected blobs for reading; those of a URL also for changes."""
     if (state is None) == (not url):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -261,7 +261,7 @@ def _look(state: Path | None, url: str) -> LocalBlobs | FsspecBlobs:
 
 
 def _take(state: Path) -> LocalBlobs:
-    """The blobs of a state directory that nobody uses. Raises DiskError DISK_BUSY."""
+    """Open the blobs of an unused state directory. Raises DiskError DISK_BUSY."""
     from rollq.store.blobs.local import Use
     from rollq.store.look import LookDisk
     from rollq.store.real_disk import LOCK_NAME
@@ -290,7 +290,7 @@ def _one(blobs: LocalBlobs | FsspecBlobs, text: str) -> dict[str, Any]:
 
 
 def _named(blobs: LocalBlobs | FsspecBlobs, text: str) -> StoredBlob:
-    """The blob whose digest is this, or begins so."""
+    """Find a blob by its digest or the first digits of it."""
     from itertools import takewhile
 
     from rollq.base.errors import RemoteError, StateError

@@ -1,4 +1,4 @@
-"""`rollq cache`: files that workers hold before jobs come."""
+"""`rollq cache`: named sets of files that workers keep."""
 
 from __future__ import annotations
 
@@ -127,11 +127,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List caches; or the files of one cache and its state on every worker."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
 
     if name:
-        document = asked(servers, timeout, lambda client: _one(client, name))
+        document = with_client(servers, timeout, lambda client: _one(client, name))
         if as_json:
             write_json(document)
             return
@@ -144,7 +144,7 @@ def list_(
         rows = [[one[column] for column in columns] for one in document["workers"]]
         write_table(columns, rows)
         return
-    found = asked(servers, timeout, _all)
+    found = with_client(servers, timeout, _all)
     if as_json:
         for document in found:
             write_json(document)
@@ -159,19 +159,20 @@ def rm(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Remove a cache: new jobs cannot use it; its files go with the last job that does."""
-    from rollq.cli.grid import asked
+    """Remove a cache: new jobs cannot use it; its files are deleted after the last job that
+    does."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.cache_remove(name))
+    with_client(servers, timeout, lambda client: client.cache_remove(name))
     write_answer({"cache": name, "removed": True}, f"cache {name}: removed", as_json=as_json)
 
 
 def named(paths: list[Path]) -> dict[str, Path]:
-    """Files by the names that they get in the cache.
+    """Map files to their names in the cache.
 
     Raises:
-        LocalError: BAD_OPTIONS, if two would have the same.
+        LocalError: BAD_OPTIONS, if two have the same name.
     """
     from rollq.base.errors import ErrorCode, LocalError
 
@@ -192,8 +193,8 @@ def named(paths: list[Path]) -> dict[str, Path]:
 
 @contextmanager
 def _lines(is_quiet: bool) -> Iterator[Tell]:
-    """Hands out what shows how far every worker is: live on a terminal, else a line whenever one
-    has come to an end."""
+    """Yield the callback that shows the state of every worker: live on a terminal, else a line when
+    a worker has finished."""
     import sys
 
     if is_quiet:

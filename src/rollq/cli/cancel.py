@@ -1,4 +1,4 @@
-"""`rollq cancel`: end jobs."""
+"""`rollq cancel`: cancels jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
-    from rollq.cli.choosing import Chosen
+    from rollq.cli.choosing import MatchedJobs
     from rollq.roles.client.client import Client
 
 EPILOG = """\b
@@ -24,7 +24,7 @@ Examples:
 
 
 class State(enum.StrEnum):
-    """Where a job stands that has not ended."""
+    """States of jobs that have not ended."""
 
     BLOCKED = "blocked"
     WAITING = "waiting"
@@ -61,7 +61,7 @@ def cancel(
     """
     from rollq.base.amounts import counted
     from rollq.cli.failures import EXIT_FOUND
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.output import remark, write_answer
 
     if bool(job_id) is bool(queue or client or state):
@@ -72,11 +72,11 @@ def cancel(
         )
     unknown: list[str] = []
     if job_id:
-        count, unknown = asked_of(servers, timeout, job_id, _cancel_named)
+        count, unknown = with_job_ids(servers, timeout, job_id, _cancel_named)
         told = "nothing to cancel: unknown, or already ended"
     else:
-        chosen = _choose(queue, client, state, servers=servers, timeout_s=timeout)
-        count = _cancel(chosen, servers, timeout, asks=not yes, as_json=as_json)
+        matched = _choose(queue, client, state, servers=servers, timeout_s=timeout)
+        count = _cancel(matched, servers, timeout, asks=not yes, as_json=as_json)
         told = "nothing to cancel: no job matches"
     told = f"cancelling {counted(count, 'job')}" if count else told
     write_answer({"cancelled": count}, told, as_json=as_json)
@@ -87,7 +87,7 @@ def cancel(
 
 
 async def _cancel_named(client: Client, ids: list[bytes]) -> tuple[int, list[str]]:
-    """How many jobs are cancelled, and which ids nobody knows."""
+    """Cancel jobs by id; returns how many, and errors for unknown ids."""
     from rollq.cli.grid import unknown_job
 
     unknown = [
@@ -100,27 +100,29 @@ async def _cancel_named(client: Client, ids: list[bytes]) -> tuple[int, list[str
 
 def _choose(
     queue: str, client_id: str, state: State | None, *, servers: str, timeout_s: float
-) -> Chosen:
+) -> MatchedJobs:
     from rollq.cli.choosing import choose
-    from rollq.cli.grid import asked, queue_name
+    from rollq.cli.grid import queue_name, with_client
     from rollq.grid.matching import JobFilter
 
     wanted = JobFilter("" if state is None else state.value, queue_name(queue), client_id)
-    return asked(servers, timeout_s, lambda client: choose(client, wanted))
+    return with_client(servers, timeout_s, lambda client: choose(client, wanted))
 
 
-def _cancel(chosen: Chosen, servers: str, timeout_s: float, *, asks: bool, as_json: bool) -> int:
-    """End what was chosen, if that is confirmed; how many jobs that were."""
+def _cancel(
+    matched: MatchedJobs, servers: str, timeout_s: float, *, asks: bool, as_json: bool
+) -> int:
+    """Cancel the matching jobs after confirmation; returns how many."""
     from rollq.base.amounts import counted
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import remark
 
-    for line in chosen.left:
+    for line in matched.left:
         remark(f"rollq: {line}")
-    if not chosen.ids:
+    if not matched.ids:
         return 0
     if asks:
-        what = counted(chosen.count, "job")
+        what = counted(matched.count, "job")
         if as_json or not sys.stdin.isatty():
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
@@ -128,4 +130,4 @@ def _cancel(chosen: Chosen, servers: str, timeout_s: float, *, asks: bool, as_js
                 "add --yes",
             )
         typer.confirm(f"Cancel {what}?", abort=True, err=True)
-    return asked(servers, timeout_s, lambda client: client.cancel(*chosen.ids))
+    return with_client(servers, timeout_s, lambda client: client.cancel(*matched.ids))

@@ -22,7 +22,7 @@ Example:
 
 
 class PolicyName(enum.StrEnum):
-    """How a group is chosen for a job."""
+    """How the group of a job is chosen."""
 
     ROUND_ROBIN = "round-robin"
     LEAST_INFLIGHT = "least-inflight"
@@ -65,11 +65,11 @@ def clientx(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Spread a few jobs over several groups, and show their results.
+    """Distribute a few jobs over several groups, and show their results.
 
     A job whose group is unreachable for ten seconds is sent to another group under the same id:
-    across groups a job may run more than once. The last line says how many results came from which
-    group. Exit code 1 unless all jobs succeeded.
+    across groups a job may run more than once. The last line has the number of results per group.
+    Exit code 1 unless all jobs succeeded.
     """
     from rollq.cli.credentials import given_credentials
     from rollq.cli.service import run
@@ -97,7 +97,7 @@ def clientx(
 
 
 def named_groups(groups: list[str]) -> dict[str, str]:
-    """The addresses of the groups by their names; one without a name is named by its addresses."""
+    """The addresses of the groups by name; the default name is the addresses."""
     named: dict[str, str] = {}
     for group in groups:
         name, equals, addresses = group.rpartition("=")
@@ -113,7 +113,7 @@ def named_groups(groups: list[str]) -> dict[str, str]:
 
 
 def named_weights(texts: list[str]) -> dict[str, int]:
-    """Weights of groups by their names, from `NAME=NUMBER`."""
+    """Parse weights of groups from `NAME=NUMBER`."""
     from rollq.roles.client.routes import parse_weight
 
     pairs = [text.rpartition("=") for text in texts]

@@ -1,4 +1,4 @@
-"""`rollq cluster`: who belongs to the group, and changes of that."""
+"""`rollq cluster`: shows and changes the members of the group."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def transfer(
 
 
 def show_cluster(document: dict[str, Any]) -> None:
-    """The group for people."""
+    """Print the group as text."""
     import sys
 
     from rollq.cli.output import alarming, write_line, write_table
@@ -134,8 +134,8 @@ async def _look(servers: str, timeout_s: float) -> ClusterView:
 
 
 async def _add(servers: str, timeout_s: float, address: str) -> ClusterView:
-    """The group once whoever serves at the address votes. On a disk that was replaced it has the
-    address of a voter before, and another id."""
+    """Wait until the member at the address is a voter; returns the group. If a disk was replaced, a
+    former voter with another id has the same address."""
     from rollq.cli.credentials import given_credentials
     from rollq.cli.grid import connected
     from rollq.roles.reader.observer import Observer
@@ -167,8 +167,8 @@ async def _add(servers: str, timeout_s: float, address: str) -> ClusterView:
 
 
 async def _own_id(observer: Observer, address: str) -> int | None:
-    """The id of the member that serves at an address; None: it does not know itself as a member.
-    One that does not lead knows of nobody but itself how it stands."""
+    """The id of the member that listens on an address; None if it is not a member yet. A member
+    that does not lead knows only its own state."""
     from rollq.roles.client.answers import decode_as
     from rollq.roles.member.status import UNKNOWN, ClusterView
 
@@ -218,10 +218,10 @@ async def _transfer(servers: str, timeout_s: float, named: str) -> ClusterView:
 
 
 async def _view(client: Client) -> ClusterView:
-    from rollq.cli.grid import ask
+    from rollq.cli.grid import query_view
     from rollq.roles.member.status import ClusterView
 
-    return await ask(client, ClusterView, "cluster")
+    return await query_view(client, ClusterView, "cluster")
 
 
 def _find(view: ClusterView, named: str) -> MemberView:
@@ -241,7 +241,7 @@ async def _until(
     *,
     confirmed: Callable[[ClusterView], Awaitable[bool]] | None = None,
 ) -> ClusterView:
-    """The group once it is as wanted, and somebody else has confirmed that."""
+    """Poll until the condition holds and is confirmed; returns the group."""
     import asyncio
 
     try:

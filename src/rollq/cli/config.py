@@ -1,6 +1,6 @@
-"""Defaults from a TOML file. A key at the top is a default of every command that has such an
-option; a table is named by a command: `[worker]`, `[dlq.list]`. Arguments and environment win.
-`credentials` and `federation_key` are relative to the file, so that they can be moved together."""
+"""Defaults from a TOML file. A top-level key is the default of every command that has the option; a
+table applies to one command: `[worker]`, `[dlq.list]`. Arguments and environment take precedence.
+`credentials` and `federation_key` are relative to the file, so that it can be moved with them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BESIDE: Final = ("credentials", "federation_key")
 
 
 def load_config(ctx: typer.Context, named: Path | None) -> None:
-    """Make the file's values the defaults of the commands below this context.
+    """Set the file's values as defaults of the commands below this context.
 
     Raises:
-        LocalError: BAD_SETUP, if the file cannot be read or names what does not exist.
+        LocalError: BAD_SETUP, if the file cannot be read or has unknown keys.
     """
     path = named or _default_path()
     if named is None and not path.is_file():
@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _defaults(
     command: Any, common: dict[str, Any], tables: dict[str, Any], path: Path, used: dict[str, None]
 ) -> dict[str, Any]:
-    """What the file says for one command and, if it is a group, for those below it."""
+    """The defaults of one command and, if it is a group, of its subcommands."""
     below = getattr(command, "commands", {})
     made: dict[str, Any] = {}
     for name, child in below.items():
@@ -77,7 +77,7 @@ def _defaults(
 
 
 def _params(command: Any) -> dict[str, Any]:
-    """Parameters of a command, by every name that a person would write."""
+    """The parameters of a command, by every spelling."""
     names: dict[str, Any] = {}
     for param in command.params:
         for spelled in (param.name, *param.opts):
@@ -86,7 +86,7 @@ def _params(command: Any) -> dict[str, Any]:
 
 
 def _value(param: Any, value: Any, path: Path) -> Any:
-    """A list where an option takes one text is what the command line joins with commas."""
+    """Convert a value: a list is joined by commas if the option takes one text."""
     if param.name in BESIDE and isinstance(value, str):
         return str(path.parent / value)
     if isinstance(value, list) and not param.multiple and param.nargs == 1:

@@ -1,5 +1,6 @@
-"""`--credentials`: an option of every command that talks to a group, added in one place, so that no
-command can forget it."""
+"""The option `--credentials`, which is added to every command that connects to a group in one
+place.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from rollq.security.credentials import Credentials
 
 NAME: Final = "credentials"
-# A command with one of these talks to a group.
+# A command with one of these parameters connects to a group.
 TALKS: Final = frozenset(("servers", "timeout", "peers"))
 _GIVEN: ContextVar[Path | None] = ContextVar("credentials", default=None)
 
 
 def given_credentials() -> Credentials:
-    """What the command that runs was given, from `--credentials` or the environment.
+    """The credentials of the running command, from `--credentials` or the environment.
 
     Raises:
         LocalError: BAD_CREDENTIALS.
@@ -33,13 +34,13 @@ def given_credentials() -> Credentials:
 
 
 def given_directory() -> str:
-    """Where they are; empty: none were given."""
+    """The directory of the credentials; empty if none is given."""
     given = _GIVEN.get()
     return "" if given is None else str(given.absolute())
 
 
 def own_expiry() -> str:
-    """A warning that the certificate of this command is to be renewed; empty: there is none."""
+    """A warning if the certificate of this command expires soon; empty otherwise."""
     import time
 
     from rollq.security.authority import read_pem
@@ -55,7 +56,7 @@ def own_expiry() -> str:
 
 
 def with_credentials(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with the option `--credentials`, if it talks to a group."""
+    """Add the option `--credentials` to a command that connects to a group."""
     signature = inspect.signature(command, eval_str=True)
     if TALKS.isdisjoint(signature.parameters):
         return command

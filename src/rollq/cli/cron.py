@@ -1,4 +1,4 @@
-"""`rollq cron`: jobs that the grid submits by itself, at given times."""
+"""`rollq cron`: jobs that the grid submits by itself, by cron expression or interval."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def add(
     schedule follows the clock as it is instead. Files must fit into the request (16 KiB); larger
     ones belong into a cache.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.documents.schedules import schedule_document
 
@@ -144,7 +144,7 @@ def add(
             **options,
         )
 
-    view = asked(servers, timeout, put)
+    view = with_client(servers, timeout, put)
     write_answer(
         schedule_document(view), f"schedule {name}: next {_next_there(view)}", as_json=as_json
     )
@@ -157,15 +157,15 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List schedules: when they fire next, and what became of them."""
-    from rollq.cli.grid import asked
+    """List schedules: when they fire next, and counts of their firings."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.schedules import schedule_document
 
     async def read(client: Client) -> list[ScheduleView]:
         return [view async for view in client.schedules.list()]
 
-    found = asked(servers, timeout, read)[:limit]
+    found = with_client(servers, timeout, read)[:limit]
     if as_json:
         for view in found:
             write_json(schedule_document(view))
@@ -187,12 +187,12 @@ def show(
 
     from rollq.base.amounts import time_text
     from rollq.base.errors import StateError
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_fields, write_json
     from rollq.documents.schedules import schedule_document
     from rollq.documents.times import when
 
-    view = asked(servers, timeout, lambda client: client.schedules.get(name))
+    view = with_client(servers, timeout, lambda client: client.schedules.get(name))
     if view is None:
         raise StateError(
             ErrorCode.UNKNOWN_SCHEDULE, f"no schedule {name[:64]!r}", "`rollq cron list` lists them"
@@ -229,10 +229,10 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove a schedule. Jobs that it submitted stay."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.schedules.remove(name))
+    with_client(servers, timeout, lambda client: client.schedules.remove(name))
     write_answer({"name": name, "removed": True}, f"schedule {name}: removed", as_json=as_json)
 
 
@@ -244,10 +244,10 @@ def pause(
     as_json: Json = False,
 ) -> None:
     """Pause a schedule: it does not fire until it is resumed."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.schedules.pause(name))
+    with_client(servers, timeout, lambda client: client.schedules.pause(name))
     write_answer({"name": name, "paused": True}, f"schedule {name}: paused", as_json=as_json)
 
 
@@ -259,11 +259,11 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Resume a paused schedule. Times that passed meanwhile do not fire."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.documents.schedules import schedule_document
 
-    view = asked(servers, timeout, lambda client: client.schedules.resume(name))
+    view = with_client(servers, timeout, lambda client: client.schedules.resume(name))
     write_answer(
         schedule_document(view), f"schedule {name}: next {_next_there(view)}", as_json=as_json
     )
@@ -277,15 +277,15 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Submit a job of a schedule now, also while it is paused. Prints the id of the job."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    job_id = asked(servers, timeout, lambda client: client.schedules.run(name))
+    job_id = with_client(servers, timeout, lambda client: client.schedules.run(name))
     write_answer({"name": name, "id": job_id}, job_id, as_json=as_json)
 
 
 def _split(what: list[str], every: str) -> tuple[str, str, list[str]]:
-    """The cron line, if there is to be one, the program and its arguments."""
+    """Split into the cron expression (empty with --every), the program and its arguments."""
     if every and (" " in what[0] or what[0].startswith("@")):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -338,7 +338,7 @@ def _next(view: ScheduleView) -> str:
 
 
 def _next_there(view: ScheduleView) -> str:
-    """The same, and as the clocks of its zone show it, if these differ from those here."""
+    """The next firing in local time, and in the schedule's zone if that differs."""
     from rollq.documents.times import when_in
 
     here = _next(view)

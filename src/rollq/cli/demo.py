@@ -1,5 +1,5 @@
-"""`rollq demo`: the promise shown. A leader is killed half way, the history is checked, and a page
-tells what happened."""
+"""`rollq demo`: demonstrates a fail-over. The leader is killed half way, the histories are checked,
+and a report is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORKER_OPTIONS = ("--slots", "4", "--cpu-cap", "1")
 POLL_S = 0.02
 PATIENCE_S = 30.0
 INSTALL: Final = "pip install 'rollq[spark]'"
-# Some thousand events: what takes time is compiling, so there is as little of it as can be.
+# Only a few thousand events: compilation dominates, so as little as possible is compiled.
 SMALL: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
@@ -48,19 +48,19 @@ SMALL: Final = {
 
 
 @dataclass(slots=True)
-class Seen:
-    """What was seen, for the end."""
+class Observed:
+    """What was observed, for the summary."""
 
     jobs: int
-    wrong: int = 0  # results that are not what the program must print
+    wrong: int = 0  # results with unexpected output
     ended: int = 0
     killed: str = ""
     leader: str = ""
     term: int = 0
-    failover_s: float = 0.0  # from the kill to the first answer of the next leader
+    failover_s: float = 0.0  # from the kill to the first response of the next leader
     run_s: float = 0.0
     results: dict[str, None] = field(default_factory=dict)  # ids
-    repeated: int = 0  # results that came twice
+    repeated: int = 0  # duplicate results
 
 
 def register(app: typer.Typer) -> None:
@@ -81,11 +81,11 @@ def demo(
 ) -> None:
     """Kill the leader in the middle of a thousand jobs; check that nothing is lost.
 
-    Three members and two workers run on this machine, and the leader ends by kill -9. Then the
-    results and the history of every member are checked: nothing lost, nothing ended twice. Exit
-    code 1 if that does not hold. Then the pipeline runs over the history, in Spark, and a report is
-    written; without Spark it is left out. All else is removed at the end, unless --keep names a
-    folder.
+    Three members and two workers run on this machine, and the leader is killed by SIGKILL. Then the
+    results and the history of every member are checked: no job is lost, none ended twice. Exit
+    code 1 if that does not hold. Then the pipeline processes the history in Spark, and a report is
+    written, unless Spark is not installed. Everything else is removed at the end, unless --keep
+    names a directory.
     """
     from rollq.cli.audit import audit
     from rollq.cli.fleet import Fleet, write_program
@@ -94,10 +94,10 @@ def demo(
     from rollq.net.ports import free_ports
 
     root = keep or Path(tempfile.mkdtemp(prefix="rollq-demo-"))
-    seen = Seen(jobs)
+    seen = Observed(jobs)
     with interrupted_by_signals(), Fleet(root, keep=keep is not None) as fleet:
         write_program(root / "exec", "square", PROGRAM)
-        _say(as_json, "starting three members and two workers")
+        _remark(as_json, "starting three members and two workers")
         fleet.start_members(free_ports(3), *MEMBER_OPTIONS)
         for name in ("w1", "w2"):
             fleet.start_worker(name, "--exec-dir", str(root / "exec"), *WORKER_OPTIONS)
@@ -105,21 +105,21 @@ def demo(
         run(_run(fleet, seen, as_json=as_json))
         seen.run_s = time.monotonic() - began
         fleet.stop()
-        _say(as_json, "members stopped; reading their histories")
+        _remark(as_json, "members stopped; reading their histories")
         checked = audit([fleet.state_of(address) for address in fleet.addresses])
         document = _document(seen, checked)
         if not as_json:
             _show(document)
         if not no_report:
-            document["report"] = _tell(fleet, report, as_json=as_json)
+            document["report"] = _run_pipeline(fleet, report, as_json=as_json)
     if as_json:
         write_json(document)
     if document["problems"]:
         raise typer.Exit(1)
 
 
-async def _run(fleet: Fleet, seen: Seen, *, as_json: bool) -> None:
-    """All jobs, the kill in the middle, and the return of the killed member."""
+async def _run(fleet: Fleet, seen: Observed, *, as_json: bool) -> None:
+    """Run all jobs, kill the leader in the middle, and restart it."""
     import asyncio
 
     from rollq.cli.progress import progress_bar
@@ -153,29 +153,29 @@ async def _run(fleet: Fleet, seen: Seen, *, as_json: bool) -> None:
 
 
 async def _kill_leader(
-    fleet: Fleet, operator: Client, seen: Seen, half: asyncio.Event, *, as_json: bool
+    fleet: Fleet, operator: Client, seen: Observed, half: asyncio.Event, *, as_json: bool
 ) -> None:
     import asyncio
 
     await half.wait()
     view = await _view(operator)
     seen.killed = view.leader
-    _say(as_json, f"half way: kill -9 of the leader {view.leader} (term {view.term})")
+    _remark(as_json, f"half way: kill -9 of the leader {view.leader} (term {view.term})")
     began = time.monotonic()
     fleet.kill(view.leader)
-    # Nobody answers until somebody leads: this takes as long as the fail-over.
+    # Queries wait for the new leader, so this measures the fail-over.
     view = await _view(operator)
     seen.failover_s = time.monotonic() - began
     seen.leader, seen.term = view.leader, view.term
-    _say(as_json, f"{view.leader} leads (term {view.term}) after {seen.failover_s:.2f} s")
+    _remark(as_json, f"{view.leader} leads (term {view.term}) after {seen.failover_s:.2f} s")
     fleet.start_member(seen.killed, *MEMBER_OPTIONS)
     await asyncio.to_thread(fleet.await_line, seen.killed, "serves on")
-    _say(as_json, f"{seen.killed} is restarted and catching up")
+    _remark(as_json, f"{seen.killed} is restarted and catching up")
 
 
 async def _settle(operator: Client, addresses: list[str]) -> None:
-    """Until every member holds everything, also of the history: one that was away for long gets a
-    snapshot first, and what happened meanwhile later."""
+    """Wait until every member has the whole log and history; a member that was down may get a
+    snapshot first, and the history later."""
     import asyncio
 
     with contextlib.suppress(TimeoutError, RollqError):
@@ -191,7 +191,7 @@ async def _settle(operator: Client, addresses: list[str]) -> None:
 
 
 def _read_all(address: str, last: int) -> None:
-    """Read the whole history of one member, as soon as it has it."""
+    """Read the whole history of one member, waiting for it."""
     from rollq.roles.reader.reader import Reader
 
     with Reader(address, timeout_s=PATIENCE_S) as reader:
@@ -200,13 +200,13 @@ def _read_all(address: str, last: int) -> None:
 
 
 async def _view(client: Client) -> ClusterView:
-    from rollq.cli.grid import ask
+    from rollq.cli.grid import query_view
     from rollq.roles.member.status import ClusterView
 
-    return await ask(client, ClusterView, "cluster")
+    return await query_view(client, ClusterView, "cluster")
 
 
-def _document(seen: Seen, checked: Audit) -> dict[str, Any]:
+def _document(seen: Observed, checked: Audit) -> dict[str, Any]:
     lost = [job_id for job_id in seen.results if checked.ends.get(job_id, 0) == 0]
     problems = list(checked.problems)
     for count, what in (
@@ -258,11 +258,11 @@ def _show(document: dict[str, Any]) -> None:
     write_line("FAILED" if document["problems"] else "every job ended exactly once")
 
 
-def _tell(fleet: Fleet, page: Path, *, as_json: bool) -> str:
-    """The pipeline and the page; where it is."""
+def _run_pipeline(fleet: Fleet, page: Path, *, as_json: bool) -> str:
+    """Run the pipeline and write the report; returns its path."""
     from rollq.cli.output import write_line
 
-    _say(as_json, "running the pipeline over the history, in Spark: half a minute or so")
+    _remark(as_json, "running the pipeline over the history, in Spark: half a minute or so")
     state = fleet.state_of(fleet.addresses[0])
     if not write_page(state, GROUP, fleet.root / "tables", page):
         return ""
@@ -272,9 +272,9 @@ def _tell(fleet: Fleet, page: Path, *, as_json: bool) -> str:
 
 
 def write_page(state: Path, group: str, tables: Path, page: Path) -> bool:
-    """Run the pipeline over the history of a member that has stopped, and write the report.
+    """Run the pipeline over the history of a stopped member, and write the report.
 
-    Whether it was written: without Spark there is none, and a remark says what to install.
+    Returns whether it was written; without Spark it is not, and a remark names the package.
     """
     from rollq.cli.output import remark
 
@@ -298,7 +298,7 @@ def write_page(state: Path, group: str, tables: Path, page: Path) -> bool:
     return True
 
 
-def _say(as_json: bool, text: str) -> None:
+def _remark(as_json: bool, text: str) -> None:
     from rollq.cli.output import remark
 
     if not as_json:

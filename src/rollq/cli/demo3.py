@@ -1,4 +1,4 @@
-"""`rollq demo3`: three members on this machine, to play with."""
+"""`rollq demo3`: runs three members on this machine, for trials."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def demo3(
 ) -> None:
     """Run three members, two workers and a few jobs on this machine, until Ctrl-C.
 
-    Everything is removed at the end, unless --keep names a folder.
+    Everything is removed at the end, unless --keep names a directory.
     """
     from rollq.cli.fleet import Fleet
     from rollq.cli.service import interrupted_by_signals

@@ -1,4 +1,4 @@
-"""`rollq dlq`: jobs that are dead, and what to do with them."""
+"""`rollq dlq`: shows, redrives and deletes dead jobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Examples:
 """
 app = typer.Typer(
     name="dlq",
-    help="Look at dead jobs; run them again, or forget them.",
+    help="Show dead jobs; run them again, or delete them.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -47,7 +47,7 @@ app = typer.Typer(
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead jobs.")]
 All = Annotated[bool, typer.Option("--all", help="All dead jobs instead of those named.")]
 Queue = Annotated[str, typer.Option(metavar="NAME", help="With --all: only jobs of this queue.")]
-ORDER_ROWS = 500  # jobs in one order: one log entry
+ORDER_ROWS = 500  # jobs per request, which is one log entry
 
 
 @app.command("list", epilog="Example: rollq dlq list --json | jq -r '.id + \" \" + .end.cause'")
@@ -58,7 +58,7 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List dead jobs, oldest first, and why they died."""
+    """List dead jobs, oldest first, and why they are dead."""
     from rollq.cli.ids import short_ids
     from rollq.cli.output import write_json, write_table
     from rollq.cli.service import run
@@ -101,14 +101,14 @@ def show(
 
     Exit code 4 if it is not dead, or not known.
     """
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.job import show_job
 
-    document = asked_of(servers, timeout, [job_id], lambda client, ids: _look_dead(client, *ids))
+    document = with_job_ids(servers, timeout, [job_id], lambda client, ids: _look(client, *ids))
     show_job(document, as_json=as_json)
 
 
-async def _look_dead(client: Client, job_id: bytes) -> dict[str, Any]:
+async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     from rollq.base.ids import guid_to_text
     from rollq.cli.grid import unknown_job
     from rollq.cli.job import whole_document
@@ -154,7 +154,7 @@ def redrive(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Requeue dead jobs; their starts are counted anew for max_attempts, attempt numbers go on.
+    """Run dead jobs again, with a new set of attempts; attempt numbers go on.
 
     They keep id, key, owner, options and files. All or nothing: exit code 4 if a named job is not
     dead or unknown. A job that failed is not dead, because its program ran: `rollq submit --like`
@@ -212,7 +212,7 @@ def _order(
     as_json: bool,
     changed: dict[str, Any] | None = None,
 ) -> None:
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.output import write_answer
 
     if bool(ids) is every or (queue and not every):
@@ -221,7 +221,7 @@ def _order(
             "neither ids nor --all are given, or both",
             "name ids, or use --all (with --queue for one queue)",
         )
-    count = asked_of(
+    count = with_job_ids(
         servers,
         timeout_s,
         ids or [],
@@ -269,15 +269,15 @@ async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> li
 
 
 async def _dead(client: Client, queue: str) -> AsyncIterator[RawJobView]:
-    """Every dead job of a queue (empty: of all), oldest first."""
-    from rollq.cli.grid import PAGE_ROWS, ask_pages, queue_name
+    """Iterate over the dead jobs of a queue (empty: of all), oldest first."""
+    from rollq.cli.grid import PAGE_ROWS, query_page, queue_name
     from rollq.grid.views import DeadPage
 
     queue = queue_name(queue)
     after = 0
     while True:
         key = after.to_bytes(8, "big")
-        page, rows = await ask_pages(client, DeadPage, "dead", key, PAGE_ROWS)
+        page, rows = await query_page(client, DeadPage, "dead", key, PAGE_ROWS)
         for view in page.jobs:
             if queue in ("", view.queue):
                 yield view

@@ -1,4 +1,4 @@
-"""`rollq doctor`: what is wrong, in words."""
+"""`rollq doctor`: finds problems of a group or a state directory."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def doctor(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Check a running group, or the state directory of a member, and say what is wrong.
+    """Check a running group, or the state directory of a member, and report problems.
 
-    Read-only. Exit code 1 if there is a problem, 3 if no leader answers; 0 if there are only notes.
+    Read-only. Exit code 1 if there is a problem, 3 if no leader responds; 0 if there are only
+    notes.
     """
     from rollq.base.amounts import counted
     from rollq.cli.output import alarming, write_json, write_line

@@ -1,4 +1,4 @@
-"""`rollq drain`: give workers no new jobs."""
+"""`rollq drain`: stops assigning jobs to workers."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def drain(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Give workers no new jobs.
+    """Stop assigning jobs to workers.
 
-    Running jobs finish. Jobs that a worker has fetched and not begun go to other workers, and that
-    is not counted as an attempt. Workers stay drained when they reconnect or are started again,
-    until --undo. Exit code 124: --wait-timeout expired, and they still run jobs.
+    Running jobs finish. Jobs that a worker has fetched but not started go to other workers, which
+    does not count as an attempt. Workers stay drained when they reconnect or restart, until --undo.
+    Exit code 124: --wait-timeout expired, and they still run jobs.
     """
     from rollq.cli.failures import report
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.cli.waiting import EXIT_WAITED, WaitOverError
 
@@ -59,13 +59,13 @@ def drain(
         raise LocalError(ErrorCode.BAD_OPTIONS, "--undo and --wait are given", "give one of them")
     names = ", ".join(worker)
     if undo:
-        count = asked(servers, timeout, lambda client: client.undrain(*worker))
+        count = with_client(servers, timeout, lambda client: client.undrain(*worker))
         told = f"{names}: {'gets jobs again' if count else 'not drained'}"
     else:
         wait_s = wait_timeout or None
         try:
             asking = partial(_drain, worker, wait=wait, wait_s=wait_s)
-            count = asked(servers, timeout, asking)
+            count = with_client(servers, timeout, asking)
         except WaitOverError as error:
             report(error, as_json=as_json)
             raise typer.Exit(EXIT_WAITED) from None
@@ -75,7 +75,7 @@ def drain(
 
 
 async def _drain(workers: list[str], client: Client, *, wait: bool, wait_s: float | None) -> int:
-    """How many workers were not drained before."""
+    """Drain workers; returns how many were not drained before."""
     import asyncio
 
     from rollq.base.errors import DeadlineError

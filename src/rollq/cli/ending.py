@@ -1,5 +1,5 @@
-"""Watching jobs and arrays of any client until they end, by asking for their status. Results stay
-owed to the clients that submitted them: nothing is taken or confirmed here."""
+"""Waits for the end of jobs and arrays of any client by polling. Results are neither taken nor
+confirmed: their clients still receive them."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from rollq.roles.client.views import ArrayView, state_of
 PAUSE_FIRST_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0
 PAUSE_GROWTH: Final = 1.5
-PAUSE_EACH_S: Final = 0.005  # for each that is watched: the rate of questions has a bound
-UNKNOWN: Final = "unknown"  # it ended, and the grid does not keep how
+PAUSE_EACH_S: Final = 0.005  # per job that is polled, which limits the query rate
+UNKNOWN: Final = "unknown"  # it ended, and its outcome is no longer kept
 
 
 @dataclass(slots=True, frozen=True)
 class End:
-    """How one job or array ended."""
+    """The end of one job or array."""
 
     document: dict[str, Any]
-    told: str  # the same for people, without the id
+    told: str  # as text, without the id
 
     @property
     def is_ok(self) -> bool:
-        """Whether it, or every task of it, ended well."""
+        """Whether it, or every task of it, succeeded."""
         return bool(self.document["state"] == OK)
 
     @property
     def line(self) -> str:
-        """The same for people."""
+        """The end as text, with the id."""
         return f"{self.document['id']} {self.told}"
 
 
 async def ends_of(client: Client, ids: Iterable[JobId]) -> AsyncGenerator[End, None]:
-    """Every job or array once, as it ends. The pauses between two looks grow. A leader that is lost
-    after the first look is looked for again at the next.
+    """Iterate over jobs and arrays as they end. The poll interval grows. If the leader is lost
+    after the first poll, the next one retries.
 
     Raises:
-        StateError: UNKNOWN_JOB, before any end is told, if the grid does not know one of them.
+        StateError: UNKNOWN_JOB, before the first end, if the grid does not know one of them.
     """
     views = {job_id: await _find(client, job_id) for job_id in dict.fromkeys(ids)}
     pause_s = PAUSE_FIRST_S
@@ -84,8 +84,8 @@ async def _find(client: Client, job_id: JobId) -> ArrayView | RawJobView | None:
 
 
 def end_of(job_id: JobId, view: ArrayView | RawJobView | None) -> End | None:
-    """How what was known a moment ago has ended; None if it has not. A view that is gone has ended,
-    and so has a task whose result is not kept: then nobody can say whether it ended well."""
+    """The end of a job or array that existed before; None if it has not ended. If its view is gone,
+    or its result is not kept, its outcome is unknown."""
     if isinstance(view, ArrayView):
         return _array_end(view)
     if view is not None and view.end is not None:
@@ -113,7 +113,7 @@ def _array_end(view: ArrayView) -> End | None:
         return None
     counts = {FAILED: view.failed, DEAD: view.dead, CANCELLED: view.cancelled}
     bad = {word: count for word, count in counts.items() if count}
-    # Tasks whose ids older jobs had never run, and are in none of the counts.
+    # Tasks whose ids belong to older jobs never ran, and are in none of the counts.
     state = OK if view.ok == view.task_count else next(iter(bad), CANCELLED)
     told = ", ".join(f"{count} {word}" for word, count in bad.items())
     of_all = f"{view.ok} of {view.task_count} tasks ok"

@@ -1,4 +1,4 @@
-"""Events as lines for people: when, what, which job, and what counts of it."""
+"""Formats history rows as text lines: time, type, job and details."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ class EventLines:
     """Writes rows to stdout.
 
     Args:
-        names: What workers are called, by their ids.
-        as_json: Write them as they are stored.
+        names: Names of workers by id.
+        as_json: Whether to write rows as they are stored.
     """
 
     def __init__(self, names: dict[str, str], *, as_json: bool) -> None:
         self._names = names
         self._as_json = as_json
-        self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
+        self._is_narrow = sys.stdout.isatty()  # one line per row on a terminal
         self._has_colours = self._is_narrow and not os.environ.get("NO_COLOR")
 
     def learn(self, row: HistoryRow) -> None:
-        """A worker says its name when it comes."""
+        """Record the name of a worker from its row."""
         if row.type == events.WORKER_OPENED and row.detail:
             self._names[row.workerId] = row.detail.partition(" ")[0]
 
     def name_of(self, worker_id: str) -> str:
-        """What a worker is called; empty if it has no name."""
+        """The name of a worker; empty if it has none."""
         return self._names.get(worker_id, "")
 
     def write(self, line: bytes, row: HistoryRow) -> None:
-        """Show a row."""
+        """Write a row."""
         if self._as_json:
             write_line(line.decode())
             return
@@ -63,7 +63,7 @@ class EventLines:
         write_line(f"\x1b[{colour}m{text}\x1b[0m" if colour and self._has_colours else text)
 
     def text_of(self, row: HistoryRow) -> str:
-        """A row as a line."""
+        """Format a row as a line."""
         clock = when(row.ts).partition(" ")[2] if self._is_narrow else when(row.ts)
         job = row.jobId or row.arrayId
         job = job[:SHORT_DIGITS] if self._is_narrow else job
@@ -71,7 +71,7 @@ class EventLines:
         return printable(" ".join(filter(None, words)))
 
     def _rest(self, row: HistoryRow) -> list[str]:
-        """What counts of it, in the order of a sentence."""
+        """The details of a row."""
         worker = self.name_of(row.workerId) or row.workerId[:SHORT_DIGITS]
         is_end = row.type == events.JOB_ACKED
         how = f"{state_after(row)}" if is_end else ""

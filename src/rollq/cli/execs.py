@@ -1,4 +1,4 @@
-"""`rollq exec`: the list of programs that workers may run."""
+"""`rollq exec`: manages the list of programs that workers may run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the new private key.")],
     as_json: Json = False,
 ) -> None:
-    """Make a key for `rollq exec sign`, in FILE and FILE.pub.
+    """Create a key pair for `rollq exec sign`, in FILE and FILE.pub.
 
     Keep FILE away from the workers. They get FILE.pub: --exec-digests-key.
     """

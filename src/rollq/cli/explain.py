@@ -1,4 +1,4 @@
-"""`rollq explain`: why a job does not run, or how it came to its end."""
+"""`rollq explain`: why a job waits, or why it ended."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def explain(
 ) -> None:
     """Explain why a job or array waits, or why it failed, and which commands would help.
 
-    The word in parentheses is stable. Exit code 4 if the job is unknown; what is explained does not
-    change the exit code.
+    The word in parentheses is stable. Exit code 4 if the job is unknown; the state of the job does
+    not change the exit code.
     """
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.output import write_json, write_line
     from rollq.documents.jobs import explain_document
 
-    document = explain_document(asked_of(servers, timeout, [job_id], _explained))
+    document = explain_document(with_job_ids(servers, timeout, [job_id], _explained))
     if as_json:
         write_json(document)
     else:
@@ -56,7 +56,7 @@ def explain(
 
 
 def lines_of(document: dict[str, Any]) -> list[str]:
-    """An explanation for people."""
+    """Format an explanation as lines."""
     from rollq.base.outcomes import DEAD, FAILED
     from rollq.cli.output import alarming, printable
     from rollq.documents.times import ago

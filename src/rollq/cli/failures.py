@@ -1,5 +1,5 @@
-"""From errors to words and exit codes. A person sees what happened, why, and what to do; a
-traceback means a bug of ours."""
+"""Converts errors to messages and exit codes. A message has the cause and a hint; a traceback is
+shown for bugs only."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _OF_SPARK: Final = ("numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark")
 
 
 class Commands(TyperGroup):
-    """The root of the tree: errors of rollq end here."""
+    """The root command, which handles errors."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; an error becomes words on stderr and an exit code."""
+        """Run a command; an error becomes a message on stderr and an exit code."""
         try:
-            with _what_lacks_is_told(), _unusable_paths_are_told():
+            with _import_errors(), _path_errors():
                 return super().invoke(ctx)
         except RollqError as error:
             report(error, as_json=bool(ctx.meta.get(_JSON)))
@@ -61,15 +61,15 @@ class Commands(TyperGroup):
             sys.stderr.write("interrupted\n")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever read our output has seen enough; nothing more may be flushed into it.
+            # The reader of our output has closed it; nothing more may be flushed.
             sys.stdout = None
             raise typer.Exit(EXIT_OK) from None
 
 
 @contextmanager
-def _what_lacks_is_told() -> Iterator[None]:
-    """A command that needs packages which come with an extra says which extra; and one that needs
-    what only POSIX systems have says that."""
+def _import_errors() -> Iterator[None]:
+    """Convert import errors: name the extra that has the missing package, or the platform that the
+    command requires."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -89,14 +89,14 @@ def _what_lacks_is_told() -> Iterator[None]:
 
 
 @contextmanager
-def _unusable_paths_are_told() -> Iterator[None]:
-    """A path that was given and cannot be used is no bug, nor is a full disk behind stdout. Other
-    errors of the system that name no file are not about what was given."""
+def _path_errors() -> Iterator[None]:
+    """Convert errors of the file system: a bad path, or a full disk for stdout. OS errors without a
+    file name are passed on."""
     try:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            sys.stdout = None  # its rest cannot be flushed either
+            sys.stdout = None  # the rest of the buffer cannot be flushed either
             hint = "make room, or write elsewhere"
             what = f"cannot write {error.filename or 'the output'}: {error.strerror}"
             raise LocalError(ErrorCode.DISK_FULL, what, hint) from error
@@ -110,14 +110,14 @@ def _unusable_paths_are_told() -> Iterator[None]:
 
 
 def remember_json(ctx: typer.Context, value: bool) -> bool:
-    """Callback of `--json`: errors are told in the same form."""
+    """Callback of `--json`: errors are written as JSON too."""
     if value:
         ctx.meta[_JSON] = True
     return value
 
 
 def exit_code_of(error: RollqError) -> int:
-    """The exit code that says what kind of failure it was."""
+    """The exit code for an error."""
     code = error.code
     if code in _USAGE:
         return EXIT_USAGE
@@ -129,7 +129,7 @@ def exit_code_of(error: RollqError) -> int:
 
 
 def report(error: RollqError, *, as_json: bool) -> None:
-    """Tell an error on stderr."""
+    """Write an error to stderr."""
     notes = list(getattr(error, "__notes__", ()))
     if as_json:
         import msgspec

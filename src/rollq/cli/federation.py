@@ -1,4 +1,4 @@
-"""`rollq federation`: its key; and the options of processes that take part in a federation."""
+"""`rollq federation`: creates its key; and options of processes that take part in a federation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Examples:
 """
 app = typer.Typer(
     name="federation",
-    help="Make the key by which groups find each other.",
+    help="Create the key of a federation of groups.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -65,7 +65,7 @@ def key(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key, and write it to a file that only its owner may read.
+    """Create a key, and write it to a file that only its owner can read.
 
     Copy it to every process of the federation. A file may have a second key in a second line: the
     first signs, and signatures of both are accepted.
@@ -99,7 +99,7 @@ def key(
 
 
 def given_federation(key_file: Path | None, seeds: str) -> FederationSetup | None:
-    """What --federation-key and --seeds say; None: there is no key, and no gossip.
+    """The setup from --federation-key and --seeds; None without a key: no gossip.
 
     Raises:
         LocalError: BAD_SETUP, BAD_ADDRESS or BAD_CREDENTIALS.

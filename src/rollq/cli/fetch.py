@@ -1,4 +1,4 @@
-"""`rollq fetch`: the files that a job left."""
+"""`rollq fetch`: downloads output files of a job."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def fetch(
     the path of every file.
     """
     from rollq.base.amounts import counted
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.output import remark, write_json, write_line
 
-    result = asked_of(
+    result = with_job_ids(
         servers,
         timeout,
         [job_id],
@@ -81,10 +81,10 @@ async def _fetch(
     client: Client, job_id: bytes, names: list[str] | None, folder: Path, *, is_quiet: bool
 ) -> Result:
     from rollq.base.errors import DiskError, ErrorCode
-    from rollq.cli.grid import must_be_a_job
+    from rollq.cli.grid import check_is_job
     from rollq.cli.progress import progress_bar
 
-    await must_be_a_job(client, job_id)
+    await check_is_job(client, job_id)
     result = await client.result_of(job_id)
     try:
         with progress_bar("download", is_quiet=is_quiet, in_bytes=True) as downloaded:

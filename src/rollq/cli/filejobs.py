@@ -1,6 +1,6 @@
-"""Submitting the jobs of a file, all or none: the file is read to its end first, its jobs are sent
-ahead under the key of a batch, and one commit accepts them. The same file under the same client id
-and batch key is accepted once, however often it is submitted, and its jobs have the same ids."""
+"""Submits the jobs of a file, all or none: the file is checked completely, its jobs are staged
+under a batch key, and one commit accepts them. With the same client id and batch key it is
+idempotent: the jobs have the same ids."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ UNSURE: Final = (ErrorCode.TIMED_OUT, ErrorCode.OUTCOME_UNKNOWN, ErrorCode.DISCO
 
 
 class FileJobs:
-    """The jobs of a file. They are waited for as a batch is.
+    """The jobs of a file, with the interface of a batch.
 
     Attributes:
-        counts: How they ended so far.
-        batch_key: Under which key they were accepted.
-        was_known: They had been accepted before.
+        counts: Number of jobs by outcome so far.
+        batch_key: The key of the batch.
+        was_known: Whether they had been accepted before.
     """
 
     def __init__(self, client: Client, order: SubmitOrder) -> None:
@@ -49,22 +49,22 @@ class FileJobs:
         self._order = order
         name = job_id_of_key(client.client_id, f"batch {self.batch_key}")
         self._first_id = name[:PREFIX_BYTES] + bytes(4)
-        self._lines = array("Q")  # by the number of the job
-        self._keyed: dict[JobId, int] = {}  # jobs with keys have ids of their own: their numbers
+        self._lines = array("Q")  # line number of each job
+        self._keyed: dict[JobId, int] = {}  # number of each job, if jobs have keys
         self._batch: Batch | None = None
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def ids(self) -> Iterator[tuple[int, JobId]]:
-        """The line and the id of every job."""
+        """Iterate over line number and id of every job."""
         if self._keyed:
             return zip(self._lines, self._keyed, strict=True)
         numbers = range(len(self._lines))
         return ((self._lines[number], task_id(self._first_id, number)) for number in numbers)
 
     def line_of(self, job_id: JobId) -> int:
-        """Where a job stands in the file."""
+        """The line of a job in the file."""
         number = self._keyed.get(job_id)
         return self._lines[task_number(self._first_id, job_id) if number is None else number]
 
@@ -72,8 +72,8 @@ class FileJobs:
         """Submit all; returns when all are accepted, or were before.
 
         Raises:
-            LocalError: BAD_OPTIONS, naming what is wrong with the file; nothing is accepted.
-            RollqError: it was refused, and nothing is accepted; or nobody answered in time.
+            LocalError: BAD_OPTIONS, naming the problem of the file; nothing is accepted.
+            RollqError: it was refused, and nothing is accepted; or there was no response in time.
         """
         order, client = self._order, self._client
         assert order.source is not None
@@ -112,12 +112,12 @@ class FileJobs:
             self.counts = self._batch.counts
 
     async def results(self) -> AsyncIterator[Result]:
-        """Every result once, as they come."""
+        """Iterate over the results as they arrive."""
         if self._batch is not None and not self.was_known:
             async for result in self._batch.results():
                 yield result
             return
-        # Some may have ended long ago: the grid is asked for each.
+        # Some may have ended long ago, so every job is queried.
         jobs = [job async for job in self._attached()]
         counts = self.counts = Counts(total=len(jobs))
         for ended in asyncio.as_completed([job.result() for job in jobs]):

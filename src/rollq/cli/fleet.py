@@ -1,5 +1,5 @@
-"""A small grid of real processes below one folder, for demonstrations: started, killed, started
-again, and gone at the end with everything they wrote. They end with us, whatever ends us."""
+"""A small grid of real processes in one directory, for demonstrations. At the end all processes are
+stopped and their files removed; they also end if this process is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLL_S: Final = 0.02
 
 @dataclass(slots=True)
 class Child:
-    """One process, and the files that it writes to."""
+    """A child process and its output files."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -33,12 +33,12 @@ class Child:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether it is running."""
         return self.process.poll() is None
 
 
 class Fleet:
-    """Members and workers as processes. Use it as a context: leaving it stops them all."""
+    """Members and workers as processes. A context manager, which stops them all at exit."""
 
     def __init__(self, root: Path, *, keep: bool = False) -> None:
         self.root = root
@@ -59,7 +59,7 @@ class Fleet:
 
     @property
     def servers(self) -> str:
-        """All members, as clients want them."""
+        """The addresses of all members, for clients."""
         return ",".join(self.addresses)
 
     def state_of(self, address: str) -> Path:
@@ -67,19 +67,19 @@ class Fleet:
         return self.root / "state" / address.rpartition(":")[2]
 
     def pid_of(self, address: str) -> int:
-        """The process of a member."""
+        """The process id of a member."""
         return self._children[address].process.pid
 
     def is_alive(self, name: str) -> bool:
-        """Whether a member or worker runs."""
+        """Whether a member or worker is running."""
         return self._children[name].is_alive
 
     def exit_code_of(self, name: str) -> int | None:
-        """How a member or worker ended; None if it runs."""
+        """The exit code of a member or worker; None while it runs."""
         return self._children[name].process.poll()
 
     def log_of(self, name: str) -> str:
-        """What a member or worker has logged."""
+        """The log of a member or worker."""
         return self._children[name].log.read_text(encoding="utf-8", errors="replace")
 
     def start_members(self, ports: list[int], *options: str) -> None:
@@ -91,7 +91,7 @@ class Fleet:
             self.await_line(address, "serves on")
 
     def start_member(self, address: str, *options: str) -> None:
-        """Start one member, for the first time or again."""
+        """Start or restart one member."""
         others = ",".join(other for other in self.addresses if other != address)
         port = address.rpartition(":")[2]
         peers = ["--peers", others] if others else []
@@ -99,7 +99,7 @@ class Fleet:
         self._start(address, "leader", port, "--state", state, *peers, *options)
 
     def start_worker(self, name: str, *options: str) -> None:
-        """Start a worker of this grid; returns when it runs."""
+        """Start a worker of this grid; returns when it is running."""
         host, _, port = self.addresses[0].rpartition(":")
         self._start(
             name,
@@ -109,13 +109,13 @@ class Fleet:
         self.await_line(name, "looking for a member")
 
     def kill(self, name: str) -> None:
-        """kill -9."""
+        """Kill a process by SIGKILL."""
         child = self._children[name]
         child.process.kill()
         child.process.wait()
 
     def await_line(self, name: str, text: str) -> None:
-        """Until a child has said something on stdout."""
+        """Wait until a child has written this text to stdout."""
         child = self._children[name]
         deadline = time.monotonic() + READY_S_MAX
         while text not in child.out.read_text(encoding="utf-8", errors="replace"):
@@ -125,7 +125,7 @@ class Fleet:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Ask all to stop, workers first; end those that do not."""
+        """Stop all processes by SIGTERM, workers first; kill those that do not stop."""
         workers = [child for child in self._children.values() if child.name not in self.addresses]
         members = [child for child in self._children.values() if child.name in self.addresses]
         for group in (workers, members):
@@ -151,7 +151,7 @@ class Fleet:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                start_new_session=True,  # Ctrl-C is ours to pass on, in the right order
+                start_new_session=True,  # Ctrl-C must not reach children: `stop` ends them in order
                 env=os.environ | {"ROLLQ_JSON": "0"} | self._leash.environment,
                 pass_fds=(self._leash.handle,),
             )
@@ -159,7 +159,7 @@ class Fleet:
 
 
 def write_program(folder: Path, name: str, text: str) -> None:
-    """A shell script that workers can run."""
+    """Write a shell script that workers can run."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`rollq flow`: jobs that wait for each other, from a file."""
+"""`rollq flow`: submits a graph of jobs from a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Examples:
   rollq flow show nightly-2026-11-18
   rollq flow cancel nightly-2026-11-18
 """
-PREFIX: Final = "flow-"  # before the name of a flow, in the id of the client that its jobs have
+PREFIX: Final = "flow-"  # of the client id that owns the jobs of a flow; its name follows
 BATCH: Final = "flow"
 
 app = typer.Typer(
@@ -55,7 +55,7 @@ def run(
 ) -> None:
     """Submit all jobs of a flow, or none.
 
-    Prints its name. The same name is accepted once: if the answer was lost, run it again.
+    Prints its name. The same name is accepted once: if the response was lost, run it again.
     """
     from rollq.cli.flow_file import read_flow
     from rollq.cli.output import remark, write_answer
@@ -71,7 +71,7 @@ def run(
 
 
 async def _submit(servers: str, timeout_s: float, name: str, tables: Tables, folder: Path) -> bool:
-    """Whether it had been submitted before."""
+    """Submit the jobs; returns whether they had been submitted before."""
     from rollq.cli.flow_file import specs_of
     from rollq.cli.grid import connected
 
@@ -89,11 +89,11 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show how far a flow is: its jobs, how they stand, and what they wait for."""
-    from rollq.cli.grid import asked
+    """Show the jobs of a flow, their states, and what they wait for."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
 
-    document = asked(servers, timeout, lambda client: _look(client, name, limit))
+    document = with_client(servers, timeout, lambda client: _look(client, name, limit))
     if as_json:
         write_json(document)
         return
@@ -117,13 +117,13 @@ def cancel(
 ) -> None:
     """Cancel all jobs of a flow that have not ended.
 
-    What is to happen at their end (then, notify) happens. Exit code 4 if there is no such flow.
+    Its followers (then, notify) run. Exit code 4 if there is no such flow.
     """
     from rollq.base.amounts import counted
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    count = asked(servers, timeout, lambda client: _cancel(client, name))
+    count = with_client(servers, timeout, lambda client: _cancel(client, name))
     text = f"{name}: {counted(count, 'job')} cancelled"
     write_answer({"name": name, "count": count}, text, as_json=as_json)
 
@@ -185,6 +185,6 @@ def _unknown(name: str) -> StateError:
 
 def _client_of(name: str) -> str:
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.client_ids import generated_client_id
+    from rollq.roles.client.client_ids import default_id
 
-    return generated_client_id(given_credentials(), f"{PREFIX}{name}")
+    return default_id(given_credentials(), f"{PREFIX}{name}")

@@ -1,7 +1,8 @@
-"""A flow in a TOML file: every table is a job, and `after` names the tables that it waits for.
+"""Reads a flow from a TOML file: every table is a job, and `after` names the tables that it waits
+for.
 
-What is to happen when a job has ended, or all of them (`then`, `notify`), becomes tables of its
-own, which wait for the end of the others: behind that, nothing knows of it.
+Followers (`then`, `notify`) are converted to jobs that wait for the end of others; later stages do
+not distinguish them.
 """
 
 from __future__ import annotations
@@ -21,17 +22,16 @@ from rollq.roles.client.job_files import JobFile
 from rollq.roles.client.specs import FIELDS, Input, JobSpec, Options, job_options
 
 OWN: Final = ("exec", "args", "files", "inputs", "outputs", "after")
-FOLLOWING: Final = ("then", "notify")  # of a table, or before the first of them: of the flow
-FOLLOWER: Final = re.compile(r".*@(then|notify)[0-9]*", re.DOTALL)  # the name of such a table
+FOLLOWING: Final = ("then", "notify")  # keys of a table, or of the whole flow at the top
+FOLLOWER: Final = re.compile(r".*@(then|notify)[0-9]*", re.DOTALL)  # name of a follower's table
 Tables = dict[str, dict[str, Any]]
 
 
 def read_flow(path: Path, flow_name: str = "") -> Tables:
-    """The jobs of a file by name, each after those that it waits for. `flow_name` is told to whom
-    it notifies.
+    """Read the jobs of a file by name, in dependency order. `flow_name` is passed to webhooks.
 
     Raises:
-        LocalError: BAD_OPTIONS, naming what is wrong and where.
+        LocalError: BAD_OPTIONS, naming the problem and its place.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -54,12 +54,12 @@ def read_flow(path: Path, flow_name: str = "") -> Tables:
 
 
 def is_follower(name: str) -> bool:
-    """Whether a job of a flow is one that was added for the end of others."""
+    """Whether a job of a flow is a follower of others."""
     return FOLLOWER.fullmatch(name) is not None
 
 
 def specs_of(tables: Tables, client_id: ClientId, folder: Path) -> Iterator[JobSpec]:
-    """The jobs of a flow as they are submitted, in its order: each has its name as key."""
+    """Generate the specs of a flow in order; the key of each job is its name."""
     for name, table in tables.items():
         options = {key: value for key, value in table.items() if key not in OWN}
         if "after" in table:
@@ -81,7 +81,7 @@ def _parent(text: str, tables: Tables, client_id: ClientId) -> tuple[JobId, str]
 
 
 def _inputs(table: Mapping[str, Any], tables: Tables, client_id: ClientId) -> dict[str, Input]:
-    """Files that other jobs leave."""
+    """References to output files of other jobs."""
     found: dict[str, Input] = {}
     for key, text in table.get("inputs", {}).items():
         name, _, output = text.partition(":")
@@ -99,14 +99,15 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _is_following(given: Any) -> bool:
-    """Whether this is what is to happen at the end of the flow, and not a job of this name."""
+    """Whether a top-level `then` or `notify` is a follower of the flow, and not a job of this
+    name."""
     return given is not None and not (isinstance(given, Mapping) and "exec" in given)
 
 
 def _followers(
     path: Path, name: str, asked: Mapping[str, Any], names: list[str], flow_name: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables of what is to happen when these jobs have ended."""
+    """Generate the tables of the followers of these jobs."""
     where, after = f"[{name}]: " if name else "", [f"{one}:ended" for one in names]
     for key, given in asked.items():
         for number, one in enumerate(given if isinstance(given, list) else [given], 1):
@@ -159,10 +160,10 @@ def _check_table(path: Path, name: str, table: Mapping[str, Any]) -> None:
 
 
 def _in_order(path: Path, tables: Tables) -> list[str]:
-    """Names, parents first; otherwise as in the file."""
+    """Names in topological order; otherwise as in the file."""
     parents = {name: list(_parents_in(path, name, tables)) for name in tables}
     done: dict[str, None] = {}
-    open_: dict[str, None] = {}  # the way from a job down to the one that is looked at
+    open_: dict[str, None] = {}  # the path from a job to the current one, to detect cycles
     for first in tables:
         stack = [first]
         while stack:
@@ -184,7 +185,7 @@ def _in_order(path: Path, tables: Tables) -> list[str]:
 
 
 def _parents_in(path: Path, name: str, tables: Tables) -> Iterator[str]:
-    """The tables that a job waits for; what is no table must be the id of a job."""
+    """The tables that a job waits for; other references must be job ids."""
     asked = [_parted(str(text)) for text in tables[name].get("after", ())]
     asked += [(text.partition(":")[0], "ok") for text in tables[name].get("inputs", {}).values()]
     for parent, condition in asked:
@@ -212,7 +213,7 @@ def _are_texts(given: Any) -> bool:
 
 
 def _are_arguments(given: Any) -> bool:
-    # A truth value is left out: TOML writes true, Python True, and a program may mean 1.
+    # Booleans are rejected: their text form is ambiguous (true, True, 1).
     return isinstance(given, list) and all(type(one) in (str, int, float) for one in given)
 
 

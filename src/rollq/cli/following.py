@@ -1,4 +1,4 @@
-"""Options of `rollq submit` about what happens when a job has ended."""
+"""Options of `rollq submit` for followers of a job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NotifyKey = Annotated[
 
 
 def asked_followers(asked: dict[str, Any]) -> list[JobSpec]:
-    """The jobs that are to follow."""
+    """The followers, as specs."""
     from rollq.roles.client.followers import Webhook
 
     programs = [program_spec(one) for one in asked["then"] or ()]
@@ -50,10 +50,10 @@ def asked_followers(asked: dict[str, Any]) -> list[JobSpec]:
 
 
 def program_spec(command: str) -> JobSpec:
-    """A program and its arguments, as a shell parts them.
+    """Split a command like a shell into program and arguments.
 
     Raises:
-        LocalError: BAD_OPTIONS, if there is none.
+        LocalError: BAD_OPTIONS, if there is no program.
     """
     from rollq.roles.client.specs import JobSpec
 

@@ -1,4 +1,4 @@
-"""The commands' way to a group: one client for one command, and typed answers to its questions."""
+"""The client of a command, and typed queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")
@@ -24,31 +24,31 @@ PAGE_ROWS = 500
 
 @contextlib.asynccontextmanager
 async def connected(servers: str, timeout_s: float, client_id: str = "") -> AsyncIterator[Client]:
-    """A client of the group. Commands that only look or order share one client id, so that they
-    leave no trail of clients in the grid."""
+    """Connect a client. Read-only and administrative commands share one client id, so that the grid
+    does not accumulate client ids."""
     credentials = given_credentials()
     async with Client(
         servers,
-        client_id=client_id or generated_client_id(credentials, COMMAND_LINE),
+        client_id=client_id or default_id(credentials, COMMAND_LINE),
         timeout=timeout_s,
         credentials=credentials,
     ) as client:
         yield client
 
 
-def asked(
+def with_client(
     servers: str,
     timeout_s: float,
     question: Callable[[Client], Coroutine[Any, Any, Value]],
     *,
     shares_id: bool = True,
 ) -> Value:
-    """The answer to one question, by a client for that alone: most commands are no more. One that
-    does not share its id with other commands takes nothing over from them."""
+    """Run one query in a client of its own. With `shares_id=False` it has a random client id, and
+    so receives no results of other commands."""
     client_id = (
         ""
         if shares_id
-        else generated_client_id(given_credentials(), f"{COMMAND_LINE}-{secrets.token_hex(8)}")
+        else default_id(given_credentials(), f"{COMMAND_LINE}-{secrets.token_hex(8)}")
     )
 
     async def ask_it() -> Value:
@@ -58,22 +58,22 @@ def asked(
     return run(ask_it())
 
 
-async def ask(
+async def query_view(
     client: Client, kind: type[Value], what: str, key: bytes = b"", limit: int = 100
 ) -> Value:
-    """Read a view."""
+    """Query a view."""
     return decode_as(await client.query(what, key, limit), kind)
 
 
-async def ask_pages(
+async def query_page(
     client: Client, kind: type[Value], what: str, key: bytes, limit: int
 ) -> tuple[Value, int]:
-    """Read one page of a view whose rows may be large: fewer rows if they do not fit. Returns the
-    page and how many rows were asked for."""
+    """Query one page of a view with large rows: fewer rows if they do not fit. Returns the page and
+    the number of rows that were requested."""
     limit = min(limit, PAGE_ROWS)
     while True:
         try:
-            return await ask(client, kind, what, key, limit), limit
+            return await query_view(client, kind, what, key, limit), limit
         except RollqError as error:
             if error.code is not ErrorCode.ANSWER_TOO_LARGE or limit == 1:
                 raise
@@ -81,10 +81,10 @@ async def ask_pages(
 
 
 def job_ids(texts: list[str]) -> list[JobId]:
-    """Ids as given on the command line.
+    """Parse job ids of the command line.
 
     Raises:
-        LocalError: BAD_OPTIONS, naming the one that is none.
+        LocalError: BAD_OPTIONS, naming the invalid one.
     """
     made = []
     for text in texts:
@@ -100,10 +100,10 @@ def job_ids(texts: list[str]) -> list[JobId]:
 
 
 def queue_name(text: str) -> str:
-    """A queue as the grid names it; empty stays empty.
+    """Normalize a queue name; empty stays empty.
 
     Raises:
-        LocalError: BAD_OPTIONS, if no queue can have that name.
+        LocalError: BAD_OPTIONS, if the name is invalid.
     """
     if not text:
         return ""
@@ -119,7 +119,7 @@ def queue_name(text: str) -> str:
 
 
 def unknown_job(job_id: JobId) -> StateError:
-    """Nobody knows this job."""
+    """The error for an unknown job."""
     return StateError(
         ErrorCode.UNKNOWN_JOB,
         f"no job or array has id {guid_to_text(job_id)}",
@@ -128,8 +128,8 @@ def unknown_job(job_id: JobId) -> StateError:
     )
 
 
-async def must_be_a_job(client: Client, job_id: JobId) -> None:
-    """Raises StateError WRONG_STATE for an array: only its tasks write anything."""
+async def check_is_job(client: Client, job_id: JobId) -> None:
+    """Raises StateError WRONG_STATE for an array: only its tasks have output."""
     if await client.jobs.view(job_id) is None and (array := await client.array(job_id)) is not None:
         raise StateError(
             ErrorCode.WRONG_STATE,

@@ -18,7 +18,7 @@ Examples:
 """
 INTERVAL_S: Final = 1.0
 CLEAR: Final = "\x1b[H\x1b[J"
-CLUSTER_DIGITS: Final = 8  # of an id, for people
+CLUSTER_DIGITS: Final = 8  # of the cluster id, in text output
 OFF: Final = (
     "{address} does not gossip: start members with --federation-key, and --seeds (see `rollq "
     "federation`)"
@@ -53,10 +53,10 @@ def groups(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show the groups of a federation: leader, members, health, and when they were last heard.
+    """Show the groups of a federation: leader, members, health, and time of the last message.
 
-    Any member that has the federation key knows all groups, also while its own has no leader; a
-    router asks one of its groups. Queued, running and workers are what each leader reported last. A
+    Any member that has the federation key knows all groups, even while its own has no leader; a
+    router asks one of its groups. Queued, running and workers are as each leader reported last. A
     group is up, degraded (some members are down), leaderless, forming (its members have not found
     each other yet), or down.
     """
@@ -77,8 +77,8 @@ async def _show(servers: str, timeout_s: float, *, watches: bool, as_json: bool)
 
 @contextlib.asynccontextmanager
 async def _asking(servers: str, timeout_s: float) -> AsyncIterator[Callable[[], Awaitable[bytes]]]:
-    """How to ask: whoever is there, also while its group has no leader; or, as clients do, a router
-    or the leader."""
+    """Yield the query function: it asks any member, which needs no leader; else a router or the
+    leader, like a client."""
     from rollq.cli.credentials import given_credentials
     from rollq.cli.grid import connected
     from rollq.roles.client.session import as_addresses
@@ -102,7 +102,7 @@ async def _asking(servers: str, timeout_s: float) -> AsyncIterator[Callable[[], 
 
 
 def _write(value: bytes, asked: str, shown: Any, *, as_json: bool, watches: bool) -> Any:
-    """Show what is known now, if it is not what was shown; returns what is."""
+    """Print the document if it differs from the one shown before; returns what is shown now."""
     import sys
 
     from rollq.cli.output import write_json
@@ -155,7 +155,7 @@ def _write_table(document: dict[str, Any], asked: str) -> None:
 
 
 def _without(value: Any, names: tuple[str, ...]) -> Any:
-    """What of a document makes it another one: not what always changes, nor what is not shown."""
+    """Remove fields that are not shown or always change, for comparison."""
     if isinstance(value, dict):
         return {name: _without(one, names) for name, one in value.items() if name not in names}
     return [_without(one, names) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What `rollq doctor` looks at beside log and snapshots: history, room on the disk, a running
+"""Checks of `rollq doctor` other than log and snapshots: history, free disk space, and a running
 group."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.cli.credentials import given_credentials, own_expiry
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
-from rollq.cli.grid import ask, connected
+from rollq.cli.grid import connected, query_view
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
@@ -29,14 +29,14 @@ ROOM_BYTES_MIN: Final = 1024**3
 LAG_MAX: Final = 10_000
 ROWS_MAX: Final = 1_000
 NAMES_MAX: Final = 5
-MEMORY_FULL: Final = 0.95  # of a worker's computer
+MEMORY_FULL: Final = 0.95  # of a worker's machine
 DISK_FREE_BYTES_MIN: Final = 1024**3
 SILENT: Final = "accepts connections but does not answer"
 WAKE: Final = "its process is stopped or hangs: continue it, or restart it"
 
 
 def history_findings(disk: Disk) -> list[Finding]:
-    """Segments that do not verify, and ranges that no segment covers."""
+    """Find corrupt segments and missing ranges."""
     segments = Segments(disk)
     findings = [
         Finding(
@@ -59,7 +59,7 @@ def history_findings(disk: Disk) -> list[Finding]:
 
 
 def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
-    """Whether readers get columns, which are quickest to read."""
+    """Check that segments have columns, which are the fastest to read."""
     worth = [ends for ends in segments.ranges() if is_worth(disk, *ends)]
     there = copies_there(disk)
     lacking = sum(ends not in there for ends in worth)
@@ -76,7 +76,7 @@ def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
 
 
 def room_findings(state: Path) -> list[Finding]:
-    """Whether the disk has room: a member stops when it is full."""
+    """Check the free disk space: a member stops when the disk is full."""
     room = shutil.disk_usage(state)
     if room.free >= ROOM_BYTES_MIN:
         return []
@@ -90,14 +90,14 @@ def room_findings(state: Path) -> list[Finding]:
 
 
 async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Finding]]:
-    """Whether a leader answers, and how its group is."""
+    """Check a group; returns whether a leader responds, and the findings."""
     try:
         async with connected(servers, timeout_s) as client:
-            cluster = await ask(client, ClusterView, "cluster")
-            counts = await ask(client, CountsView, "counts")
-            queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-            workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
-            unserved = await ask(client, list[UnservedView], "unserved", b"", ROWS_MAX)
+            cluster = await query_view(client, ClusterView, "cluster")
+            counts = await query_view(client, CountsView, "counts")
+            queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
+            workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+            unserved = await query_view(client, list[UnservedView], "unserved", b"", ROWS_MAX)
     except RollqError as error:
         if exit_code_of(error) != EXIT_UNREACHABLE:
             raise
@@ -121,7 +121,7 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
 
 
 def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
-    """In which layers workers run jobs; a line for those that have the same."""
+    """The sandbox layers of workers, grouped."""
     by_layers: dict[tuple[str, ...], list[str]] = {}
     for one in workers:
         by_layers.setdefault(one.layers, []).append(one.name or guid_to_text(one.worker_id))
@@ -133,7 +133,7 @@ def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
 
 
 def load_findings(workers: list[RawWorkerView]) -> list[Finding]:
-    """Workers whose computers are short of memory or disk; of each a few are named."""
+    """Workers whose machines are short of memory or disk; a few are named."""
     told = [(one.name or guid_to_text(one.worker_id), one.load) for one in workers if one.load]
     full = [
         name
@@ -158,7 +158,7 @@ def _some(names: list[str]) -> str:
 
 
 async def _without_leader(servers: str) -> list[Finding]:
-    """Why there is no leader, as far as it can be seen from here."""
+    """Find out why there is no leader."""
     findings = []
     addresses = as_addresses(servers)
     troubles = {address: await _trouble(address) for address in addresses}
@@ -179,8 +179,8 @@ async def _without_leader(servers: str) -> list[Finding]:
 
 
 async def member_findings(cluster: ClusterView) -> list[Finding]:
-    """Which members are down or behind. A router tells of those of several groups together, and
-    names them GROUP/HOST:PORT: how many vote in each it does not say."""
+    """Members that are down or behind. A router reports the members of several groups together,
+    named GROUP/HOST:PORT, without the number of voters of each."""
     findings = [Finding(PROBLEM, alarm.text, alarm.todo) for alarm in cluster.alarms]
     is_of_router = any("/" in member.address for member in cluster.members)
     for member in cluster.members:
@@ -269,8 +269,8 @@ def _jobs(
 
 
 def unserved_findings(unserved: list[UnservedView]) -> list[Finding]:
-    """Jobs that wait for a worker that nobody has started, or for what no worker has. How many
-    wait is known of the queue alone."""
+    """Jobs that wait for a worker that is not connected, or for something that no worker has. The
+    number of waiting jobs is known per queue only."""
     findings = []
     for one in unserved:
         worker = f" named {one.worker_name}" if one.worker_name else ""

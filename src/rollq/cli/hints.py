@@ -1,4 +1,4 @@
-"""`rollq hints`: what the grid was told of the run times of programs."""
+"""`rollq hints`: expected run times of programs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show all hints: median, 95th and 99th percentile of run times, in ms."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.grid import HINT_COLUMNS
 
-    document = asked(servers, timeout, _look)
+    document = with_client(servers, timeout, _look)
     if as_json:
         write_json(document)
         return
@@ -57,7 +57,7 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Switch the use of hints on or off (setting use_hints); they are kept."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
     wanted = SWITCH.get(switch)
@@ -65,7 +65,7 @@ def use(
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"{switch[:64]!r} is neither on nor off", "use on or off"
         )
-    asked(servers, timeout, lambda client: _switch(client, wanted))
+    with_client(servers, timeout, lambda client: _switch(client, wanted))
     write_answer({"use_hints": wanted}, f"hints are {switch}", as_json=as_json)
 
 
@@ -76,10 +76,10 @@ def clear(
     as_json: Json = False,
 ) -> None:
     """Delete all hints."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.set_hints(()))
+    with_client(servers, timeout, lambda client: client.set_hints(()))
     write_answer({"hints": 0}, "hints deleted", as_json=as_json)
 
 

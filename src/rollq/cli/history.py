@@ -1,4 +1,4 @@
-"""`rollq history`: everything that happened."""
+"""`rollq history`: reads the event history."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ def export(
     """Write the whole history as JSON lines, of a running group or of a state directory.
 
     Of a running group: everything that was committed when this was called. With --state only
-    sealed segments are read. History that retention removed is left out, and said so. Rows are JSON
-    in any case; with --out, --json is for what is said of the file.
+    sealed segments are read. A message on stderr reports history that retention removed. Rows are
+    always JSON; with --out, --json applies to the summary.
     """
     import contextlib
 
@@ -206,24 +206,24 @@ def _tell_floor(floor: int, first: int) -> None:
 
 
 class _Shown:
-    """Which rows are wanted, and how they are written."""
+    """Filters and writes rows."""
 
     def __init__(self, kind: str, job: str, *, as_json: bool) -> None:
         from rollq.cli.rows import Wanted
 
         self._wanted = Wanted(kind=kind, job=job)
         self._as_json = as_json
-        self._is_narrow = sys.stdout.isatty()  # for eyes: a row is a line; else it is whole
+        self._is_narrow = sys.stdout.isatty()  # one line per row on a terminal
         self._width = shutil.get_terminal_size().columns
 
     def wants(self, line: bytes) -> bool:
-        """Whether a row is to be shown."""
+        """Whether a row matches."""
         from rollq.cli.rows import row_of
 
         return self._wanted.fits(row_of(line))
 
     def write(self, line: bytes) -> None:
-        """Show a row."""
+        """Write a row."""
         from rollq.cli.ids import SHORT_DIGITS
         from rollq.cli.output import cut, write_line
         from rollq.documents.jobs import request_line
@@ -263,11 +263,11 @@ def _tail_sealed(state: Path, first: int, rows: int, shown: _Shown) -> None:
 def _tail(
     servers: str, timeout_s: float, first: int, rows: int, shown: _Shown, *, follow: bool
 ) -> None:
-    from rollq.cli.rows import Follower
+    from rollq.cli.rows import HistoryFollower
     from rollq.roles.reader.reader import Reader
 
     with Reader(servers, timeout_s=timeout_s, credentials=given_credentials()) as reader:
-        follower = Follower(reader, shown.wants)
+        follower = HistoryFollower(reader, shown.wants)
         place, lines = follower.last(first, rows)
         for line in lines:
             shown.write(line)

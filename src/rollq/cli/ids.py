@@ -1,7 +1,7 @@
-"""Ids of jobs and arrays as people type and read them: whole, or shortened where that is clear.
+"""Ids of jobs and arrays on the command line, whole or abbreviated.
 
 A short id is the first digits, `6f9619ff`; or the first and the last ones, `6f9619ff..0000002a`, as
-for jobs that were submitted together and differ only in the last.
+for jobs that were submitted together and differ only in the last digits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
 from rollq.base.limits import ARRAY_TASKS_MAX
-from rollq.cli.grid import ask, asked
+from rollq.cli.grid import query_view, with_client
 from rollq.grid.pages import IdFilter, IdPage
 from rollq.grid.state import PREFIX_BYTES
 from rollq.roles.client.client import Client
@@ -29,35 +29,35 @@ AMBIGUOUS_SHOWN: Final = 5
 SHORT: Final = re.compile(r"([0-9a-f]+)(?:(?:\.\.+|…)([0-9a-f]+))?")
 
 
-def asked_of(
+def with_job_ids(
     servers: str,
     timeout_s: float,
     texts: Sequence[str],
     question: Callable[[Client, list[JobId]], Coroutine[Any, Any, Value]],
 ) -> Value:
-    """The answer to one question about jobs or arrays that were named on the command line."""
+    """Run one query about jobs or arrays that are named on the command line."""
     wanted = [parse_id(text) for text in texts]
 
     async def ask_it(client: Client) -> Value:
-        return await question(client, [await found(client, one) for one in wanted])
+        return await question(client, [await resolve_id(client, one) for one in wanted])
 
-    return asked(servers, timeout_s, ask_it)
+    return with_client(servers, timeout_s, ask_it)
 
 
 def full_id(servers: str, timeout_s: float, text: str) -> JobId:
-    """The id of a job or array; the group is asked only for what is missing of it."""
+    """The full id of a job or array; the group is queried only for a short id."""
     wanted = parse_id(text)
     if isinstance(wanted, bytes):
         return wanted
 
     async def ask_it(client: Client) -> JobId:
-        return await found(client, wanted)
+        return await resolve_id(client, wanted)
 
-    return asked(servers, timeout_s, ask_it)
+    return with_client(servers, timeout_s, ask_it)
 
 
 def parse_id(text: str) -> Wanted:
-    """An id, or what is known of its digits.
+    """Parse an id or a short id.
 
     Raises:
         LocalError: BAD_OPTIONS, if it is neither.
@@ -77,10 +77,10 @@ def parse_id(text: str) -> Wanted:
 
 
 def digits_of(text: str) -> tuple[str, str]:
-    """The first and last digits of an id that was typed, whole or short, without dashes.
+    """The first and last digits of a whole or short id, without dashes.
 
     Raises:
-        LocalError: BAD_OPTIONS, if it is none.
+        LocalError: BAD_OPTIONS, if it is invalid.
     """
     wanted = parse_id(text)
     if isinstance(wanted, IdFilter):
@@ -88,11 +88,11 @@ def digits_of(text: str) -> tuple[str, str]:
     return guid_to_text(wanted).replace("-", ""), ""
 
 
-async def found(client: Client, wanted: Wanted) -> JobId:
-    """The one job or array that is meant.
+async def resolve_id(client: Client, wanted: Wanted) -> JobId:
+    """Resolve a short id.
 
     Raises:
-        StateError: UNKNOWN_JOB, if there is none; AMBIGUOUS_ID, if there is more than one.
+        StateError: UNKNOWN_JOB, if there is no match; AMBIGUOUS_ID, if there is more than one.
     """
     if not isinstance(wanted, IdFilter):
         return wanted
@@ -100,7 +100,7 @@ async def found(client: Client, wanted: Wanted) -> JobId:
     before = 0
     while len(matches) <= AMBIGUOUS_SHOWN:
         key = msgspec.msgpack.encode(msgspec.structs.replace(wanted, before=before))
-        page = await ask(client, IdPage, "ids", key, AMBIGUOUS_SHOWN + 1)
+        page = await query_view(client, IdPage, "ids", key, AMBIGUOUS_SHOWN + 1)
         matches |= dict.fromkeys(page.ids)
         before = page.before
         if not before:
@@ -112,7 +112,7 @@ async def found(client: Client, wanted: Wanted) -> JobId:
             f"no job or array has an id like {given}",
             "it was never accepted here, or it ended so long ago that it is forgotten",
         )
-    first, *others = matches  # arrays come first, and their tasks begin alike
+    first, *others = matches  # an array comes first, and its tasks have the same first digits
     is_one = all(one[:PREFIX_BYTES] == first[:PREFIX_BYTES] for one in others)
     if is_one and (not others or await client.array(first) is not None):
         return first
@@ -123,8 +123,8 @@ async def found(client: Client, wanted: Wanted) -> JobId:
 
 
 def short_ids(texts: Iterable[str]) -> dict[str, str]:
-    """Ids of a list as short as they are clear, in it and beyond: jobs that were submitted together
-    begin alike, and the others of them need not be in the list. Their last digits are a number."""
+    """Abbreviate the ids of a list, unambiguously also beyond the list: jobs that were submitted
+    together have the same first digits, and are told apart by the last ones."""
     ids = list(dict.fromkeys(texts))
     heads: dict[str, int] = {}
     for text in ids:

@@ -1,4 +1,4 @@
-"""`rollq init`: everything that a new cluster needs, in one directory."""
+"""`rollq init`: creates keys, certificates and configuration of a new cluster."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ PROGRAM_TEXT: Final = 'echo "hello, $1"'
 MEMBERS_MAX: Final = 9
 
 
-class Process(NamedTuple):
-    """A process of the cluster, with a directory of its own."""
+class ClusterProcess(NamedTuple):
+    """A process of the cluster, with its own directory."""
 
     name: str
     role: CertificateRole
-    config: dict[str, Any]  # the file of its options; a dict is a table
-    words: tuple[str, ...]  # how it is started, behind `rollq --config FILE`
+    config: dict[str, Any]  # its configuration file; a dict is a table
+    words: tuple[str, ...]  # its command line, after `rollq --config FILE`
 
     @property
     def serves(self) -> bool:
-        """Whether it runs until it is told to stop."""
+        """Whether it is a service."""
         return self.role in (CertificateRole.MEMBER, CertificateRole.WORKER)
 
 
@@ -77,11 +77,11 @@ def init(
     ] = CERTIFICATE_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Make the authority, certificates, keys and configuration of a new cluster.
+    """Create the authority, certificates, keys and configuration of a new cluster.
 
-    Prints the commands that start it, and those that install it as services of systemd, for which
-    it writes units. Each process has a directory with its credentials and its configuration, which
-    may be moved to another machine as a whole. TLS and authentication are required.
+    Prints the commands that start it, and those that install it as systemd services, for which it
+    writes units. Each process has a directory with its credentials and its configuration, which
+    can be moved to another machine. TLS and authentication are required.
     """
     from rollq.cli.output import write_json
 
@@ -107,10 +107,12 @@ def init(
             }
         )
         return
-    _tell(directory, cluster, processes, commands)
+    _show(directory, cluster, processes, commands)
 
 
-def _tell(directory: Path, cluster: str, processes: list[Process], commands: list[str]) -> None:
+def _show(
+    directory: Path, cluster: str, processes: list[ClusterProcess], commands: list[str]
+) -> None:
     from rollq.cli.output import write_line
 
     lines = [f"  {command}" for command in commands]
@@ -119,7 +121,7 @@ def _tell(directory: Path, cluster: str, processes: list[Process], commands: lis
     write_line("\n".join(("", *lines[:serving])))
     write_line("\nthen submit a job and show the cluster:")
     write_line("\n".join(("", *lines[serving:])))
-    _tell_units(directory, processes)
+    _show_units(directory, processes)
     config = shlex.quote(str(directory / ADMIN / CONFIG))
     write_line(
         f"\n{directory / ADMIN} holds the certificate of the first administrator, who has all "
@@ -133,7 +135,7 @@ def _tell(directory: Path, cluster: str, processes: list[Process], commands: lis
     )
 
 
-def _tell_units(directory: Path, processes: list[Process]) -> None:
+def _show_units(directory: Path, processes: list[ClusterProcess]) -> None:
     from rollq.cli.output import write_line
     from rollq.cli.units import FOLDER, install_lines
 
@@ -148,7 +150,7 @@ def _tell_units(directory: Path, processes: list[Process]) -> None:
 
 
 def _addresses(hosts: str, members: int, port: int) -> list[str]:
-    """Where members are reached, `host:port`."""
+    """The addresses of the members, `host:port`."""
     from rollq.net.dialer import split_address
 
     named = [part.strip() for part in hosts.split(",") if part.strip()]
@@ -172,22 +174,24 @@ def _addresses(hosts: str, members: int, port: int) -> list[str]:
     return addresses
 
 
-def _processes(addresses: list[str], cluster: str, workers: int) -> list[Process]:
-    """Members, workers, a client and an admin."""
+def _processes(addresses: list[str], cluster: str, workers: int) -> list[ClusterProcess]:
+    """The processes: members, workers, a client and an administrator."""
     processes = []
     for number, address in enumerate(addresses, 1):
         name = f"member-{number}"
         config = {"leader": _member_options(address, addresses, cluster)}
-        processes.append(Process(name, CertificateRole.MEMBER, config, ("leader",)))
+        processes.append(ClusterProcess(name, CertificateRole.MEMBER, config, ("leader",)))
     for number in range(1, workers + 1):
         name = f"worker-{number}"
         config = {"worker": _worker_options(name, addresses)}
-        processes.append(Process(name, CertificateRole.WORKER, config, ("worker",)))
+        processes.append(ClusterProcess(name, CertificateRole.WORKER, config, ("worker",)))
     caller = {"credentials": ".", "servers": addresses}
     return [
         *processes,
-        Process("client", CertificateRole.CLIENT, caller, ("submit", PROGRAM, "world", "--wait")),
-        Process(ADMIN, CertificateRole.ADMIN, caller, ("status",)),
+        ClusterProcess(
+            "client", CertificateRole.CLIENT, caller, ("submit", PROGRAM, "world", "--wait")
+        ),
+        ClusterProcess(ADMIN, CertificateRole.ADMIN, caller, ("status",)),
     ]
 
 
@@ -211,8 +215,8 @@ def _worker_options(name: str, addresses: list[str]) -> dict[str, Any]:
     return {"credentials": ".", "host": host, "port": port, "name": name} | more
 
 
-def _write(directory: Path, processes: list[Process], cluster: str, days: int) -> None:
-    """Make the files; what is there already is never replaced."""
+def _write(directory: Path, processes: list[ClusterProcess], cluster: str, days: int) -> None:
+    """Write the files; existing files are never replaced."""
     from datetime import UTC, datetime
 
     from rollq.cli.fleet import write_program
@@ -230,8 +234,8 @@ def _write(directory: Path, processes: list[Process], cluster: str, days: int) -
     write_program(directory / EXECS, PROGRAM, PROGRAM_TEXT)
 
 
-def _write_units(directory: Path, processes: list[Process], cluster: str) -> None:
-    """Beside them, a unit of systemd for each process that serves."""
+def _write_units(directory: Path, processes: list[ClusterProcess], cluster: str) -> None:
+    """Write a systemd unit for each service."""
     from rollq.cli.units import FOLDER, unit_name, unit_text
 
     folder = directory / FOLDER
@@ -242,7 +246,7 @@ def _write_units(directory: Path, processes: list[Process], cluster: str) -> Non
             (folder / unit_name(unit)).write_text(unit_text(unit, cluster), encoding="utf-8")
 
 
-def _unit_process(directory: Path, process: Process) -> UnitProcess:
+def _unit_process(directory: Path, process: ClusterProcess) -> UnitProcess:
     from rollq.cli.units import UnitProcess
 
     files = sorted(path.name for path in (directory / process.name).iterdir())
@@ -251,7 +255,7 @@ def _unit_process(directory: Path, process: Process) -> UnitProcess:
 
 
 def _toml(values: dict[str, Any]) -> str:
-    """Text, numbers and lists of text are written the same in JSON and TOML."""
+    """Encode TOML; text, numbers and lists of text have the same form in JSON."""
     lines = [f"{key} = {_text(one)}" for key, one in values.items() if not isinstance(one, dict)]
     for name, table in values.items():
         if isinstance(table, dict):
@@ -263,7 +267,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _command(directory: Path, process: Process) -> str:
+def _command(directory: Path, process: ClusterProcess) -> str:
     words = ["rollq", "--config", str(directory / process.name / CONFIG), *process.words]
     if process.role is CertificateRole.WORKER:
         words += ["--exec-dir", str(directory / EXECS)]

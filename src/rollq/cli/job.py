@@ -1,4 +1,4 @@
-"""`rollq job`: everything that is known of one job or array."""
+"""`rollq job`: shows one job or array."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Examples:
   rollq job 6f9619ff-8b86-d011-b42d-00c04fc964ff --json | jq -r .end.exit_code
 """
 PARENTS_SHOWN: Final = 5
-PLACE_BYTES: Final = 8  # of a log index behind an id
+PLACE_BYTES: Final = 8  # size of the log index that follows an id
 
 
 def register(app: typer.Typer) -> None:
@@ -54,12 +54,12 @@ def job(
     """Show one job or array: state, request, attempts, result.
 
     Of long output only the end is shown; `rollq logs` shows all. Exit code 4 if the job is unknown;
-    the outcome of the job does not change the exit code. With --timeline any member answers, also
-    of jobs that are forgotten, as far back as the history is kept; these need the full id.
-    With --follow: events of its life and its progress, one a line; progress is what its program
-    says (`rollq.progress`, or the file $ROLLQ_PROGRESS).
+    the outcome of the job does not change the exit code. --timeline reads the history, which also
+    has jobs that have expired (by their full id) and can be read from any member. --follow prints
+    events and progress, one per line; a program reports progress by `rollq.progress` or the file
+    $ROLLQ_PROGRESS.
     """
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
 
     if timeline and follow:
         raise LocalError(
@@ -68,18 +68,18 @@ def job(
     if follow:
         from rollq.cli.jobfollow import follow_job
 
-        asked_of(servers, timeout, [job_id], partial(follow_job, as_json=as_json))
+        with_job_ids(servers, timeout, [job_id], partial(follow_job, as_json=as_json))
         return
     if timeline:
         _show_timeline(servers, timeout, job_id, as_json=as_json)
         return
 
-    document = asked_of(servers, timeout, [job_id], lambda client, ids: _look(client, *ids))
+    document = with_job_ids(servers, timeout, [job_id], lambda client, ids: _look(client, *ids))
     show_job(document, as_json=as_json)
 
 
 def _show_timeline(servers: str, timeout_s: float, text: str, *, as_json: bool) -> None:
-    """What happened to a job. Read back in time, a part at a time, until it was accepted."""
+    """Show the events of a job. The history is read backwards until the job was accepted."""
     from rollq.base.ids import guid_to_text
     from rollq.cli.credentials import given_credentials
     from rollq.cli.grid import unknown_job
@@ -142,7 +142,7 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
 
 
 async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
-    """One job with the name of its worker, if the grid still knows that."""
+    """A job as a document, with the name of its worker if it is known."""
     from rollq.documents.jobs import job_document
     from rollq.grid.views import RawWorkerView
     from rollq.roles.client.answers import decode_known
@@ -155,7 +155,7 @@ async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
 
 
 def _request_fields(asked: dict[str, Any]) -> dict[str, str]:
-    """What a job was asked to run, as fields for people."""
+    """The request of a job as labelled fields."""
     from shlex import join
 
     if "payload_bytes" in asked:
@@ -172,7 +172,7 @@ def _request_fields(asked: dict[str, Any]) -> dict[str, str]:
 
 
 def show_job(document: dict[str, Any], *, as_json: bool) -> None:
-    """A job; for people: fields, past attempts, then what the program wrote."""
+    """Write a job as text: fields, past attempts, then its output."""
     from rollq.cli.output import write_fields, write_json, write_line
 
     if as_json:
@@ -191,7 +191,7 @@ def show_job(document: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _cut_of(document: dict[str, Any], name: str) -> str:
-    """How much of a stream is shown, if not all."""
+    """A remark on how much of a stream is shown, if it is not all."""
     end = document["end"]
     if f"{name}_size" not in end:
         return ""
@@ -202,7 +202,7 @@ def _cut_of(document: dict[str, Any], name: str) -> str:
 
 
 def job_fields(document: dict[str, Any]) -> dict[str, Any]:
-    """One job as fields for people: what is not known or does not apply is left out."""
+    """A job as labelled fields; unknown or inapplicable ones are left out."""
     end = document.get("end", {})
     name = document.get("worker_name", "")
     fields = {
@@ -224,27 +224,27 @@ def job_fields(document: dict[str, Any]) -> dict[str, Any]:
     else:
         fields["body"] = counted(document["body_bytes"], "byte")
     options = document.get("options", {})
-    fields["options"] = " ".join(f"{name}={_said(value)}" for name, value in options.items())
+    fields["options"] = " ".join(f"{name}={_option_text(value)}" for name, value in options.items())
     return fields | (_end_fields(document) if end else {})
 
 
 def _after(parents: list[dict[str, Any]]) -> str:
-    """What a job waits for, those first that keep it waiting."""
+    """The jobs that it waits for, unmet ones first."""
     ordered = sorted(parents, key=lambda one: bool(one["met"]))
     listed = [f"{one['id']} ({one['condition']}; {one['state']})" for one in ordered]
     more = len(listed) - PARENTS_SHOWN
     return ", ".join(listed[:PARENTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _said(value: Any) -> str:
-    """An option as it is written: zone=a,!spot and cpu=1.5,gpu=1."""
+def _option_text(value: Any) -> str:
+    """Format an option as on the command line: zone=a,!spot and cpu=1.5,gpu=1."""
     if isinstance(value, dict):
         return ",".join(f"{name}={one}" for name, one in value.items())
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def value_bytes(end: dict[str, Any]) -> int:
-    """How many bytes a function returned; a value that is text is in stdout."""
+    """The size of a returned value; 0 for text, which is in stdout."""
     if "data_base64" in end:
         return len(b64decode(end["data_base64"]))
     return int(end.get("data_size", 0))

@@ -1,4 +1,4 @@
-"""What happens to a job, as it happens: for `rollq job --follow`."""
+"""Live events of a job, for `rollq job --follow`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 async def follow_job(client: Client, ids: list[bytes], *, as_json: bool) -> None:
-    """Show events until the end of a job."""
-    from rollq.cli.grid import must_be_a_job
+    """Show events until the job ends."""
+    from rollq.cli.grid import check_is_job
     from rollq.cli.output import write_answer
 
     job_id = ids[0]
-    await must_be_a_job(client, job_id)
+    await check_is_job(client, job_id)
     said = await client.progress(job_id)
     if said is not None:
         event = JobEvent("progress", progress=said)
@@ -26,7 +26,7 @@ async def follow_job(client: Client, ids: list[bytes], *, as_json: bool) -> None
 
 
 def event_document(event: JobEvent) -> dict[str, Any]:
-    """An event for programs: what says nothing is left out."""
+    """An event as a document, without empty fields."""
     from rollq.documents.jobs import progress_document
     from rollq.documents.times import when
 
@@ -44,7 +44,7 @@ def event_document(event: JobEvent) -> dict[str, Any]:
 
 
 def event_line(event: JobEvent) -> str:
-    """An event for people."""
+    """An event as a line."""
     from rollq.cli.output import printable
     from rollq.documents.times import when
 

@@ -1,4 +1,4 @@
-"""Reading many jobs from a file: JSON lines or CSV, one job a line."""
+"""Reads many jobs from a file: JSON lines or CSV, one job per line."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
-    """One job in a file of JSON lines. Options have the names of the client's."""
+    """One job in a file of JSON lines. Option names are those of the client."""
 
     exec: str = ""
     args: list[str | int | float] = []
-    files: dict[str, str] = {}  # name in the job's directory: path here
+    files: dict[str, str] = {}  # name in the job's directory: local path
     options: dict[str, Any] = {}
-    key: str = ""  # what you call the job; every line has one, or none has
+    key: str = ""  # every line has one, or none has
 
 
 class MisreadError(Exception):
-    """A row that is no job. `column` is where on its line, from 1 on; 0: the line as a whole."""
+    """An invalid row. `column` is its place in the line, from 1; 0: the whole line."""
 
     def __init__(self, what: str, hint: str = "correct it", column: int = 0) -> None:
         super().__init__(what)
@@ -45,13 +45,13 @@ class MisreadError(Exception):
         self.column = column
 
 
-Row: TypeAlias = "tuple[int, JobSpec | MisreadError]"  # with its line
+Row: TypeAlias = "tuple[int, JobSpec | MisreadError]"  # with its line number
 Read: TypeAlias = "tuple[int, Line | MisreadError]"
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a file holds, read once to its end."""
+    """The outcome of checking a file."""
 
     count: int = 0
     has_keys: bool = False
@@ -60,11 +60,11 @@ class Checked:
 
 
 def check_jobs(path: Path, exec_name: str, options: Options, *, header: bool) -> Checked:
-    """Read a file to its end, so that nothing of it is submitted if something is wrong with it.
+    """Read a whole file and check it, so that nothing is submitted if it has an error.
 
     Raises:
-        LocalError: BAD_OPTIONS, naming the first problems by line and column, and how many there
-            are; or the file holds more than is accepted at once.
+        LocalError: BAD_OPTIONS, naming the first problems by line and column, and their number;
+            or the file exceeds the limits of a batch.
     """
     checked, size = Checked(), 0
     for number, row in _rows(path, exec_name, options, header=header):
@@ -99,13 +99,13 @@ def check_jobs(path: Path, exec_name: str, options: Options, *, header: bool) ->
 def read_jobs(
     path: Path, exec_name: str, options: Options, *, header: bool
 ) -> Iterator[tuple[int, JobSpec]]:
-    """The jobs of a file, each with the line where it begins, as they are needed: it may be long.
+    """Generate the jobs of a file lazily, each with its line number.
 
     Args:
-        path: `.jsonl` (objects, or lists of arguments), or `.csv` (a row of arguments a job).
-        exec_name: the program; empty: a line names its own (CSV: in its first column).
-        options: for all of them; a line's own win.
-        header: whether the first row of a CSV file is no job.
+        path: `.jsonl` (objects, or lists of arguments), or `.csv` (a row of arguments per job).
+        exec_name: The program; empty: each line names its own (CSV: in its first column).
+        options: Common options; those of a line take precedence.
+        header: Whether to skip the first row of a CSV file.
 
     Raises:
         LocalError: BAD_OPTIONS, naming the line.
@@ -117,10 +117,10 @@ def read_jobs(
 
 
 def _size(spec: JobSpec) -> int:
-    """What a job takes; files are looked at when they are sent.
+    """The size of a job without its files, which are read later.
 
     Raises:
-        RollqError: nobody would take it.
+        RollqError: the job is invalid.
     """
     id_for(spec, "")
     job_options(spec.options)
@@ -144,10 +144,10 @@ def _told(number: int, problem: MisreadError) -> str:
 
 
 def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iterator[Row]:
-    """Every row of a file, as a job or as what is wrong with it.
+    """Generate every row of a file, as a job or an error.
 
     Raises:
-        LocalError: BAD_OPTIONS, if the file as a whole cannot be read.
+        LocalError: BAD_OPTIONS, if the file cannot be read.
     """
     if path.suffix not in FORMS:
         raise LocalError(
@@ -156,7 +156,7 @@ def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iter
             f"use the suffix {' or '.join(FORMS)}",
         )
     read = _csv if path.suffix == ".csv" else _jsonl
-    keys: dict[str, int] = {}  # and where they stand
+    keys: dict[str, int] = {}  # and their line numbers
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             for number, line in read(lines, exec_name, header=header):
@@ -185,7 +185,7 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
         except msgspec.MsgspecError as error:
             told = str(error)
             found = BYTE.search(told)
-            read = text.rstrip("\r\n").encode()  # of which people count characters, not bytes
+            read = text.rstrip("\r\n").encode()  # to convert the byte position to a column
             if found is not None:
                 read = read[: int(found[1])]
             at_path = found is None and "`$" in told
@@ -211,11 +211,11 @@ def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
         if row and not (header and number == 1):
             if exec_name:
                 yield number, Line(exec_name, list(row))
-            elif NUMBER.fullmatch(row[0]):  # arguments, and EXEC was forgotten
+            elif NUMBER.fullmatch(row[0]):  # probably arguments, without EXEC
                 yield number, MisreadError(f"{row[0]} is a number, not a program", NO_EXEC, 1)
             else:
                 yield number, Line(row[0], list(row[1:]))
-        number = rows.line_num + 1  # a quoted field may go on over several lines
+        number = rows.line_num + 1  # a quoted field may span several lines
 
 
 def _spec(folder: Path, number: int, line: Line, options: Options, keys: dict[str, int]) -> JobSpec:

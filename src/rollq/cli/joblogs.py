@@ -1,4 +1,4 @@
-"""`rollq logs`: what a job writes, while it runs and afterwards."""
+"""`rollq logs`: shows the output of a job, while it runs and afterwards."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def logs(
     from the result; bytes returned by a function follow on stdout. Exit code 4 if the job is
     unknown; the outcome of the job does not change the exit code.
     """
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.output import remark
     from rollq.cli.waiting import write_value
 
@@ -73,9 +73,9 @@ def logs(
     shown = Shown(as_json=as_json)
 
     async def show(client: Client, ids: list[bytes]) -> None:
-        from rollq.cli.grid import must_be_a_job
+        from rollq.cli.grid import check_is_job
 
-        await must_be_a_job(client, ids[0])
+        await check_is_job(client, ids[0])
         async for part in client.output(ids[0], follow=follow, stream=stream, tail=tail):
             shown.show(part)
         view = await client.jobs.view(ids[0])
@@ -87,24 +87,24 @@ def logs(
         if not shown.is_any and not as_json:
             remark("the job wrote nothing" if is_over else "the job has written nothing so far")
 
-    asked_of(servers, timeout, [job_id], show)
+    with_job_ids(servers, timeout, [job_id], show)
 
 
 class Shown:
-    """Writes parts of output, and remarks about them."""
+    """Writes output, and remarks about gaps and attempts."""
 
     def __init__(self, *, as_json: bool) -> None:
         import codecs
 
-        self.is_any = False  # whether there was anything to write
-        self.is_line_open = False  # whether what was written last to stdout did not end its line
+        self.is_any = False  # whether there was any output
+        self.is_line_open = False  # whether the last output to stdout did not end with a newline
         self._as_json = as_json
         self._attempt = 0
         new_decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {name: new_decoder("replace") for name in ("stdout", "stderr")}
 
     def show(self, part: StreamPart) -> None:
-        """Write one part at once."""
+        """Write one part."""
         import base64
         import sys
 
@@ -120,7 +120,7 @@ class Shown:
                 "skipped": part.skipped,
                 "text": text,
             }
-            if "\ufffd" in text:  # not UTF-8: this is what was written
+            if "\ufffd" in text:  # not UTF-8: add the raw bytes
                 document["base64"] = base64.b64encode(part.data).decode()
             write_json(document)
             return

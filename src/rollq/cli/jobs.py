@@ -1,4 +1,4 @@
-"""`rollq jobs`: a list of jobs."""
+"""`rollq jobs`: lists jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Examples:
 
 
 class StateWord(enum.StrEnum):
-    """Where a job stands: the words of `rollq.base.outcomes`."""
+    """States of jobs, as in `rollq.base.outcomes`."""
 
     BLOCKED = "blocked"
     WAITING = "waiting"
@@ -95,10 +95,10 @@ def jobs(
 async def _look(
     servers: str, timeout_s: float, wanted: Any, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    """The first jobs that are wanted, and whether there may be more."""
+    """The first matching jobs, and whether there may be more."""
     import msgspec
 
-    from rollq.cli.grid import ask_pages, connected
+    from rollq.cli.grid import connected, query_page
     from rollq.documents.jobs import listed_document
     from rollq.grid.pages import JobPage
 
@@ -106,7 +106,7 @@ async def _look(
     async with connected(servers, timeout_s) as grid:
         while len(found) < limit:
             key = msgspec.msgpack.encode(wanted)
-            page, _ = await ask_pages(grid, JobPage, "jobs", key, limit - len(found))
+            page, _ = await query_page(grid, JobPage, "jobs", key, limit - len(found))
             found += map(listed_document, page.jobs)
             if not page.after:
                 return found, False

@@ -1,4 +1,4 @@
-"""`rollq leader`: run one member of a group."""
+"""`rollq leader`: runs a member of a group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICK_MS: Final = 25
 
 
 class LeaderRole(enum.StrEnum):
-    """How a member comes to lead."""
+    """How a member becomes leader."""
 
     AUTO = "auto"
     LEADER = "leader"
@@ -242,7 +242,7 @@ def _served_by(setup: MemberSetup) -> ServedBy:
 
 
 def _state_dir(given: Path | None, port: int, *, is_encrypted: bool) -> Path:
-    """Where the member writes; it may have to be encrypted."""
+    """The state directory; checks that it is encrypted, if required."""
     from rollq.store.at_rest import check_encrypted
 
     state_dir = given or Path("state") / str(port)
@@ -323,7 +323,8 @@ def _setup(
 
 
 def _protected(setup: MemberSetup, host: str, *, unsafe_no_auth: bool) -> MemberSetup:
-    """Refuse to serve other machines without protection, unless that is what was asked for."""
+    """Refuse to listen for other machines without TLS and logins, unless --unsafe-no-auth is
+    set."""
     from rollq.net.addresses import is_loopback
 
     lacking = [
@@ -338,7 +339,7 @@ def _protected(setup: MemberSetup, host: str, *, unsafe_no_auth: bool) -> Member
             ErrorCode.UNPROTECTED,
             f"other machines would reach this member on {host or 'all addresses'} without "
             f"{' and '.join(f'{option} require' for option in lacking)}",
-            "give --credentials made by `rollq init`, listen on 127.0.0.1, or say --unsafe-no-auth",
+            "give --credentials made by `rollq init`, listen on 127.0.0.1, or use --unsafe-no-auth",
         )
     return replace(setup, is_unprotected=True)
 
@@ -411,7 +412,7 @@ async def _serve(
 
 
 def _doing(node: MemberNode) -> str:
-    """What a service manager shows of it."""
+    """The status for a service manager."""
     raft = node.driver.raft
     if raft.leader_id == raft.member_id:
         does = f"leads {len(raft.config.voters)} members"
@@ -421,7 +422,7 @@ def _doing(node: MemberNode) -> str:
 
 
 async def _until_asked(node: MemberNode, web: list[str], notes: ServiceNotes) -> None:
-    """Serve until a signal comes, or it cannot go on."""
+    """Serve until a signal arrives, or an error ends the member."""
     import asyncio
 
     from rollq.cli.service import on_signals
@@ -430,7 +431,7 @@ async def _until_asked(node: MemberNode, web: list[str], notes: ServiceNotes) ->
     asked = asyncio.Event()
     pages = WebChild(web) if web else None
     with on_signals(asked.set):
-        notes.serving(lambda: _doing(node))  # only now: whoever hears it may send a signal at once
+        notes.serving(lambda: _doing(node))  # last: its receiver may send a signal at once
         if pages is not None:
             pages.start()
         waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(asked.wait())]

@@ -1,4 +1,4 @@
-"""`rollq limit`: what may run at once, and how fast jobs may start."""
+"""`rollq limit`: limits of running jobs and start rates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def set_(
     as_json: Json = False,
 ) -> None:
     """Set a limit, or replace it. Jobs that already run count, and are not stopped."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
     if not running and not rate:
@@ -77,7 +77,7 @@ def set_(
         )
     if burst and not rate:
         raise LocalError(ErrorCode.BAD_OPTIONS, "--burst requires --rate", "add it")
-    asked(
+    with_client(
         servers,
         timeout,
         lambda client: client.set_limit(name, running=running, rate=rate or 0, burst=burst),
@@ -93,11 +93,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List limits: what runs, what may run, and when the next start is due."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.rules import limit_document
 
-    found = [limit_document(one) for one in asked(servers, timeout, lambda one: one.limits())]
+    found = [limit_document(one) for one in with_client(servers, timeout, lambda one: one.limits())]
     if as_json:
         for document in found:
             write_json(document)
@@ -115,10 +115,10 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove a limit."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    is_removed = asked(servers, timeout, lambda client: client.remove_limit(name))
+    is_removed = with_client(servers, timeout, lambda client: client.remove_limit(name))
     told = f"{name}: {'limit removed' if is_removed else 'has no limit'}"
     write_answer({"name": name, "removed": is_removed}, told, as_json=as_json)
 

@@ -1,7 +1,7 @@
-"""Log lines of the long-running commands: on stderr, for people or as JSON lines.
+"""Log output of the long-running commands, on stderr: as text or JSON lines.
 
-What strangers named (clients, accounts, programs) stands in log lines: nothing of it can look like
-another line or change a terminal.
+Log lines contain names that users chose (clients, accounts, programs). They are escaped, so that
+they cannot forge lines or control a terminal.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-PLAIN: Final = re.compile(r'[^\s"=\\]+')  # a value that needs no quotes
+PLAIN: Final = re.compile(r'[^\s"=\\]+')  # a value without quotes
 
 
 class Level(enum.StrEnum):
-    """How much is logged."""
+    """The log level."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -43,18 +43,18 @@ class Level(enum.StrEnum):
 
 
 class LogFormat(enum.StrEnum):
-    """How lines are written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def set_up_logs(ctx: typer.Context, **process: str) -> None:
-    """Send the log of rollq to stderr, as the options of the command say, and write its first line.
+    """Configure logging to stderr by the options of the command, and log the start.
 
     Args:
-        ctx: Of the command: it has the options `LogLevel`, `LogFormatOption` and `Json`.
-        process: Fields of every JSON line: what this process is.
+        ctx: The context of the command, which has `LogLevel`, `LogFormatOption` and `Json`.
+        process: Fields of every JSON line that identify this process.
     """
     options = ctx.params
     log_format = options["log_format"] or (LogFormat.JSON if options["as_json"] else LogFormat.TEXT)
@@ -64,7 +64,7 @@ def set_up_logs(ctx: typer.Context, **process: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[options["log_level"]])
     root.propagate = False
-    # No option has a secret as its value, only where one is.
+    # Options name files of secrets, never secrets themselves.
     sources = {name: ctx.get_parameter_source(name) for name in options}
     given = [
         f"{name}={options[name]}"
@@ -83,11 +83,11 @@ def set_up_logs(ctx: typer.Context, **process: str) -> None:
 
 
 class Lines(logging.Formatter):
-    """`2026-01-31 12:30:59.123 member  text key=value`; warnings and errors say so, in red on a
-    terminal."""
+    """`2026-01-31 12:30:59.123 member  text key=value`; warnings and errors have their level, in
+    red on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and an exception in lines that are indented."""
+        """Format one line; an exception follows in indented lines."""
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         who = record.name.removeprefix("rollq.")
         what = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
@@ -105,7 +105,7 @@ class Lines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line.
+    """One JSON object per line.
 
     Args:
         process: Fields of every line.
@@ -116,7 +116,7 @@ class JsonLines(logging.Formatter):
         self._process = dict(process or {})
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Format one line."""
         row: dict[str, Any] = {
             "ts": int(record.created * 1000),
             "level": record.levelname.lower(),
@@ -130,7 +130,7 @@ class JsonLines(logging.Formatter):
             row["exception"] = self.formatException(record.exc_info)
         try:
             line = msgspec.json.encode(row, enc_hook=str).decode()
-        except UnicodeEncodeError:  # a lone surrogate, from a name of a file
+        except UnicodeEncodeError:  # a lone surrogate, from a file name
             line = msgspec.json.encode(_encodable(row), enc_hook=str).decode()
         if line.isprintable():
             return line
@@ -138,7 +138,7 @@ class JsonLines(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    """A text of which no character begins a line, moves a cursor or turns the writing around."""
+    """Escape newlines, control characters and direction marks."""
     if text.isprintable():
         return text
     return "".join(
@@ -147,7 +147,7 @@ def escaped(text: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """The value of a field, in quotes if it needs them."""
+    """A value, quoted if necessary."""
     if isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     text = escaped(str(value))

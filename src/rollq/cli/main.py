@@ -1,5 +1,5 @@
-"""The tree of commands and its door. Only light modules are imported here: `--help` must be quick,
-so a command imports what it runs on when it runs."""
+"""The tree of commands, and the entry point. Only light modules are imported here, because `--help`
+must be fast; a command imports the rest when it runs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command that the arguments name."""
+    """Run the command line."""
     hold_standard_descriptors()
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def show_version(value: bool) -> None:
-    """Callback of `--version`: it needs no command."""
+    """Callback of `--version`."""
     if value:
         from rollq.release import release
 

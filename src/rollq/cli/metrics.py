@@ -1,4 +1,4 @@
-"""`rollq metrics`: what members count, and what reads it."""
+"""`rollq metrics`: metrics of members, and dashboards and alerts for them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show the metrics of the first member that answers, as Prometheus reads them.
+    """Show the metrics of the first member that responds, in the Prometheus format.
 
-    Any member answers; what only the leader has is absent on the others.
+    Any member can respond; some metrics exist on the leader only.
     """
     import sys
 
@@ -57,7 +57,7 @@ def dashboard(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: rollq metrics alerts > rollq-alerts.yml")
 def alerts(as_json: Json = False) -> None:
-    """Print alert rules: name the file in rule_files of Prometheus."""
+    """Print alert rules for Prometheus: add the file to rule_files."""
     _print("alerts.yml", as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""Options of `rollq submit` about what a job needs and holds while it runs."""
+"""Options of `rollq submit` for resources, labels, limits and dependencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 
-# Of resources that have an option of their own, by that option.
+# Resources that have their own option.
 OWN: Final = ("cpu", "memory", "gpu")
 NEEDS: Final = (*OWN, "resource", "label", "limit", "sticky_key", "after")
 
@@ -59,7 +59,7 @@ After = Annotated[
 
 
 def needs_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The options of a client, from those of the command line."""
+    """Convert the options to those of the client."""
     resources = {name: asked[name] for name in OWN if asked[name]}
     for one in asked["resource"] or []:
         name, equals, amount = one.partition("=")
@@ -80,7 +80,7 @@ def needs_of(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parent(asked: dict[str, Any], text: str) -> tuple[bytes, str]:
-    """A job to wait for, whose id may be a short one, and how it has to end."""
+    """Parse a dependency: the id, which may be short, and the condition."""
     from rollq.cli.ids import full_id
 
     named, _, condition = text.partition(":")

@@ -1,4 +1,4 @@
-"""Options that many commands share, so that they have one name and one meaning."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ Master = Annotated[
         help="Spark master: local[*], spark://… or sc://….",
     ),
 ]
-# Of commands that ask the tables.
+# For commands that query tables.
 MasterToAsk = Annotated[
     str,
     typer.Option(

@@ -1,5 +1,5 @@
-"""What commands write: JSON for programs, tables and lines for people. Results go to stdout,
-progress and remarks to stderr."""
+"""Output of commands: JSON documents, tables and lines. Results go to stdout, progress and remarks
+to stderr."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any, TextIO
 import msgspec
 
 GAP = 2  # blanks between columns
-CUT_MIN = 8  # a column is not cut shorter than this
+CUT_MIN = 8  # columns are not cut below this width
 
 
 def write_json(value: Any) -> None:
-    """One JSON document on a line of its own."""
+    """Write one JSON document as a line."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
 
 
 def write_line(text: str = "") -> None:
-    """One line for people, at once: it may be what somebody waits for."""
+    """Write a line and flush, because another process may wait for it."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def write_answer(document: Any, text: str, *, as_json: bool) -> None:
-    """The same answer for programs or for people."""
+    """Write a result as JSON or as text."""
     if as_json:
         write_json(document)
     else:
@@ -36,12 +36,12 @@ def write_answer(document: Any, text: str, *, as_json: bool) -> None:
 
 
 def remark(text: str) -> None:
-    """A word beside the result."""
+    """Write a remark to stderr."""
     sys.stderr.write(text + "\n")
 
 
 def alarming(text: str, stream: TextIO) -> str:
-    """A text in red, if it is written to a terminal that shows colours."""
+    """A text in red, if the stream is a terminal with colours."""
     is_red = stream.isatty() and not os.environ.get("NO_COLOR")
     return f"\x1b[31m{text}\x1b[0m" if is_red else text
 
@@ -49,9 +49,8 @@ def alarming(text: str, stream: TextIO) -> str:
 def write_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, fits: bool = False
 ) -> None:
-    """A table, never folded, so that a line is a row also for `grep`. Columns whose cells are all
-    numbers are aligned to the right. One that `fits` has columns cut, the widest first, so that it
-    is no wider than the terminal; away from a terminal it is whole."""
+    """Write a table, one line per row, also for `grep`. Numeric columns are aligned to the right.
+    With `fits` the widest columns are cut to the width of a terminal."""
     cells = [list(row) for row in rows]
     texts = [list(columns), *([_cell(one) for one in row] for row in cells)]
     if fits and sys.stdout.isatty():
@@ -71,8 +70,7 @@ def write_table(
 
 
 def fitted(texts: list[list[str]], width: int) -> list[list[str]]:
-    """Rows whose widest columns are cut until a row has this many characters, if that is enough for
-    a few of each."""
+    """Cut the widest columns until rows fit the width, but not below CUT_MIN."""
     places = range(len(texts[0]))
     widths = [max(len(row[place]) for row in texts) for place in places]
     while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > CUT_MIN:
@@ -81,18 +79,17 @@ def fitted(texts: list[list[str]], width: int) -> list[list[str]]:
 
 
 def cut(text: str, width: int) -> str:
-    """A text of at most so many characters."""
+    """Cut a text to a width."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def printable(text: str) -> str:
-    """A text on one line, with what a terminal would take for orders made visible: it may come from
-    anybody."""
+    """Replace control characters, which users may have put into names, to protect the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 
 
 def write_fields(fields: dict[str, Any]) -> None:
-    """Names and values, one a line; what says nothing is left out."""
+    """Write names and values, one per line; empty values are left out."""
     shown = {name: value for name, value in fields.items() if value not in (None, "", [], {})}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
@@ -100,7 +97,7 @@ def write_fields(fields: dict[str, Any]) -> None:
 
 
 def _cell(value: Any) -> str:
-    """A value on one line."""
+    """A value as text on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else " ".join(str(value).split())

@@ -1,7 +1,7 @@
-"""How a command shows its arguments: on the usage line, in its help and in the docs, by one rule.
+"""Formats the arguments of a command on its usage line, in its help and in the docs.
 
-An argument has a name in capitals; one that may be left out stands in brackets, and one that may be
-repeated has dots behind it.
+An argument has a name in capitals. Optional ones are in brackets, and repeatable ones are followed
+by an ellipsis.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typer.core import TyperCommand
 
 
 class Command(TyperCommand):
-    """A command whose help follows the rule, whichever version of the library writes it."""
+    """A command with this formatting, independent of the version of Typer."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever; whoever gives a program -1 or -v is told where such arguments go."""
+        """Parse arguments. The error for an unknown option explains how to pass arguments like
+        -1."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            # By its name, because versions of the library have the class in different places.
+            # Compared by name, because the class moved between versions of the library.
             name = getattr(error, "option_name", "")
             takes_rest = any(is_argument(param) and param.nargs == -1 for param in self.params)
             if type(error).__name__ == "NoSuchOption" and takes_rest and name[:2] != "--":
@@ -28,12 +29,12 @@ class Command(TyperCommand):
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """What stands behind the command on its usage line."""
+        """The pieces of the usage line after the name of the command."""
         arguments = [argument_name(param) for param in self.get_params(ctx) if is_argument(param)]
         return [self.options_metavar or "", *arguments]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments, then options, each with its help."""
+        """Write arguments, then options, each with its help."""
         rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -50,12 +51,12 @@ class Command(TyperCommand):
 
 
 def argument_name(param: Any) -> str:
-    """An argument as it is shown."""
+    """The displayed name of an argument."""
     name = str(param.metavar or param.name.upper())
     shown = name if param.required else f"[{name}]"
     return shown if param.nargs == 1 or "…" in name else f"{shown}…"
 
 
 def is_argument(param: Any) -> bool:
-    """Whether a parameter is an argument and no option."""
+    """Whether a parameter is an argument."""
     return bool(param.param_type_name == "argument")

@@ -1,4 +1,4 @@
-"""`rollq pipeline`: the history as tables, kept up to date by Spark."""
+"""`rollq pipeline`: converts the history to tables, by Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Examples:
 """
 app = typer.Typer(
     name="pipeline",
-    help="Turn the history into tables: events, jobs, attempts, hourly figures.",
+    help="Convert the history to tables: events, jobs, attempts, hourly figures.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -101,9 +101,9 @@ def run(
     conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
-    """Bring the tables up to date.
+    """Update the tables.
 
-    Reads only new history. It may be stopped or killed at any time: only whole batches become
+    Reads only new history. It can be stopped or killed at any time: only complete batches become
     visible, and the next run resumes after the last one. Every batch is checked; if a check fails
     the batch is kept, and the exit code is 1. With --json: one object per batch.
     """
@@ -119,7 +119,7 @@ def run(
 
         found = form_of(tables, form)
         feed = _feed("" if path else servers, path, group, fail_on_data_loss=not skip_lost)
-        ends = {each.group: each.end for each in feed.extents()}  # nobody may answer
+        ends = {each.group: each.end for each in feed.extents()}  # raises if no source responds
         newest = _newest(tables, found)
     quick = {} if every else suited_to(newest, ends)
     with (
@@ -136,7 +136,7 @@ def run(
 
 
 def _newest(tables: str, form: str) -> Manifest | None:
-    """What can be known before Spark is started: the last batch, and whether we may write."""
+    """Read the last batch and check write access, before Spark is started."""
     from rollq.spark.pipeline.formats import PARQUET
     from rollq.spark.pipeline.manifest import Book
 
@@ -227,7 +227,7 @@ def _feed(servers: str, path: str, group: str, *, fail_on_data_loss: bool) -> Fe
 
 
 def _pause_s(every: str, *, once: bool, hints: bool) -> float:
-    """How long to wait between two looks; 0: there is one."""
+    """The interval between runs; 0: run once."""
     from rollq.base.amounts import AGES_S, amount
 
     if not every:
@@ -246,7 +246,7 @@ def _pause_s(every: str, *, once: bool, hints: bool) -> float:
 
 
 class _Shown:
-    """What a run tells on the terminal: a bar of log indexes; lines or JSON elsewhere."""
+    """Shows the progress of a run: a bar on a terminal; lines or JSON elsewhere."""
 
     def __init__(self, advance: Advance, *, as_json: bool, goes_on: bool) -> None:
         self._advance = advance
@@ -256,7 +256,7 @@ class _Shown:
         self._before: int | None = None
 
     def tell(self, step: Step) -> None:
-        """Called as the run gets on."""
+        """Callback for every step of the run."""
         from rollq.cli.output import remark, write_json, write_line
 
         manifest = step.manifest
@@ -277,14 +277,14 @@ class _Shown:
             write_json(_document(manifest) | document | {"failed": [one.name for one in failed]})
         elif self._goes_on:
             write_line(f"batch {manifest.number}: {new} events in {step.batch_s:.1f} s")
-            for one in failed:  # a run that goes on does not end with an error soon
+            for one in failed:  # with --every the final error may come late or never
                 remark(f"batch {manifest.number}: check failed: {one.told()}")
 
     def end(self, manifest: Manifest, failed: Sequence[CheckResult]) -> None:
-        """The run is over.
+        """Show the summary.
 
         Raises:
-            LocalError: CHECK_FAILED; some of its checks did.
+            LocalError: CHECK_FAILED, if checks failed.
         """
         from rollq.cli.output import write_line
         from rollq.spark.pipeline.checks import failure
@@ -304,9 +304,9 @@ def _shown(*, as_json: bool, goes_on: bool) -> Iterator[_Shown]:
 
 
 def _send(found: list[ExecHint], servers: str, timeout_s: float) -> None:
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
 
-    asked(servers, timeout_s, lambda client: client.set_hints(found))
+    with_client(servers, timeout_s, lambda client: client.set_hints(found))
 
 
 def _document(manifest: Manifest) -> dict[str, Any]:

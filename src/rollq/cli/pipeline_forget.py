@@ -1,4 +1,4 @@
-"""`rollq pipeline forget`: rows that leave the tables for good."""
+"""`rollq pipeline forget`: deletes rows from the tables."""
 
 from __future__ import annotations
 
@@ -38,26 +38,24 @@ def register(app: typer.Typer) -> None:
 
 
 def forget(
-    client: Annotated[
-        str, typer.Option(metavar="ID", help="Jobs of this client that are over.")
-    ] = "",
+    client: Annotated[str, typer.Option(metavar="ID", help="Ended jobs of this client.")] = "",
     group: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="This group; alone: everything of it, also jobs that are not over.",
+            help="This group; alone: everything of it, including jobs that have not ended.",
         ),
     ] = "",
     before: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="Before this UTC date or time (2026-01-31), or age (90d): jobs that were over by "
-            "then, and all else that happened before.",
+            help="Before this UTC date or time (2026-01-31), or age (90d): jobs that had ended by "
+            "then, and other events before it.",
         ),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would go; remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     tables: Tables = DEFAULT_TABLES,
@@ -68,11 +66,11 @@ def forget(
 ) -> None:
     """Remove a client, a group or old history from all tables; this cannot be undone.
 
-    Given together, only what matches all of them goes. Silver and gold are made anew from the
-    events that are left, and readers see all of it at once. The old files are deleted before it
-    returns: who still reads them gets an error. The next run does not read again what went. It
-    asks for confirmation; without a terminal, or with --json, it requires --yes. If a check fails
-    the new tables are kept, and the exit code is 1.
+    With several options, only what matches all of them is removed. Silver and gold tables are
+    rebuilt from the remaining events, and readers see all changes at once. The old files are
+    deleted before it returns, which breaks queries that still read them. Later runs do not read
+    the removed events again. It asks for confirmation; without a terminal, or with --json, it
+    requires --yes. If a check fails the new tables are kept, and the exit code is 1.
     """
     from rollq.cli.output import remark, write_json
     from rollq.cli.progress import spinner
@@ -87,7 +85,7 @@ def forget(
         with spinner("looking for what goes"):
             going = upkeep.what_goes(spark, tables, chosen, form)
         if dry_run:
-            _tell_going(going, as_json=as_json)
+            _show_planned(going, as_json=as_json)
             return
         if going.events and not yes:
             what = f"{counted(going.events, 'event')} of {counted(going.jobs, 'job')}"
@@ -97,7 +95,7 @@ def forget(
     if as_json:
         write_json(_document(done, going))
     else:
-        _tell_done(done, going)
+        _show_done(done, going)
     if going.staying:
         remark(_staying(going))
     if done.failed:
@@ -105,10 +103,10 @@ def forget(
 
 
 def moment_ms(text: str, now_ms: int) -> int:
-    """A date, a time or an age as milliseconds since 1970.
+    """Parse a date, a time or an age to milliseconds since 1970.
 
     Raises:
-        LocalError: BAD_OPTIONS if it is none of these, or not over yet.
+        LocalError: BAD_OPTIONS if it is none of these, or in the future.
     """
     from rollq.base.amounts import AGES_S, amount
     from rollq.spark.source.conditions import millis
@@ -117,7 +115,7 @@ def moment_ms(text: str, now_ms: int) -> int:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"--before {text} has no unit",
-            f"say {text}d for days, or a date as 2026-01-31",
+            f"use {text}d for days, or a date such as 2026-01-31",
         )
     is_age = text[:-1].isdecimal() and text[-1] in AGES_S
     ms = now_ms - 1000 * amount(text, AGES_S, "--before") if is_age else millis("--before", text)
@@ -125,13 +123,13 @@ def moment_ms(text: str, now_ms: int) -> int:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"--before {text} is in the future",
-            "history that is still to come cannot be removed",
+            "use a time in the past",
         )
     return ms
 
 
 def _check(*, is_chosen: bool, asks: bool, as_json: bool) -> None:
-    """What can be told before Spark is started."""
+    """Check the options before Spark is started."""
     if not is_chosen:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
@@ -146,7 +144,7 @@ def _check(*, is_chosen: bool, asks: bool, as_json: bool) -> None:
         )
 
 
-def _tell_going(going: Going, *, as_json: bool) -> None:
+def _show_planned(going: Going, *, as_json: bool) -> None:
     from rollq.cli.output import remark, write_answer
 
     document = {"events": going.events, "jobs": going.jobs, "staying": going.staying}
@@ -169,7 +167,7 @@ def _document(done: Forgotten, going: Going) -> dict[str, object]:
     }
 
 
-def _tell_done(done: Forgotten, going: Going) -> None:
+def _show_done(done: Forgotten, going: Going) -> None:
     from rollq.cli.output import write_line, write_table
 
     if not going.events:

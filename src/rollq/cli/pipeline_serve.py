@@ -1,4 +1,4 @@
-"""`rollq pipeline serve`: Spark that stays, so that questions are answered at once."""
+"""`rollq pipeline serve`: keeps Spark running, so that queries are fast."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def serve(
     master: Master = DEFAULT_MASTER,
     as_json: Json = False,
 ) -> None:
-    """Keep Spark running, with the tables, so that questions are answered in a second.
+    """Keep Spark and the tables loaded, so that queries take a second.
 
     `rollq sql` and `rollq report` on this machine find it by the table directory. Any Spark Connect
-    client can use the address that it prints; there `jobs`, `attempts` and so on are tables of the
-    database `rollq`, of the newest batch. The token in the address keeps other users out. Runs
-    until Ctrl-C or SIGTERM. With --json: one object when it is ready, and one per batch.
+    client can use the address that it prints; `jobs`, `attempts` and so on are tables of the
+    database `rollq`, of the latest batch. The address has a token, which keeps other users out.
+    Runs until Ctrl-C or SIGTERM. With --json: one object when it is ready, and one per batch.
     """
     from rollq.cli.output import write_answer
     from rollq.cli.progress import spinner
@@ -70,7 +70,7 @@ def serve(
             document = {"address": address, "batch": server.batch}
             ready = f"batch {server.batch} of {tables} on {address}"
             write_answer(document, ready, as_json=as_json)
-            with contextlib.suppress(KeyboardInterrupt):  # how it is meant to end
+            with contextlib.suppress(KeyboardInterrupt):  # the normal way to stop it
                 while True:
                     server.wait_for_news()
                     write_answer({"batch": server.batch}, f"batch {server.batch}", as_json=as_json)

@@ -1,5 +1,4 @@
-"""The commands of `rollq pipeline` about tables as they are: what they hold, and what is done to
-them beside taking in events."""
+"""Commands of `rollq pipeline` that inspect, compact, rebuild and export the tables."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def status(
 ) -> None:
     """Show the last batch, and the size of each table.
 
-    Of Iceberg and Delta it needs Spark, and shows the version of each table.
+    For Iceberg and Delta it starts Spark, and shows the version of each table.
     """
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.times import when
@@ -134,9 +133,9 @@ def files(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the Parquet files that hold a table now, for other programs.
+    """List the Parquet files of a table's current version, for other programs.
 
-    The directory also holds files of older and of failed batches, which must not be read. Replaced
+    The directory also has files of older and failed batches, which must not be read. Replaced
     files are deleted after an hour.
     """
     from rollq.cli.output import write_json, write_line
@@ -192,9 +191,9 @@ def rebuild(
     conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
-    """Make the silver and gold tables anew from the events.
+    """Rebuild the silver and gold tables from the events.
 
-    Readers see the old tables until the new ones are complete. Events stay as they are, and the
+    Readers see the old tables until the new ones are complete. Events are not changed, and the
     next run resumes where the last one ended. If a check fails the new tables are kept, and the
     exit code is 1.
     """

@@ -1,7 +1,7 @@
-"""Where a worker finds its programs and caches and makes the directories of jobs, if nobody says.
+"""Default directories of a worker: programs, caches and working directories of jobs.
 
-The legacy directories come first where they are there: whoever has peers of the first system
-has their programs there, and starts workers by the legacy command lines.
+Existing legacy directories take precedence, so that workers on legacy machines find their programs
+with the legacy command lines.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ EXEC_DIR: Final = Path("exec")
 JOBS_DIR: Final = Path("jobs")
 
 
-class Places(NamedTuple):
+class WorkerDirs(NamedTuple):
     """The directories of a worker."""
 
     exec_dir: Path | None
     jobs_dir: Path
-    own_execs: bool  # the program is copied into the directory of its job, as by a legacy worker
-    cache_dir: Path | None = None  # has caches as files
+    own_execs: bool  # copy the program into the job's directory, like a legacy worker
+    cache_dir: Path | None = None  # a directory with caches as files
 
 
-def find_places(exec_dir: Path | None, jobs_dir: Path | None) -> Places:
-    """What was given, else the legacy directory if it is there, else ours."""
+def find_dirs(exec_dir: Path | None, jobs_dir: Path | None) -> WorkerDirs:
+    """The given directories, else the legacy ones if they exist, else the defaults."""
     is_legacy = exec_dir is None and LEGACY_EXEC_DIR.is_dir()
     if is_legacy:
         exec_dir = LEGACY_EXEC_DIR
@@ -35,4 +35,4 @@ def find_places(exec_dir: Path | None, jobs_dir: Path | None) -> Places:
     if jobs_dir is None:
         jobs_dir = LEGACY_JOBS_DIR if is_legacy and LEGACY_JOBS_DIR.is_dir() else JOBS_DIR
     cache_dir = LEGACY_CACHE_DIR if is_legacy and LEGACY_CACHE_DIR.is_dir() else None
-    return Places(exec_dir, jobs_dir, is_legacy, cache_dir)
+    return WorkerDirs(exec_dir, jobs_dir, is_legacy, cache_dir)

@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a bar on a terminal, a line every tenth elsewhere."""
+"""Progress output on stderr: a bar on a terminal, else a line per 10 %."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-Advance: TypeAlias = Callable[[int, int | None], None]  # so many, of so many (None: not known)
+Advance: TypeAlias = Callable[[int, int | None], None]  # done, total (None: unknown)
 STEPS = 10
 
 
@@ -16,8 +16,8 @@ STEPS = 10
 def progress_bar(
     title: str, *, is_quiet: bool = False, in_bytes: bool = False, vanishes: bool = False
 ) -> Iterator[Advance]:
-    """Hands out the function to call when something has got on; nothing is shown before. A bar
-    that vanishes leaves no trace on the terminal."""
+    """Yield the progress callback; nothing is shown before its first call. A bar that `vanishes` is
+    erased at the end."""
     if is_quiet:
         yield lambda done, total: None
     elif sys.stderr.isatty():
@@ -64,14 +64,14 @@ def _bar(title: str, *, in_bytes: bool, vanishes: bool) -> Iterator[Advance]:
 
 
 class _Lines:
-    """A line whenever another tenth is done."""
+    """Writes a line per 10 %."""
 
     def __init__(self, title: str) -> None:
         self._title = title
         self._step = 0
 
     def advance(self, done: int, total: int | None) -> None:
-        """So many are done."""
+        """Callback with the amount that is done."""
         step = STEPS * done // total if total else 0
         if step > self._step:
             self._step = step
@@ -80,8 +80,8 @@ class _Lines:
 
 @contextlib.contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """Something is under way and nobody knows how long: shown on a terminal, and gone when it is
-    done; elsewhere a line when it begins."""
+    """Show that work of unknown length is in progress: erased at the end on a terminal; elsewhere a
+    line at the beginning."""
     if not sys.stderr.isatty():
         sys.stderr.write(f"{title}\n")
         sys.stderr.flush()
@@ -89,7 +89,7 @@ def spinner(title: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    # A descriptor of its own: meanwhile stderr may be led elsewhere.
+    # A duplicate descriptor, because stderr may be redirected meanwhile.
     with (
         os.fdopen(os.dup(2), "w") as terminal,
         Console(file=terminal, force_terminal=True).status(title),

@@ -1,4 +1,4 @@
-"""`rollq publish`: send a message to the subscriptions of a subject."""
+"""`rollq publish`: sends a message to the subscriptions of a subject."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def publish(
     """
     from rollq.base.amounts import counted
     from rollq.base.errors import ErrorCode, LocalError
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.cli.published import checked_subject, payload_of
 
@@ -69,7 +69,7 @@ def publish(
         )
     data = None if lines else payload_of(payload)
     publishing = partial(_publish, subject=subject, data=data, count=count)
-    made, reached, topic = asked(servers, timeout, publishing)
+    made, reached, topic = with_client(servers, timeout, publishing)
     document: dict[str, Any] = {"subject": subject, "published": made}
     if topic:
         document |= {"topic": topic, "index": reached}
@@ -83,8 +83,8 @@ def publish(
 async def _publish(
     client: Client, *, subject: str, data: bytes | None, count: int
 ) -> tuple[int, int, str]:
-    """How many messages were published, what the last was answered with, and which topic keeps
-    them: then that is an index."""
+    """Publish; returns the number of messages, the response to the last one, and the topic that
+    stores them: if there is one, the response is an index."""
     from rollq.subjects.matcher import matches
 
     if data is None:
@@ -99,7 +99,7 @@ async def _publish(
 
 
 async def _times(client: Client, subject: str, data: bytes, count: int) -> int:
-    """The last one is confirmed, and with it that all before it arrived."""
+    """Publish several; the last one is confirmed, which confirms all before it."""
     for _ in range(count - 1):
         await client.publish(subject, data)
     return await client.publish(subject, data, confirm=True)

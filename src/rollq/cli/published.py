@@ -1,5 +1,5 @@
-"""What the commands that publish and subscribe share: subjects and payloads as they are typed, and
-messages as they are shown."""
+"""Shared by the commands that publish and subscribe: checks of subjects and payloads, and output of
+messages."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 def checked_subject(text: str) -> None:
-    """Raises LocalError BAD_OPTIONS for what is no subject."""
+    """Raises LocalError BAD_OPTIONS for an invalid subject."""
     _check(text, parse_subject, "a subject has no wildcards, as in prices.eur")
 
 
 def checked_pattern(text: str) -> None:
-    """Raises LocalError BAD_OPTIONS for what is no pattern."""
+    """Raises LocalError BAD_OPTIONS for an invalid pattern."""
     _check(text, parse_pattern, "as in prices.eur, prices.* or prices.>")
 
 
 def payload_of(text: str) -> bytes:
-    """The bytes to publish: those of an argument, UTF-8 or not, or all of stdin."""
+    """The payload: the bytes of an argument, or all of stdin."""
     return sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
 
 
 def show(message: Publication, *, as_json: bool, with_subject: bool = True) -> None:
-    """Write a message at once: its payload as it is, behind its subject; or all of it as JSON."""
+    """Write a message and flush: subject and raw payload, or a JSON document."""
     if as_json:
         write_json(document_of(message))
         return
@@ -46,11 +46,11 @@ def show(message: Publication, *, as_json: bool, with_subject: bool = True) -> N
 
 
 def document_of(message: Publication) -> dict[str, Any]:
-    """A message for programs."""
+    """A message as a document."""
     import base64
 
     document: dict[str, Any] = {"subject": message.subject, "text": message.text}
-    if "\ufffd" in message.text:  # not UTF-8: this is what was published
+    if "\ufffd" in message.text:  # not UTF-8: add the raw bytes
         document["base64"] = base64.b64encode(message.payload).decode()
     if message.reply_to:
         document["replyTo"] = message.reply_to

@@ -1,4 +1,4 @@
-"""`rollq queue`: list, pause and resume queues, and say how they choose workers."""
+"""`rollq queue`: lists, pauses and resumes queues, and sets their placement policies."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def policy(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Set how the queues of a pattern choose workers; the most specific pattern counts."""
-    from rollq.cli.grid import asked
+    """Set how the queues of a pattern choose workers; the most specific pattern applies."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
     if remove == bool(placement):
@@ -120,12 +120,12 @@ def policy(
         )
     check_typed(pattern)
     if remove:
-        is_removed = asked(servers, timeout, lambda client: client.remove_policy(pattern))
+        is_removed = with_client(servers, timeout, lambda client: client.remove_policy(pattern))
         told = f"{pattern}: {'policy removed' if is_removed else 'has no policy'}"
         write_answer({"pattern": pattern, "removed": is_removed}, told, as_json=as_json)
         return
     weights = _weights(weight or [])
-    asked(servers, timeout, lambda client: client.set_policy(pattern, placement, weights))
+    with_client(servers, timeout, lambda client: client.set_policy(pattern, placement, weights))
     document = {"pattern": pattern, "placement": placement, "weights": weights}
     write_answer(document, f"{pattern}: {placement}", as_json=as_json)
 
@@ -137,11 +137,13 @@ def policies(
     as_json: Json = False,
 ) -> None:
     """List how queues choose workers; queues that match no pattern: the least loaded worker."""
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.rules import policy_document
 
-    found = [policy_document(one) for one in asked(servers, timeout, lambda one: one.policies())]
+    found = [
+        policy_document(one) for one in with_client(servers, timeout, lambda one: one.policies())
+    ]
     if as_json:
         for document in found:
             write_json(document)
@@ -171,11 +173,11 @@ def _weights_text(document: dict[str, Any]) -> str:
 
 
 def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: bool) -> None:
-    from rollq.cli.grid import asked, queue_name
+    from rollq.cli.grid import queue_name, with_client
     from rollq.cli.output import write_answer
 
     name = queue_name(name)
-    asked(
+    with_client(
         servers,
         timeout_s,
         lambda client: client.pause(name) if action == "pause" else client.resume(name),
@@ -185,7 +187,7 @@ def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: b
 
 
 async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:
-    from rollq.cli.grid import ask, connected
+    from rollq.cli.grid import connected, query_view
     from rollq.documents.grid import queue_document
     from rollq.grid.views import RawQueueView
 
@@ -194,7 +196,7 @@ async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, An
         while len(found) < limit:
             after = found[-1].name.encode() if found else b""
             rows = min(limit - len(found), 1000)
-            page = await ask(client, list[RawQueueView], "queues", after, rows)
+            page = await query_view(client, list[RawQueueView], "queues", after, rows)
             found += page
             if len(page) < rows:
                 break

@@ -1,4 +1,4 @@
-"""`rollq report`: what happened, as a page."""
+"""`rollq report`: writes an HTML report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Examples:
 
 
 class PageLanguage(enum.StrEnum):
-    """In which a page can be; as `rollq.spark.report.words` has them."""
+    """Languages of the report; as in `rollq.spark.report.words`."""
 
     EN = "en"
     JA = "ja"
@@ -71,8 +71,8 @@ def report(
 ) -> None:
     """Write an HTML report: throughput, wait and run times, workers, dead jobs.
 
-    The page is one file that needs nothing else and runs no script. It is made from the tables as
-    the last `rollq pipeline run` left them.
+    The page is a single self-contained file without scripts. It shows the tables as of the last
+    `rollq pipeline run`.
     """
     from rollq.base.amounts import AGES_S, amount
     from rollq.base.ids import guid_to_text
@@ -86,7 +86,7 @@ def report(
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             "--compare needs a period to compare with the one before it",
-            "say how long with --last, as in --last 24h",
+            "give it with --last, as in --last 24h",
         )
     job_id = guid_to_text(job_ids([job])[0]) if job else ""
     with spark_to_ask(master, tables, form, conf) as (spark, open_tables):
@@ -122,7 +122,7 @@ def write_report(
     compares: bool = False,
     language: str = "en",
 ) -> Report:
-    """Ask the tables, whose views must be there, and write the page.
+    """Query the tables, whose views must exist, and write the page.
 
     Raises:
         LocalError: BAD_OPTIONS, if it cannot be written.
@@ -133,7 +133,7 @@ def write_report(
     from rollq.spark.asking.figures import gather
     from rollq.spark.report.page import page_of
 
-    with spinner("asking the tables"):
+    with spinner("querying the tables"):
         made = gather(
             spark,
             source=str(tables),

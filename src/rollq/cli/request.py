@@ -1,4 +1,4 @@
-"""`rollq request`: ask whoever listens to a subject, and show the answer."""
+"""`rollq request`: publishes a request and shows the response."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def request(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Publish a request to a subject, and show the first answer.
+    """Publish a request to a subject, and show the first response.
 
-    The payload of the answer goes to stdout as it is; with --json, as one object. Exit code 4 if
-    no subscription matches, 3 if no answer comes within --timeout.
+    The payload of the response is written to stdout unchanged; with --json, as one object. Exit
+    code 4 if no subscription matches, 3 if there is no response within --timeout.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.published import checked_subject, payload_of, show
 
     checked_subject(subject)
     data = payload_of(payload)
-    answer = asked(servers, timeout, lambda client: client.request(subject, data))
+    answer = with_client(servers, timeout, lambda client: client.request(subject, data))
     show(answer, as_json=as_json, with_subject=False)

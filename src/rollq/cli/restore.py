@@ -1,4 +1,4 @@
-"""`rollq restore`: a new group from a backup."""
+"""`rollq restore`: creates a new group from a backup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def restore(
     file: BackupArgument,
     state: Annotated[
         Path,
-        typer.Option("--state", metavar="DIR", help="State directory to make; must be empty."),
+        typer.Option("--state", metavar="DIR", help="State directory to create; must be empty."),
     ],
     address: Annotated[
         str,
@@ -40,11 +40,11 @@ def restore(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Make the state directory of the first member of a new group from a backup.
+    """Create the state directory of the first member of a new group from a backup.
 
-    The backup is checked first. Start the member on the directory; more members join it empty
-    (`rollq cluster add`). It is a new group: it and the old one do not accept each other's members.
-    Jobs that were running are run again, unless their worker comes back with them.
+    The backup is verified first. Start the member on the directory; add more members with empty
+    directories (`rollq cluster add`). It is a new group: the members of the old one cannot join it.
+    Jobs that were running are run again, unless their worker reconnects with them.
     """
     import msgspec
 

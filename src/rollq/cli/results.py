@@ -1,4 +1,4 @@
-"""Results as lines."""
+"""Writes results as lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rollq.roles.client.results import Result
 
 
 def write_result(result: Result, *, as_json: bool) -> None:
-    """One result on one line."""
+    """Write a result as one line."""
     if as_json:
         write_json(result_document(result))
         return

@@ -1,4 +1,4 @@
-"""`rollq router`: one address in front of several groups."""
+"""`rollq router`: runs a router, one address for several groups."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def router(
     log_format: LogFormatOption = None,
     as_json: Json = False,
 ) -> None:
-    """Run one address in front of several groups.
+    """Run a router: one address for several groups.
 
-    Clients use it as a member. A job goes to one group of its route that can be reached, and is
-    accepted when that group has accepted it; its result comes back through the router. Nothing is
-    kept on disk: start several routers, and give clients all their addresses. Tokens are handed on
-    to the groups; certificates and keys of clients cannot be. SIGTERM hangs up and stops; jobs go
-    on.
+    Clients connect to it like to a member. A job goes to one reachable group of its route, and is
+    accepted when that group has accepted it; its result comes back through the router. It has no
+    state on disk: start several routers, and give clients all their addresses. Tokens of clients
+    are passed to the groups; certificates and keys cannot be. SIGTERM closes connections and
+    stops; jobs go on.
     """
     from rollq.cli.logs import set_up_logs
     from rollq.cli.service import run
@@ -149,7 +149,7 @@ def router(
 
 
 def _split(listen: str) -> tuple[str, int]:
-    """Host and port; the port may be 0."""
+    """Split host and port; the port may be 0."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise LocalError(
@@ -234,7 +234,7 @@ def _check_protected(setup: RouterSetup, host: str, *, unsafe_no_auth: bool) -> 
         ErrorCode.UNPROTECTED,
         f"other machines would reach this router on {host or 'all addresses'} without "
         "--tls require",
-        "give --credentials made by `rollq init`, listen on 127.0.0.1, or say --unsafe-no-auth",
+        "give --credentials made by `rollq init`, listen on 127.0.0.1, or use --unsafe-no-auth",
     )
 
 
@@ -269,7 +269,7 @@ def _web_of(setup: RouterSetup, address: str) -> ServedBy:
 
 
 async def _until_asked(node: RouterNode, web: list[str], notes: ServiceNotes) -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal arrives."""
     import asyncio
 
     from rollq.cli.service import on_signals
@@ -278,7 +278,7 @@ async def _until_asked(node: RouterNode, web: list[str], notes: ServiceNotes) ->
     asked = asyncio.Event()
     pages = WebChild(web) if web else None
     with on_signals(asked.set):
-        notes.serving(lambda: _doing(node))  # only now: whoever hears it may send a signal at once
+        notes.serving(lambda: _doing(node))  # last: its receiver may send a signal at once
         if pages is not None:
             pages.start()
         await asked.wait()
@@ -289,7 +289,7 @@ async def _until_asked(node: RouterNode, web: list[str], notes: ServiceNotes) ->
 
 
 def _doing(node: RouterNode) -> str:
-    """What a service manager shows of it."""
+    """The status for a service manager."""
     up = sum(1 for group in node.groups.found.values() if group.is_up)
     spread = ", ".join(f"{name} {count}" for name, count in node.groups.spread.items())
     return f"{up} of {len(node.groups.found)} groups up, {node.client_count} clients; {spread}"

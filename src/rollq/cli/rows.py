@@ -1,5 +1,5 @@
-"""Rows of the history for commands that show them as they come: which are wanted, and reading them
-from any member, each once, also while members come and go."""
+"""Live history rows: filters them, and reads them from any member, each once, also while members
+stop and start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rollq.roles.reader.reader import Reader
 POLL_S: Final = 0.25
 BACK_FACTOR: Final = 8
 
-# Where a job stands after an event; one that is not here moves no job.
+# The state of a job after an event; other events do not change it.
 STATE_AFTER: Final = {
     events.JOB_ENQUEUED: WAITING,
     events.JOB_DELAYED: DELAYED,
@@ -55,7 +55,7 @@ STATE_AFTER: Final = {
 
 
 def state_after(row: HistoryRow) -> str:
-    """Where the job of a row stands after it, in a word for people; empty if it moved none."""
+    """The state of a job after a row, as a word; empty if the row does not change it."""
     if row.type == events.JOB_ACKED:
         return FAILED if row.status else OK
     word = STATE_AFTER.get(row.type, "")
@@ -63,7 +63,7 @@ def state_after(row: HistoryRow) -> str:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are to be shown; what is empty does not matter."""
+    """A filter of rows; empty fields match all."""
 
     kind: str = ""
     job: str = ""
@@ -72,7 +72,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     client: str = ""
     key: str = ""
     state: str = ""
-    worker: str = ""  # its name, or the first digits of its id
+    worker: str = ""  # name, or first digits of the id
     since_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -89,10 +89,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
                 f"use one of: {' '.join(STATES)}",
             )
         if self.job:
-            digits_of(self.job)  # it must be one
+            digits_of(self.job)  # raises if it is not an id
 
     def fits(self, row: HistoryRow, worker_name: str = "") -> bool:
-        """Whether a row is to be shown; `worker_name` is what its worker is called."""
+        """Whether a row matches; `worker_name` is the name of its worker."""
         return (
             self.kind in ("", row.type)
             and self.queue in ("", row.queue)
@@ -114,8 +114,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return digits.startswith(first) and digits.endswith(last) and bool(digits)
 
 
-class Follower:
-    """Reads rows of a group in order. `wants` says which lines count."""
+class HistoryFollower:
+    """Reads the rows of a group in order; `wants` filters lines."""
 
     def __init__(self, reader: Reader, wants: Callable[[bytes], bool]) -> None:
         self._reader = reader
@@ -123,8 +123,8 @@ class Follower:
         self._is_away = False
 
     def last(self, first: int, count: int) -> tuple[int, list[bytes]]:
-        """The last lines that are wanted (all of them from `first` on, if it is given), and the
-        index after them. Looks back further and further until there are enough."""
+        """The last matching lines (or all from `first` on, if it is given), and the index after
+        them. The range is extended backwards until there are enough."""
         span = self._reader.span()
         back = max(count, 1)
         while True:
@@ -138,7 +138,7 @@ class Follower:
             back *= BACK_FACTOR
 
     def start_of(self, since_ms: int) -> int:
-        """A log index before which nothing is younger than this."""
+        """A log index before the first row of this time."""
         span = self._reader.span()
         back = 1
         while True:
@@ -154,8 +154,8 @@ class Follower:
             back *= BACK_FACTOR
 
     def follow(self, place: int) -> Iterator[list[bytes]]:
-        """The lines from an index on as they are committed, those that are wanted; an empty list
-        whenever there was nothing new. A member that is gone is no end: another one goes on."""
+        """Iterate over matching lines from an index as they are committed; an empty list if there
+        is nothing new. If the member stops, another one is read."""
         while True:
             fresh = False
             span: Span | None = None
@@ -193,7 +193,7 @@ class Follower:
 
 
 def row_of(line: bytes) -> HistoryRow:
-    """The row of a line."""
+    """Decode a line."""
     return _decode(line)
 
 

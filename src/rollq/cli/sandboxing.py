@@ -1,4 +1,4 @@
-"""Options of `rollq worker` about the sandbox that jobs run in."""
+"""Sandbox options of `rollq worker`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SandboxMode = Annotated[
     typer.Option(
         "--sandbox",
         envvar="ROLLQ_SANDBOX",
-        help="Layers between jobs and the machine: basic is what costs nothing; strict is all that "
-        "the system allows, without network.",
+        help="Layers between jobs and the machine: basic has those that cost nothing; strict has "
+        "all that the system supports, and no network.",
     ),
 ]
 RequireLayers = Annotated[
@@ -134,10 +134,10 @@ AllowWrite = Annotated[
 
 
 def sandbox_setup(asked: dict[str, Any]) -> SandboxSetup:
-    """What the options say, which are given by the names of parameters.
+    """The sandbox setup, from the parameters of the command.
 
     Raises:
-        LocalError: BAD_OPTIONS; one of them cannot be read.
+        LocalError: BAD_OPTIONS for an invalid value.
     """
     from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
 
@@ -166,7 +166,7 @@ def _users(text: str) -> tuple[int, int] | None:
     if not first.isdecimal() or not (last or first).isdecimal():
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"--job-users {text!r} is no range of user ids",
+            f"--job-users {text!r} is not a range of user ids",
             "use FIRST-LAST: 70000-70003",
         )
     return int(first), int(last or first)

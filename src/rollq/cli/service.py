@@ -1,4 +1,4 @@
-"""Running something until a signal ends it: the loop, and the rule for signals."""
+"""Runs an event loop until a signal ends it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
-# How long a thread that has written waits for the loop to let it tell so. Python's own 5 ms are
-# many times what the disk takes.
+# How long a disk thread waits for the interpreter lock before it can report a write. Python's
+# default of 5 ms is many times the duration of a sync.
 SWITCH_S: Final = 0.000_05
 
 
 def run(main: Coroutine[Any, Any, Value]) -> Value:
-    """Run a coroutine on the fastest loop there is."""
+    """Run a coroutine on the fastest available loop."""
     sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
@@ -33,8 +33,8 @@ def run(main: Coroutine[Any, Any, Value]) -> Value:
 
 @contextlib.contextmanager
 def on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT calls `stop`; the second ends the process at once. SIGHUP has the
-    files of certificates looked at."""
+    """Within this, the first SIGTERM or SIGINT calls `stop`; the second exits at once. SIGHUP
+    reloads certificates."""
     loop = asyncio.get_running_loop()
     seen: list[int] = []
 
@@ -56,7 +56,7 @@ def on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Outside a loop: SIGTERM and SIGHUP are taken as Ctrl-C, so that whoever cleans up can."""
+    """Outside of a loop: SIGTERM and SIGHUP raise KeyboardInterrupt, so that cleanup code runs."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

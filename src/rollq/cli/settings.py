@@ -1,4 +1,4 @@
-"""`rollq settings`: what holds for the whole grid."""
+"""`rollq settings`: grid-wide settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show the settings in force."""
+    """Show the current settings."""
     from rollq.cli.service import run
 
     _write(run(_change(servers, timeout, {})), as_json=as_json)
@@ -71,14 +71,14 @@ def _parse(pairs: list[str]) -> dict[str, int]:
 
 
 async def _change(servers: str, timeout_s: float, changes: dict[str, int]) -> Settings:
-    """The settings, after what is to be changed has been."""
+    """Apply the changes, if there are any; returns the settings."""
     import msgspec
 
-    from rollq.cli.grid import ask, connected
+    from rollq.cli.grid import connected, query_view
     from rollq.grid.commands import Settings
 
     async with connected(servers, timeout_s) as client:
-        settings = await ask(client, Settings, "settings")
+        settings = await query_view(client, Settings, "settings")
         if changes:
             settings = msgspec.structs.replace(settings, **changes)
             await client.set_settings(settings)

@@ -1,5 +1,5 @@
-"""Spark for commands: started without its chatter, its failures told in words, stopped at the
-end."""
+"""Spark sessions for commands: started without output, stopped at the end, with errors as
+messages."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 
 SAID_LINES: Final = 5
 _NOT_FETCHED: Final = "unresolved dependency: "
-QUICK_ROWS: Final = 500_000  # up to here a quick start is worth more than good code
+QUICK_ROWS: Final = 500_000  # up to this, a fast start matters more than optimized code
 REMOTE: Final = "sc://"
-ROWS_PER_INDEX: Final = 100  # before anything is known
+ROWS_PER_INDEX: Final = 100  # estimate without data
 
 
 @contextlib.contextmanager
 def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
-    """A session for one command, stopped afterwards unless it was there before. Times are UTC from
-    here on.
+    """A session for one command; it is stopped afterwards unless it existed before. Times are UTC.
 
     Raises:
         LocalError: BAD_SETUP if Spark is missing, does not start or fails.
     """
-    os.environ["TZ"] = "UTC"  # Spark's rows bring moments in the zone of this process
+    os.environ["TZ"] = "UTC"  # Spark returns timestamps in the zone of this process
     time.tzset()
     was_there = _is_running()
     spark = _start(master, conf)
@@ -56,14 +55,14 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
 def spark_to_ask(
     master: str, tables: str, form: str = "", conf: Sequence[str] | None = None
 ) -> Iterator[tuple[SparkSession, Callable[[], Load]]]:
-    """A session that can be asked about the tables, and the function that opens them, all of one
-    batch: of a server that runs over them, else of a Spark that is started for it.
+    """A session for queries, and the function that opens the tables, all of one batch: of a running
+    server for these tables, else of a new Spark.
 
     Args:
-        master: where Spark is; "": wherever it answers soonest.
-        tables: the folder. Without tables in it, a Connect server may have some of its own.
-        form: the format of the tables, if it cannot be seen.
-        conf: what the user has set, as `NAME=VALUE`.
+        master: The Spark master; empty: the fastest available.
+        tables: The directory. If it has no tables, a Connect server may have its own.
+        form: The format of the tables, if it cannot be detected.
+        conf: Settings of the user, as `NAME=VALUE`.
 
     Raises:
         LocalError: BAD_OPTIONS if there are no tables, BAD_SETUP if Spark does not start.
@@ -96,7 +95,7 @@ def spark_to_ask(
 
 
 def _warm_place(tables: Path) -> str:
-    """A server over the tables, if there is one; how to get one, if there is none."""
+    """The address of a running server for the tables; empty, with a remark, if there is none."""
     from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES
     from rollq.cli.output import remark
     from rollq.spark.serving import find_server
@@ -113,12 +112,11 @@ def _warm_place(tables: Path) -> str:
 def suited_to(
     manifest: Manifest | None, ends: Mapping[str, int] | None = None
 ) -> Mapping[str, str]:
-    """Settings of Spark for a command that reads all tables, or more of the history: if it is few
-    rows, a quick start.
+    """Spark settings for a command that reads whole tables or history: a fast start for few rows.
 
     Args:
-        manifest: the tables; None if there are none yet.
-        ends: by group the index after the last; None: nothing of the history is read.
+        manifest: The tables; None if there are none yet.
+        ends: The end index of the history to read by group; None: no history is read.
     """
     from rollq.spark.session import QUICK
 
@@ -137,10 +135,9 @@ def _rows(manifest: Manifest) -> float:
 
 
 def _is_running() -> bool:
-    """Whether this process has a session; asking does not import Spark.
+    """Whether this process has a session, without importing Spark.
 
-    A session that is there need not be active in the Java thread that is asked, so the context
-    counts as well.
+    A session need not be active in the Java thread of the caller, so the context is checked too.
     """
     loaded = sys.modules.get("pyspark.sql")
     if loaded is None:
@@ -151,7 +148,7 @@ def _is_running() -> bool:
 
 
 def _start(master: str, conf: dict[str, object]) -> SparkSession:
-    """A session whose processes do not write to the terminal, now and later."""
+    """Start a session whose processes never write to the terminal."""
     from rollq.cli.progress import spinner
     from rollq.spark.session import session
 
@@ -174,7 +171,7 @@ def _start(master: str, conf: dict[str, object]) -> SparkSession:
 
 
 def _not_fetched(lines: Sequence[str]) -> LocalError | None:
-    """What is wrong if a package was not to be had."""
+    """The error for a package that could not be downloaded."""
     for line in lines:
         _, found, package = line.partition(_NOT_FETCHED)
         if found:
@@ -194,7 +191,7 @@ def _failed(what: str, error: Exception) -> LocalError:
 
 @contextlib.contextmanager
 def _stderr_in(file: IO[bytes]) -> Iterator[None]:
-    """Processes that are started meanwhile write their errors there, for as long as they live."""
+    """Redirect the stderr of processes that are started within this to a file."""
     sys.stderr.flush()
     ours = os.dup(2)
     os.dup2(file.fileno(), 2)

@@ -1,4 +1,4 @@
-"""`rollq sql`: any question about what happened, in SQL."""
+"""`rollq sql`: queries the tables in SQL."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def sql(
 ) -> None:
     """Query the tables of the pipeline in SQL.
 
-    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs, checks; SHOW TABLES
-    and DESCRIBE jobs tell more. Times are UTC. They are as the last `rollq pipeline run` left
-    them. Without a query on a terminal: a shell, with history and completion. From a pipe: one
-    statement after the other, with semicolons between. With --json: one JSON object a row and line.
+    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs, checks; see SHOW TABLES
+    and DESCRIBE jobs. Times are UTC. The tables are as of the last `rollq pipeline run`. Without a
+    query on a terminal: a shell, with history and completion. From a pipe: statements separated by
+    semicolons. With --json: one JSON object per row and line.
     """
     from rollq.cli.spark import spark_to_ask
     from rollq.spark.asking.queries import check_reads
     from rollq.spark.asking.typing_help import split_statements
 
     if as_csv and as_json:
-        raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json", "choose one of them")
+        raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json are given", "give one of them")
     is_shell = not query and sys.stdin.isatty() and sys.stdout.isatty()
     statements: list[str] = []
     if not is_shell:
@@ -90,7 +90,7 @@ def sql(
 
 
 class _Asking:
-    """Statements that are asked one after the other in one session."""
+    """Runs statements one after another in one session."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class _Asking:
         self._form = {"as_csv": as_csv, "as_json": as_json}
 
     def answer(self, statement: str) -> None:
-        """Write what a statement gives. The tables are opened anew: there may be a new batch."""
+        """Run a statement and write its result. The tables are reopened, for new batches."""
         from rollq.cli.output import remark
         from rollq.cli.progress import spinner
         from rollq.spark.asking.queries import add_views, ask, check_reads
 
         check_reads(statement)
-        with spinner("asking the tables"):
+        with spinner("querying the tables"):
             add_views(self._spark, self._open_tables(), statement)
             answer = ask(self._spark, statement, self._limit)
         write_rows(answer, **self._form)
@@ -121,13 +121,13 @@ class _Asking:
             remark(f"only the first {self._limit} rows are shown; use --limit for more")
 
     def cancel(self) -> None:
-        """End what was asked. An embedded Spark has ended it by itself."""
+        """Cancel the running query. An embedded Spark does so by itself."""
         if hasattr(self._spark, "client"):
             self._spark.interruptAll()
 
 
 def write_rows(answer: QueryAnswer, *, as_csv: bool, as_json: bool) -> None:
-    """An answer in one of its forms."""
+    """Write a result in one of the formats."""
     from rollq.cli.output import write_json, write_table
 
     if as_json:
@@ -146,7 +146,7 @@ def write_rows(answer: QueryAnswer, *, as_csv: bool, as_json: bool) -> None:
 
 
 def _write_rich(answer: QueryAnswer) -> None:
-    """On a terminal: columns that fold instead of running over its edge."""
+    """Write a table for a terminal, whose columns wrap."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -162,7 +162,7 @@ def _write_rich(answer: QueryAnswer) -> None:
 
 
 def _cell(value: Any) -> Any:
-    """A value for people: numbers stay numbers, so that they are aligned."""
+    """A value for a table: numbers stay numbers, for alignment."""
     if isinstance(value, float):
         return round(value, 3)
     return value if isinstance(value, int) and not isinstance(value, bool) else _text(value)
@@ -180,7 +180,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has: moments as text in UTC, rows within rows as objects."""
+    """Convert to JSON types: timestamps to text in UTC, nested rows to objects."""
     import datetime
     import decimal
 

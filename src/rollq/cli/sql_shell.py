@@ -1,4 +1,4 @@
-"""The shell of `rollq sql`: statements typed one after the other, with history and completion."""
+"""The shell of `rollq sql`: an interactive prompt, with history and completion."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ HELP: Final = """\
 A statement ends with a semicolon and may take several lines. Tab completes tables and columns.
 \\d        tables
 \\d TABLE  columns of a table
-\\q        leave, as Ctrl-D does
-Ctrl-C    cancels a query that runs, or drops what is typed
+\\q        quit, like Ctrl-D
+Ctrl-C    cancels a running query, or clears the input
 """
 _LEAVING: Final = ("\\q", "exit", "quit")
 
 
 class SqlShell:
-    """Reads statements and has them answered until it is left."""
+    """Reads and runs statements until the user quits."""
 
     def __init__(self, answer: Callable[[str], None], cancel: Callable[[], None]) -> None:
-        """Nothing is read yet.
+        """Create a shell.
 
         Args:
-            answer: asks a statement and writes what comes; raises RollqError if it is refused.
-            cancel: ends what was asked last.
+            answer: Runs a statement and writes its result; raises RollqError.
+            cancel: Cancels the running statement.
         """
         self._answer = answer
         self._cancel = cancel
 
     def run(self) -> None:
-        """Until Ctrl-D or \\q."""
+        """Run until Ctrl-D or \\q."""
         session = _session()
         while True:
             try:
@@ -53,7 +53,7 @@ class SqlShell:
                 return
 
     def take(self, text: str) -> bool:
-        """Do what was typed; whether to go on."""
+        """Process input; returns false to quit."""
         from rollq.spark.asking.typing_help import split_statements
 
         line = text.strip()
@@ -75,7 +75,7 @@ class SqlShell:
             sys.stdout.write(HELP)
 
     def _ask(self, statement: str) -> bool:
-        """Whether it was answered."""
+        """Run a statement; returns whether it succeeded."""
         try:
             self._answer(statement)
         except RollqError as error:
@@ -89,7 +89,7 @@ class SqlShell:
 
 
 def is_whole(text: str) -> bool:
-    """Whether Enter ends what is typed, instead of a line of it."""
+    """Whether Enter submits the input, instead of starting a new line."""
     from rollq.spark.asking.typing_help import split_statements
 
     line = text.strip()
@@ -97,7 +97,7 @@ def is_whole(text: str) -> bool:
 
 
 def completions(text: str, cursor: int) -> Iterable[tuple[str, int, str]]:
-    """Words that may stand at the cursor, how many letters of each are there, what it is."""
+    """Completions at the cursor: the word, the offset of its start, and its meaning."""
     from rollq.spark.asking.typing_help import candidates
 
     part, found = candidates(text[:cursor], text)
@@ -128,20 +128,19 @@ def _session() -> PromptSession[str]:
 
 
 def _history() -> History:
-    """What was typed before, which only this user may read; of this shell alone if there is no
-    place for it."""
+    """The input history, which only this user can read; in memory if there is no place for it."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     try:
         path = history_path()
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    except (OSError, RuntimeError):  # the latter: no home directory is known
+    except (OSError, RuntimeError):  # RuntimeError: there is no home directory
         return InMemoryHistory()
     return FileHistory(str(path))
 
 
 def history_path() -> Path:
-    """Where it is kept."""
+    """The file of the history."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base, "rollq", "sql_history")

@@ -1,4 +1,4 @@
-"""`rollq status`: the grid at a glance."""
+"""`rollq status`: an overview of the grid."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def status(
 
 
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
-    from rollq.cli.grid import ask, connected
+    from rollq.cli.grid import connected, query_view
     from rollq.documents import grid as documents
     from rollq.grid.views import CountsView, RawDrainView, RawQueueView, RawWorkerView
     from rollq.roles.member.status import ClusterView
 
     async with connected(servers, timeout_s) as client:
-        cluster = await ask(client, ClusterView, "cluster")
-        counts = await ask(client, CountsView, "counts")
-        queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-        workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
-        drained = await ask(client, list[RawDrainView], "drained", b"", ROWS_MAX)
+        cluster = await query_view(client, ClusterView, "cluster")
+        counts = await query_view(client, CountsView, "counts")
+        queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
+        workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+        drained = await query_view(client, list[RawDrainView], "drained", b"", ROWS_MAX)
     return {
         "cluster": documents.cluster_document(cluster),
         "jobs": documents.queue_document(counts),
@@ -117,7 +117,7 @@ def _show_layers(workers: list[dict[str, Any]]) -> None:
 
 
 def _resources(worker: dict[str, Any]) -> list[str]:
-    """What a worker has, and what of it is taken."""
+    """The resources of a worker, and their usage."""
     in_use = worker["in_use"]
     return [
         f"{name}={amount}" + (f" ({in_use[name]} in use)" if name in in_use else "")
@@ -126,7 +126,7 @@ def _resources(worker: dict[str, Any]) -> list[str]:
 
 
 def _show_absent(drained: list[dict[str, Any]]) -> None:
-    """Workers that would get no jobs if they came."""
+    """Show drained workers that are not connected."""
     from rollq.cli.output import write_line
 
     for one in drained:
@@ -137,7 +137,7 @@ def _show_absent(drained: list[dict[str, Any]]) -> None:
 
 
 def show_workers(workers: list[dict[str, Any]]) -> None:
-    """A table of workers."""
+    """Write a table of workers."""
     from rollq.cli.output import write_table
 
     write_table(
@@ -153,12 +153,12 @@ def show_workers(workers: list[dict[str, Any]]) -> None:
 
 
 def cpu_text(load: dict[str, Any] | None) -> str:
-    """How busy the CPUs of a worker's computer are."""
+    """The CPU load of a worker's machine."""
     return "-" if load is None else f"{load['cpu_percent']:.0f} %"
 
 
 def memory_text(load: dict[str, Any] | None) -> str:
-    """How much of its memory is in use."""
+    """The memory usage of a worker's machine."""
     if load is None:
         return "-"
     used, total = load["memory_used_bytes"], load["memory_total_bytes"]
@@ -166,5 +166,5 @@ def memory_text(load: dict[str, Any] | None) -> str:
 
 
 def _slots(worker: dict[str, Any]) -> str:
-    """How many jobs it takes at a time, and why it takes fewer now."""
+    """The slots of a worker, and why fewer are used now."""
     return f"{worker['slots']}{' (CPU cap: 1)' if worker['cpu_capped'] else ''}"

@@ -1,4 +1,4 @@
-"""`rollq submit`: one job, an array of tasks, or a file of jobs."""
+"""`rollq submit`: submits one job, an array of tasks, or a file of jobs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Examples:
   rollq submit train --notify https://hooks.example.com/rollq --then 'mail ops'
 """
 
-FED = ("args", "file", "folder", "cached", "input_", "output", "payload")  # what a job is given
+FED = ("args", "file", "folder", "cached", "input_", "output", "payload")  # inputs of a job
 
 
 class ExitRule(enum.StrEnum):
-    """What the exit code says of a job that was waited for."""
+    """How the exit code depends on the job."""
 
     PROGRAM = "program"
     SIMPLE = "simple"
@@ -43,7 +43,7 @@ class ExitRule(enum.StrEnum):
 
 @dataclass(slots=True)
 class SubmitOrder:
-    """What was asked for on the command line."""
+    """The parsed command line."""
 
     exec_name: str
     args: list[str]
@@ -325,7 +325,7 @@ def _carried_out(ctx: typer.Context) -> int:
 
 
 def _check(ctx: typer.Context) -> None:
-    """Refuse what cannot be meant so."""
+    """Refuse conflicting options."""
     asked = ctx.params
     if asked["like"]:
         check_like(ctx)
@@ -342,7 +342,7 @@ def _check(ctx: typer.Context) -> None:
 
 
 def _order(ctx: typer.Context) -> SubmitOrder:
-    """What was asked for, checked as far as it can be without a grid."""
+    """Parse the command line, and check what needs no connection."""
     from rollq.cli.grid import job_ids
 
     asked = ctx.params
@@ -379,7 +379,7 @@ def _order(ctx: typer.Context) -> SubmitOrder:
 
 
 def options_of(ctx: typer.Context) -> Options:
-    """What the job asks for beyond the grid's settings, by the options that a command has."""
+    """The job options, from the options of a command."""
     from rollq.cli.grid import queue_name
 
     wanted = {name: ctx.params.get(name) for name in OPTIONS} | {
@@ -395,7 +395,7 @@ def options_of(ctx: typer.Context) -> Options:
 
 
 def environment(given: list[str]) -> dict[str, str]:
-    """Variables by name, and those that are named without a value as they are here."""
+    """Environment variables by name; one without a value is copied from this process."""
     env: dict[str, str] = {}
     for one in given:
         name, equals, value = one.partition("=")
@@ -410,8 +410,8 @@ def environment(given: list[str]) -> dict[str, str]:
 
 
 def _traceparent(ctx: typer.Context) -> str:
-    """The span that the job belongs to. What happens to be in the environment is passed over if it
-    names none, or if the job may be submitted again: that must be the same job."""
+    """The parent span of the job. A value of the environment is ignored if it is invalid, or if the
+    job may be resubmitted, which must be identical."""
     given: str = ctx.params["traceparent"]
     source = ctx.get_parameter_source("traceparent")
     if source is not None and source.name == "ENVIRONMENT":
@@ -421,7 +421,7 @@ def _traceparent(ctx: typer.Context) -> str:
 
 
 def _secrets(given: list[str]) -> dict[str, str]:
-    """Names of secrets by the variable that each is to be in."""
+    """Names of secrets, by environment variable."""
     secrets: dict[str, str] = {}
     for one in given:
         variable, equals, name = one.partition("=")
@@ -436,7 +436,8 @@ def _secrets(given: list[str]) -> dict[str, str]:
 
 
 def find_files(named: list[str], option: str) -> dict[str, Input]:
-    """Files or folders by their name in the job's directory. They must be there, and readable."""
+    """Local files or directories, by name in the job's directory. They must exist and be
+    readable."""
     found: dict[str, Input] = {}
     for one in named:
         name, equals, path = one.partition("=")
@@ -456,7 +457,7 @@ def find_files(named: list[str], option: str) -> dict[str, Input]:
 
 
 def cached_files(named: list[str]) -> dict[str, Input]:
-    """Files of caches by their name, which is the same in the job's directory."""
+    """Files of caches, by their name."""
     from rollq.roles.client.specs import CacheFile
 
     found: dict[str, Input] = {}
@@ -471,7 +472,7 @@ def cached_files(named: list[str]) -> dict[str, Input]:
 
 
 def left_files(asked: dict[str, Any]) -> dict[str, Input]:
-    """Files that other jobs leave, by their name in the job's directory."""
+    """Output files of other jobs, by name in the job's directory."""
     from rollq.cli.ids import full_id
     from rollq.roles.client.job_files import JobFile
 

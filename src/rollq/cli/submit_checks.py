@@ -1,4 +1,4 @@
-"""Options of `rollq submit` that cannot be meant together, or would count for nothing."""
+"""Checks of `rollq submit`: options that conflict, or that would have no effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollq.cli import following, needs
 OPTIONS: Final = (
     *("priority", "delay", "max_attempts", "run_limit", "lease", "result_ttl", "expire", "worker"),
 )
-# What stays as it is in the job that --like names.
+# Options that --like copies from the other job.
 NOT_LIKE: Final = (
     *OPTIONS,
     *needs.NEEDS,
@@ -29,14 +29,14 @@ NEEDS: Final = {
     "batch": "from_file",
     "running_max": "array",
     "notify_key": "notify",
-    "key": "client_id",  # whose key it is: a client id of its own would make every key new
+    "key": "client_id",  # keys are per client: with a random client id every key would be new
 }
 
 
 def check_together(
     exec_name: str, source: Path | None, *, is_fed: bool, array: int | None, own: str
 ) -> None:
-    """Refuse what cannot be meant together."""
+    """Refuse conflicting options."""
     if not exec_name and source is None:
         raise LocalError(ErrorCode.BAD_OPTIONS, "no program given", "name one: rollq submit EXEC")
     if sum((source is not None, array is not None, bool(own))) > 1:
@@ -54,20 +54,20 @@ def check_together(
 
 
 def check_like(ctx: typer.Context) -> None:
-    """Refuse options for what the other job has."""
+    """Refuse options that --like copies."""
     for name in NOT_LIKE:
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 f"--like takes {name.replace('_', ' ')} from the other job",
-                "give arguments, --env or --queue, or submit a job of its own",
+                "give arguments, --env or --queue, or submit without --like",
             )
 
 
 def check_needs(ctx: typer.Context) -> None:
-    """Refuse an option of the command line that would count for nothing. In a file of defaults it
-    may stand for the other calls."""
+    """Refuse an option of the command line that would have no effect. In a configuration file it
+    may be meant for other calls."""
     for name, needed in NEEDS.items():
         source = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE" and not ctx.params[needed]:
@@ -79,7 +79,7 @@ def check_needs(ctx: typer.Context) -> None:
 
 
 def check_save(folder: Path | None) -> None:
-    """Before the job is accepted: a folder that cannot be had would cost its output."""
+    """Create the directory before the job is accepted: a later error would cost its output."""
     if folder is None:
         return
     try:

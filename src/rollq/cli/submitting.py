@@ -1,4 +1,4 @@
-"""What `rollq submit` does once its arguments are understood."""
+"""Executes `rollq submit`, after its arguments are parsed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rollq.base.reasons import Reason
 from rollq.cli.credentials import given_credentials
 from rollq.cli.failures import EXIT_FOUND, EXIT_OK, report
 from rollq.cli.grid import connected
-from rollq.cli.ids import found, parse_id
+from rollq.cli.ids import parse_id, resolve_id
 from rollq.cli.output import remark, write_answer, write_json, write_line
 from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.handles import Counts, Job
 from rollq.roles.client.results import Result
 from rollq.roles.client.supply import BytesMoved
@@ -36,17 +36,15 @@ if TYPE_CHECKING:
     from rollq.cli.submit import SubmitOrder
 
 TROUBLES_SHOWN: Final = 20
-SIMPLE: Final = "simple"  # exit codes 0 and 1 alone
-HINT_S: Final = 5.0  # how long nothing runs before somebody is told, and between two looks
-UNDER_WAY: Final = (Reason.RUNNING, Reason.ASSIGNING)
+SIMPLE: Final = "simple"  # exit code 0 or 1
+HINT_S: Final = 5.0  # interval of the remarks on why a job waits
+RUNNING_REASONS: Final = (Reason.RUNNING, Reason.ASSIGNING)
 
 
 async def carry_out(order: SubmitOrder) -> int:
-    """Submit, and wait if that is wanted; the exit code."""
-    # Results go to a client id: one of its own, so that nobody else takes them.
-    own_id = generated_client_id(
-        given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}"
-    )
+    """Submit, and wait if requested; returns the exit code."""
+    # A client id of its own, so that no other command receives the results.
+    own_id = default_id(given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}")
     client_id = order.client_id or own_id
     async with connected(order.servers, order.timeout_s, client_id) as client:
         try:
@@ -64,7 +62,7 @@ async def carry_out(order: SubmitOrder) -> int:
 async def _submit(client: Client, order: SubmitOrder) -> Job:
     if order.like:
         return await client.submit_like(
-            await found(client, parse_id(order.like)),
+            await resolve_id(client, parse_id(order.like)),
             order.args or None,
             env=order.options.get("env"),
             queue=order.options.get("queue", ""),
@@ -92,7 +90,7 @@ async def _one(client: Client, order: SubmitOrder) -> int:
             document["then"] = list(job.followers)
         write_answer(document, job.id, as_json=order.as_json)
         return EXIT_OK
-    with _told_if_interrupted(f"job {job.id} is still in the grid: rollq job {job.id}"):
+    with _remark_if_interrupted(f"job {job.id} is still in the grid: rollq job {job.id}"):
         async with explaining(client, job.id):
             result = await follow(job, order.wait_s, is_quiet=order.as_json)
     with progress_bar("download", is_quiet=order.as_json, in_bytes=True) as downloaded:
@@ -120,10 +118,10 @@ async def _array(client: Client, order: SubmitOrder) -> bool:
             **order.options,
         )
     if order.wait:
-        places = Places("task", partial(task_number, batch.first_id))
+        labels = JobLabels("task", partial(task_number, batch.first_id))
         left = f"array {batch.id} is still in the grid: rollq job {batch.id}"
         async with explaining(client, batch.id, lambda: not batch.counts.ended):
-            return await _await_all(batch, order, places, left)
+            return await _await_all(batch, order, labels, left)
     document = {"accepted": len(batch), "id": batch.id, "client": client.client_id}
     write_answer(document, batch.id, as_json=order.as_json)
     if not order.as_json:
@@ -141,7 +139,7 @@ async def _file(client: Client, order: SubmitOrder) -> bool:
         remark(f"batch {jobs.batch_key} was already accepted")
     if order.wait:
         left = f"{_jobs(len(jobs))} still in the grid: rollq jobs --client {client.client_id}"
-        return await _await_all(jobs, order, Places("line", jobs.line_of), left)
+        return await _await_all(jobs, order, JobLabels("line", jobs.line_of), left)
     for line, job_id in jobs.ids():
         text = guid_to_text(job_id)
         document = {"id": text, "line": line, "client": client.client_id, "batch": jobs.batch_key}
@@ -161,38 +159,38 @@ def _accepting(order: SubmitOrder) -> contextlib.AbstractContextManager[Advance]
 
 
 class ManyJobs(Protocol):
-    """Jobs that were accepted, and are waited for."""
+    """Submitted jobs that are waited for."""
 
     counts: Counts
 
     def __len__(self) -> int: ...
 
     def results(self) -> AsyncIterator[Result]:
-        """Every result once, as they come."""
+        """Iterate over the results as they arrive."""
 
 
 @dataclass(slots=True, frozen=True)
-class Places:
-    """What people call the jobs of a batch: tasks by their number, or lines of a file."""
+class JobLabels:
+    """How the jobs of a batch are named in output: tasks by number, or lines of a file."""
 
     name: str  # "task" or "line"
     number_of: Callable[[JobId], int]
 
     def of(self, result: Result) -> dict[str, int]:
-        """Where a result belongs, as a field of its document."""
+        """The number of a result's job, as a field of its document."""
         return {self.name: self.number_of(result.job_id)}
 
     def folder_of(self, result: Result) -> str:
-        """Where its output files are saved: line-3, task-0."""
+        """The directory for its output files: line-3, task-0."""
         return f"{self.name}-{self.number_of(result.job_id)}"
 
 
-async def _await_all(batch: ManyJobs, order: SubmitOrder, places: Places, left: str) -> bool:
+async def _await_all(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, left: str) -> bool:
     with (
-        _told_if_interrupted(left),
+        _remark_if_interrupted(left),
         progress_bar("ended", is_quiet=order.as_json) as advance,
     ):
-        await _each(batch, order, places, advance)
+        await _each(batch, order, labels, advance)
     counts = batch.counts
     if not order.as_json:
         write_line(
@@ -202,20 +200,20 @@ async def _await_all(batch: ManyJobs, order: SubmitOrder, places: Places, left: 
     return counts.ok == len(batch)
 
 
-async def _each(batch: ManyJobs, order: SubmitOrder, places: Places, advance: Advance) -> None:
-    """Every result as it comes. People are shown those that did not end well, the first of them."""
+async def _each(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, advance: Advance) -> None:
+    """Write every result as it arrives; as text only the first failures."""
     told = 0
     try:
         async with asyncio.timeout(order.wait_s):
             async for result in batch.results():
-                await save_files(order.save, result, places.folder_of(result))
+                await save_files(order.save, result, labels.folder_of(result))
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
-                    write_json(places.of(result) | result_document(await result.aload()))
+                    write_json(labels.of(result) | result_document(await result.aload()))
                 elif not result.ok:
                     told += 1
                     if told <= TROUBLES_SHOWN:
-                        ((name, place),) = places.of(result).items()
+                        ((name, place),) = labels.of(result).items()
                         remark(f"{name} {place}: {trouble(result, with_last_line=True)}")
     except DeadlineError:
         raise
@@ -230,12 +228,12 @@ async def _each(batch: ManyJobs, order: SubmitOrder, places: Places, advance: Ad
 async def explaining(
     client: Client, job_id: str, is_idle: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[None]:
-    """Inside, whoever waits is told why the job does not run: after some seconds, and again when
-    the reason changes. `is_idle` says whether nothing of it has ended."""
+    """While the block waits, write remarks on why the job does not run: after some seconds, and
+    when the reason changes. `is_idle`: whether none of its jobs has ended."""
 
     async def ask() -> tuple[str, str]:
         told = await client.explain(job_id) if is_idle() else None
-        if told is None or told.state in ENDED or told.code in UNDER_WAY:
+        if told is None or told.state in ENDED or told.code in RUNNING_REASONS:
             return "", ""
         return told.code, told.why
 
@@ -256,9 +254,9 @@ async def tell_reasons(
     pause: Callable[[], Awaitable[None]],
     what: str,
 ) -> None:
-    """After every pause, say the sentence that `ask` answers if its word is another than the last
-    one; the figures alone are no news, and no word is no reason. Ends only if it is cancelled: a
-    leader that is away is no reason to stop looking."""
+    """After every pause, write the reason that `ask` returns, if its code differs from the last
+    one. Runs until it is cancelled; errors of queries are ignored, because the leader may
+    change."""
     told = ""
     while True:
         await pause()
@@ -272,8 +270,8 @@ async def tell_reasons(
 
 
 @contextlib.contextmanager
-def _told_if_interrupted(what: str) -> Iterator[None]:
-    """Whoever stops waiting must learn what goes on, or could never ask for it."""
+def _remark_if_interrupted(what: str) -> Iterator[None]:
+    """On Ctrl-C, write what is still running."""
     try:
         yield
     except asyncio.CancelledError:
@@ -284,8 +282,8 @@ def _told_if_interrupted(what: str) -> Iterator[None]:
 async def save_files(
     folder: Path | None, result: Result, apart: str = "", *, progress: BytesMoved | None = None
 ) -> None:
-    """Put the files that a program left below a folder. `apart`: the name of the job's own folder
-    in it, if it is one of many."""
+    """Save the output files of a job below a directory. `apart`: its own subdirectory, if it is one
+    of many."""
     if folder is None:
         return
     place = folder / apart
@@ -294,7 +292,7 @@ async def save_files(
     except RemoteError as error:
         if not apart:
             raise
-        remark(f"output of job {result.id} was not saved: {error}")  # the others still come
+        remark(f"output of job {result.id} was not saved: {error}")  # continue with the others
     except RollqError as error:
         error.add_note(f"the files are still in the grid: `rollq fetch {result.id} --save DIR`")
         raise

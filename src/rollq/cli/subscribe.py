@@ -1,4 +1,4 @@
-"""`rollq subscribe`: show what is published to the subjects of a pattern."""
+"""`rollq subscribe`: shows the messages of a pattern of subjects."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ def subscribe(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show what is published to the subjects of a pattern, until Ctrl-C.
+    """Show messages that are published to the subjects of a pattern, until Ctrl-C.
 
-    One message per line: its subject, two blanks, its payload as it is. With --json one object per
-    line, with `base64` if the payload is not UTF-8. It continues after a change of leader; messages
-    published meanwhile are missed. stderr says when the subscription is active, and how many
-    messages were dropped because this command was slow.
+    One message per line: its subject, two spaces, its raw payload. With --json one object per
+    line, with `base64` if the payload is not UTF-8. It continues after a leader change; messages
+    published meanwhile are lost. stderr reports when the subscription is active, and how many
+    messages were dropped because this command was too slow.
 
-    With --topic no kept message is missed, and lines begin with the index. --durable saves its
-    position past a message when the next one is shown, and at the end.
+    With --topic no stored message is lost, and lines begin with the index. --durable saves the
+    position after a message when the next one is shown, and at the end.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.published import checked_pattern
 
     checked_pattern(pattern)
@@ -104,7 +104,7 @@ def subscribe(
         count=count,
         as_json=as_json,
     )
-    asked(servers, timeout, listen, shares_id=not durable)
+    with_client(servers, timeout, listen, shares_id=not durable)
 
 
 async def _listen(
@@ -138,7 +138,7 @@ async def _listen(
 
 
 def _index(text: str) -> int:
-    """Where to begin in a topic, as a subscription says it."""
+    """The start index of a subscription to a topic."""
     if text in BEGINS:
         return BEGINS[text]
     if not text.isascii() or not text.isdigit() or not int(text):

@@ -1,4 +1,4 @@
-"""Tables of a pipeline for commands: a Spark that has their format, and the tables in it."""
+"""Spark sessions for the tables of a pipeline, by their format."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def spark_conf(given: Sequence[str] | None) -> dict[str, str]:
-    """Settings of Spark from `NAME=VALUE`.
+    """Parse Spark settings from `NAME=VALUE`.
 
     Raises:
-        LocalError: BAD_OPTIONS if one of them is not that.
+        LocalError: BAD_OPTIONS for an invalid one.
     """
     pairs = [one.partition("=") for one in given or ()]
     for name, sign, _ in pairs:
         if not (name and sign):
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, f"--conf {name}: no value", "say --conf NAME=VALUE"
+                ErrorCode.BAD_OPTIONS, f"--conf {name}: no value", "write --conf NAME=VALUE"
             )
     return {name: value for name, _, value in pairs}
 
@@ -33,16 +33,16 @@ def spark_conf(given: Sequence[str] | None) -> dict[str, str]:
 def spark_with(
     form: str, master: str, conf: Sequence[str] | None, quick: Mapping[str, str]
 ) -> Iterator[SparkSession]:
-    """A session that has a format. A server of Connect has its own settings, and packages.
+    """A session that supports a format. A Connect server has its own settings and packages.
 
     Args:
-        form: the format of tables.
-        master: where Spark runs.
-        conf: what the user has set, as `NAME=VALUE`.
-        quick: settings for a quick start, if it is worth it.
+        form: The format of the tables.
+        master: The Spark master.
+        conf: Settings of the user, as `NAME=VALUE`.
+        quick: Settings for a fast start.
 
     Raises:
-        LocalError: BAD_SETUP if Spark is missing, has no such format or does not start.
+        LocalError: BAD_SETUP if Spark is missing, lacks the format or does not start.
     """
     from rollq.spark.pipeline.formats import format_settings
 
@@ -57,11 +57,11 @@ def spark_with(
 def spark_for(
     tables: str, form: str, master: str, conf: Sequence[str] | None
 ) -> Iterator[SparkSession]:
-    """A session for those who read tables.
+    """A session for reading tables.
 
     Raises:
-        LocalError: BAD_OPTIONS if there are none; that is seen before Spark is started, if they
-            are files.
+        LocalError: BAD_OPTIONS if there are none; checked before Spark is started, if they are
+            files.
     """
     from rollq.spark.pipeline.formats import PARQUET, form_of
     from rollq.spark.pipeline.manifest import Book

@@ -1,4 +1,4 @@
-"""A terminal as a screen: keys one by one, whole frames, and everything as it was afterwards."""
+"""A full-screen terminal: single keys, whole frames, and the previous state restored at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.cells import set_cell_size
 from rollq.cli.output import printable
 from rollq.cli.top_screen import ALARM, DIM, SELECTED, TITLE, Line
 
-ENTER: Final = "\x1b[?1049h\x1b[?25l"  # the other screen, without a cursor
+ENTER: Final = "\x1b[?1049h\x1b[?25l"  # alternate screen, cursor hidden
 LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 HOME: Final = "\x1b[H"
 CLEAR_REST: Final = "\x1b[K"
@@ -46,11 +46,11 @@ LONGEST_FIRST: Final = sorted(SEQUENCES, key=len, reverse=True)
 
 
 def keys_in(data: bytes) -> list[str]:
-    """The keys that were pressed; what no key sends is left out."""
+    """Decode key presses; unknown sequences are ignored."""
     keys: list[str] = []
     while data:
         known = next((one for one in LONGEST_FIRST if data.startswith(one)), b"")
-        if known == b"\x1b" and len(data) > 1:  # a sequence of a key that means nothing here
+        if known == b"\x1b" and len(data) > 1:  # an unknown sequence
             return keys
         if known:
             keys.append(SEQUENCES[known])
@@ -62,13 +62,12 @@ def keys_in(data: bytes) -> list[str]:
 
 
 class Terminal:
-    """The terminal of this process, between `with` and its end. However it ends, the terminal is
-    as it was."""
+    """The terminal of this process, as a context manager that always restores it."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
         self._before = termios.tcgetattr(self._fd)
-        self._drawn: list[str] = []  # what the screen shows
+        self._drawn: list[str] = []  # the lines on the screen
         self._looks = NO_COLOUR_LOOKS if os.environ.get("NO_COLOR") else LOOKS
 
     def __enter__(self) -> Self:
@@ -90,10 +89,10 @@ class Terminal:
     def pressed(self) -> list[str]:
         """The keys since the last call."""
         data = os.read(self._fd, READ_BYTES)
-        return keys_in(data) if data else ["q"]  # the terminal is gone
+        return keys_in(data) if data else ["q"]  # EOF
 
     def draw(self, lines: Sequence[Line]) -> None:
-        """Show a frame. Only lines that changed are written, so that nothing flickers."""
+        """Draw a frame. Only changed lines are written, to avoid flicker."""
         columns, _ = self.size
         texts = [self._text(line, columns) for line in lines]
         if len(texts) != len(self._drawn):
@@ -109,7 +108,7 @@ class Terminal:
             self._write("".join(written))
 
     def forget(self) -> None:
-        """The terminal has another size, or was used by somebody else: draw all of it."""
+        """Redraw everything next time, after a resize or another program's output."""
         self._drawn = []
 
     def _text(self, line: Line, columns: int) -> str:

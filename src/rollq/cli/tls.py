@@ -1,4 +1,4 @@
-"""`rollq tls`: an authority of one's own, and the certificates that it gives out."""
+"""`rollq tls`: a private certificate authority, and its certificates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Examples:
 """
 app = typer.Typer(
     name="tls",
-    help="Make, renew and show certificates.",
+    help="Issue, renew and show certificates.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -51,7 +51,7 @@ def init(
     days: Days = AUTHORITY_DAYS,
     as_json: Json = False,
 ) -> None:
-    """Make a private authority (CA) for a cluster.
+    """Create a private certificate authority (CA) for a cluster.
 
     Keep ca.key off the machines of the cluster: it can issue a certificate for any identity.
     """
@@ -130,9 +130,7 @@ def rotate(
             min=0, max=36_500, metavar="DAYS", help="Valid for this long (0 = the default)."
         ),
     ] = 0,
-    trust_only: Annotated[
-        bool, typer.Option("--trust-only", help="Only bring ca.pem up to date.")
-    ] = False,
+    trust_only: Annotated[bool, typer.Option("--trust-only", help="Only update ca.pem.")] = False,
     new_ca: Annotated[
         bool, typer.Option("--new-ca", help="Replace the authority; the old one stays trusted.")
     ] = False,
@@ -143,9 +141,9 @@ def rotate(
 ) -> None:
     """Renew certificates in place, with new keys; or replace the authority.
 
-    Running processes notice, and open links stay. To replace the authority: --new-ca, then
-    --trust-only for all directories, then renew all, then --drop-old-ca, then --trust-only again.
-    Copy the files to their machines after each step.
+    Running processes reload them, and connections stay open. To replace the authority: --new-ca,
+    then --trust-only for all directories, then renew all, then --drop-old-ca, then --trust-only
+    again. Copy the files to their machines after each step.
     """
     from rollq.security.authority import Authority
     from rollq.security.files import CA, CERTIFICATE
@@ -188,10 +186,10 @@ def show(
     ],
     as_json: Json = False,
 ) -> None:
-    """Show certificates: whose, how long they are valid, and their fingerprints.
+    """Show certificates: holder, validity, and fingerprint.
 
     A certificate that expires within 30 days is named on stderr. Exit code 1 if one has expired,
-    or is signed by no authority of the ca.pem beside it. With --json: one JSON object a line.
+    or is not signed by an authority of the ca.pem beside it. With --json: one JSON object per line.
     """
     rows = [row for path in paths for row in _certificates(path)]
     _write(rows, "", as_json=as_json)
@@ -202,11 +200,11 @@ def show(
 def _one_step(
     directories: list[Path], *, trust_only: bool, new_ca: bool, drop_old_ca: bool
 ) -> None:
-    """Refuse what mixes the steps: each has to reach all machines before the next."""
+    """Refuse to mix the steps: each must reach all machines before the next."""
     if trust_only + new_ca + drop_old_ca > 1:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            "--trust-only, --new-ca and --drop-old-ca are steps of their own",
+            "--trust-only, --new-ca and --drop-old-ca are separate steps",
             "give one of them",
         )
     of_authority = new_ca or drop_old_ca

@@ -1,4 +1,4 @@
-"""`rollq top`: the grid on a screen that renews itself."""
+"""`rollq top`: a live overview of the grid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Examples:
   rollq top --once
   rollq top --json --interval 5 | jq .rates
 """
-# Of one frame, away from a terminal: all there is.
+# Size of a frame without a terminal: unlimited.
 COLUMNS_MAX = 500
 LINES_MAX = 1_000
 
@@ -37,12 +37,12 @@ def top(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show queues, workers, rates and the jobs that run longest, live.
+    """Show queues, workers, rates and the longest running jobs, live.
 
-    Enter on a queue or worker shows its jobs, on a job why it stands where it does and its last
-    output; ? shows all keys. While no leader answers, it says so and goes on. Without a terminal it
-    is as with --once. With --json: one document each interval, with --once only one. Rates are of
-    the interval before; a frame alone takes one interval to know them.
+    Enter on a queue or worker shows its jobs; on a job, the explanation of its state and its last
+    output; ? shows all keys. While no leader responds, it shows that and retries. Without a
+    terminal it behaves as with --once. With --json: one document per interval, with --once only
+    one. Rates are those of the last interval, so a single frame takes one interval.
     """
     from rollq.cli.service import run
 
@@ -87,14 +87,14 @@ async def _write_frame(servers: str, timeout_s: float, interval: float) -> None:
     async with connected(servers, timeout_s) as client:
         look = await _second_look(Looker(client), interval)
     rows = sum(len(look[name]) + 2 for name in ("queues", "workers", "slowest"))
-    # Each of the three has a third of the room.
+    # A third of the lines for each of the three sections.
     lines = frame(Screen(look), COLUMNS_MAX, min(LINES_MAX, 3 * rows + 10), look["ts_ms"])
     for text in "\n".join(line.text.rstrip() for line in lines[:-1]).rstrip().split("\n"):
         write_line(text)
 
 
 async def _second_look(looker: Looker, interval: float) -> dict[str, Any]:
-    """A look that knows rates."""
+    """Query twice, to compute rates."""
     import asyncio
 
     await looker.look()

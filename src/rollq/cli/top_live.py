@@ -1,4 +1,4 @@
-"""The life of `rollq top` on a terminal: asks, listens to keys, draws."""
+"""The main loop of `rollq top` on a terminal: queries, key presses and drawing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rollq.cli.terminal import Terminal
 from rollq.cli.top_look import Looker
 from rollq.cli.top_screen import Screen, frame
 
-TICK_S: Final = 0.5  # how often the screen is looked at though nothing came
-LATE_S: Final = 2.0  # an answer that takes longer is missed
+TICK_S: Final = 0.5  # redraw interval without events
+LATE_S: Final = 2.0  # a longer query is shown as late
 
 
 async def run_live(servers: str, timeout_s: float, interval: float) -> None:
-    """Until somebody quits, or a signal ends it."""
+    """Run until the user quits, or a signal arrives."""
     async with connected(servers, timeout_s) as client:
         with Terminal() as terminal:
             await _Live(Looker(client), terminal, interval).run()
@@ -33,10 +33,10 @@ class _Live:
         self._terminal = terminal
         self._interval = interval
         self._screen = Screen()
-        self._changed = asyncio.Event()  # there is something to draw
-        self._wanted = asyncio.Event()  # something else is to be asked for, at once
-        self._asked_s = 0.0  # when the question under way was asked; 0: there is none
-        self._lost_s = 0.0  # since when nobody answers; 0: somebody does
+        self._changed = asyncio.Event()  # redraw
+        self._wanted = asyncio.Event()  # query at once
+        self._asked_s = 0.0  # when the current query began; 0: there is none
+        self._lost_s = 0.0  # when the leader stopped responding; 0: it responds
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ class _Live:
                     await asyncio.wait_for(self._changed.wait(), TICK_S)
                 self._changed.clear()
             if asking.done():
-                asking.result()  # what is no fault of the network ends it
+                asking.result()  # raises any error that is not of the network
         finally:
             loop.remove_reader(0)
             for number in handlers:
@@ -97,7 +97,7 @@ class _Live:
             self._lost_s = self._lost_s or self._asked_s
         self._asked_s = 0.0
 
-    # --- what comes from outside
+    # --- events
 
     def _on_keys(self) -> None:
         for key in self._terminal.pressed():
@@ -114,7 +114,7 @@ class _Live:
         self._changed.set()
 
     def _suspend(self) -> None:
-        """Ctrl-Z: the shell gets its screen, until this process goes on."""
+        """Ctrl-Z: restore the terminal until this process continues."""
         self._terminal.__exit__(None, None, None)
         os.kill(os.getpid(), signal.SIGSTOP)
         self._terminal.__enter__()

@@ -1,4 +1,4 @@
-"""What `rollq top` shows, as one document: views of one moment, and rates since the one before."""
+"""The data of `rollq top` as one document: current views, and rates since the last query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollq.base.counters import Family
 from rollq.base.ids import guid_to_text
 from rollq.base.outcomes import ENDED, RUNNING
 from rollq.cli.explain import lines_of
-from rollq.cli.grid import ask
+from rollq.cli.grid import query_view
 from rollq.documents.grid import cluster_document, queue_document, worker_document
 from rollq.documents.jobs import explain_document, listed_document
 from rollq.documents.rates import Totals, oldest_in, rates_of, totals_in
@@ -27,7 +27,7 @@ OUTPUT_LINES: Final = 20
 
 
 class Looker:
-    """Asks a group, again and again."""
+    """Queries a group repeatedly."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -37,14 +37,14 @@ class Looker:
         self._names: dict[str, str] = {}  # of workers, by id
 
     async def look(self) -> dict[str, Any]:
-        """All of it, as it is now."""
+        """Query the whole document."""
         client = self._client
-        cluster = await ask(client, ClusterView, "cluster")
-        counts = await ask(client, CountsView, "counts")
-        queues = await ask(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-        workers = await ask(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+        cluster = await query_view(client, ClusterView, "cluster")
+        counts = await query_view(client, CountsView, "counts")
+        queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
+        workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
         self._names = {guid_to_text(one.worker_id): one.name for one in workers}
-        families = await ask(client, list[Family], "metrics")
+        families = await query_view(client, list[Family], "metrics")
         running = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
         now_s, totals = time.monotonic(), totals_in(families)
         passed_s = now_s - self._at_s
@@ -63,14 +63,14 @@ class Looker:
         return document
 
     async def jobs(self, queue: str, worker: str) -> list[dict[str, Any]]:
-        """Jobs of a queue, the newest first; or those that a worker has."""
+        """The jobs of a queue, newest first; or the jobs of a worker."""
         if queue:
             return await self._jobs(JobFilter(queue=queue, newest=True), ROWS_MAX)
         running = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
         return [one for one in running if one.get("worker") == worker]
 
     async def job(self, job_id: str) -> list[str]:
-        """All that fits a screen about a job: why it stands where it does, and its last words."""
+        """A page of lines about a job: the explanation of its state, and its last output."""
         told = await self._client.explain(job_id)
         if told is None:
             return [f"job {job_id} is not known any more"]
@@ -86,15 +86,15 @@ class Looker:
 
     async def _jobs(self, wanted: JobFilter, limit: int) -> list[dict[str, Any]]:
         key = msgspec.msgpack.encode(wanted)
-        page = await ask(self._client, JobPage, "jobs", key, limit)
+        page = await query_view(self._client, JobPage, "jobs", key, limit)
         documents = map(listed_document, page.jobs)
         return [one | {"worker_name": self._names.get(one.get("worker", ""))} for one in documents]
 
     def _queue(
         self, document: dict[str, Any], oldest: dict[str, float], passed_s: float
     ) -> dict[str, Any]:
-        """A queue, with the age of its oldest and how many of its jobs end a second. Results that
-        are forgotten meanwhile make that unknown."""
+        """A queue, with the age of its oldest job and its rate of ends. The rate is unknown if
+        results expired meanwhile."""
         ended = sum(document[word] for word in ENDED)
         before = self._ended.get(document["name"])
         known = before is not None and passed_s > 0 and ended >= before

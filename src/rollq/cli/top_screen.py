@@ -1,5 +1,4 @@
-"""The screen of `rollq top`: what keys do, and lines made of a document. Pure; nothing here asks or
-writes."""
+"""The screen of `rollq top`: handles keys, and renders a document as lines. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from rollq.cli.ids import SHORT_DIGITS
 from rollq.cli.output import cut
 from rollq.cli.status import cpu_text, memory_text
 
-# Looks of a line.
+# Styles of a line.
 PLAIN: Final = ""
 TITLE: Final = "title"
 ALARM: Final = "alarm"
@@ -38,7 +37,7 @@ HELP: Final = (
     "  Esc, Backspace   back",
     "  s                sort by another column",
     "  /                show only rows with a text; Enter ends it, empty shows all",
-    "  p                pause and go on",
+    "  p                pause and continue",
     "  ?                this page",
 )
 PAGE_ROWS: Final = 10
@@ -51,7 +50,7 @@ class Line(NamedTuple):
     look: str = PLAIN
 
 
-class Place(NamedTuple):
+class ScreenView(NamedTuple):
     """What is shown: `main`, the `jobs` of a queue or a worker, one `job`, or `help`."""
 
     kind: str = "main"
@@ -62,13 +61,13 @@ class Place(NamedTuple):
 
 @dataclass
 class Screen:
-    """What a person has chosen, and what was found for it."""
+    """The state of the screen: the user's selection, and the data."""
 
     look: dict[str, Any] | None = None
     jobs: list[dict[str, Any]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)  # of the job that is shown
-    trouble: str = ""  # why there is nothing newer; empty: it is of now
-    places: list[Place] = field(default_factory=lambda: [Place()])
+    trouble: str = ""  # why the data is not current; empty: it is
+    places: list[ScreenView] = field(default_factory=lambda: [ScreenView()])
     section: str = "queues"
     row: int = 0
     sorts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SORTS, 0))
@@ -78,12 +77,12 @@ class Screen:
     is_over: bool = False
 
     @property
-    def place(self) -> Place:
-        """What is shown now."""
+    def place(self) -> ScreenView:
+        """The current view."""
         return self.places[-1]
 
     def press(self, key: str) -> bool:
-        """A key; whether something else has to be asked for because of it."""
+        """Handle a key; returns whether new data is needed."""
         if self.is_typing:
             self._type(key)
             return False
@@ -94,11 +93,11 @@ class Screen:
         return self.place != before
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows that can be selected, in their order."""
+        """The selectable rows, in order."""
         return self.rows_of("jobs" if self.place.kind == "jobs" else self.section)
 
     def rows_of(self, section: str) -> list[dict[str, Any]]:
-        """Those of a section."""
+        """The rows of a section."""
         looked = self.look or {}
         found: list[dict[str, Any]] = self.jobs if section == "jobs" else looked.get(section, [])
         if self.filter:
@@ -140,13 +139,13 @@ class Screen:
             return
         one = rows[self.row]
         if self.place.kind == "jobs" or self.section == "slowest":
-            self._go(Place("job", job=one["id"]))
+            self._go(ScreenView("job", job=one["id"]))
         elif self.section == "queues":
-            self._go(Place("jobs", queue=one["name"]))
+            self._go(ScreenView("jobs", queue=one["name"]))
         else:
-            self._go(Place("jobs", worker=one["id"]))
+            self._go(ScreenView("jobs", worker=one["id"]))
 
-    def _go(self, place: Place) -> None:
+    def _go(self, place: ScreenView) -> None:
         self.places.append(place)
         self.row, self.filter = 0, ""
         self.lines = []
@@ -170,7 +169,7 @@ class Screen:
 
     def _help(self) -> None:
         if self.place.kind != "help":
-            self._go(Place("help"))
+            self._go(ScreenView("help"))
 
 
 KEYS: Final[dict[str, Callable[[Screen], None]]] = {
@@ -194,12 +193,11 @@ KEYS: Final[dict[str, Callable[[Screen], None]]] = {
 }
 
 
-# --- lines
+# --- rendering
 
 
 def frame(screen: Screen, width: int, height: int, now_ms: int) -> list[Line]:
-    """As many lines as there are. Names of tables are cut to the width; what is still wider is cut
-    by whoever writes it."""
+    """Render the screen. Table names are cut to the width; longer lines are cut by the terminal."""
     lines = _head(screen, now_ms)
     room = max(0, height - len(lines) - 1)
     place = screen.place
@@ -245,7 +243,7 @@ def _head(screen: Screen, now_ms: int) -> list[Line]:
 
 
 def _sections(screen: Screen, size: tuple[int, int], now_ms: int) -> list[Line]:
-    """All three, each with a part of the room; the one that is used has what the others leave."""
+    """Render the three sections; the active one gets the lines that the others do not need."""
     width, room = size
     counts = {name: len(screen.rows_of(name)) for name in SECTIONS}
     share = max(1, room // len(SECTIONS))
@@ -323,7 +321,7 @@ def _job_cells(one: dict[str, Any], now_ms: int) -> tuple[str, ...]:
 
 
 NAME_MIN: Final = 8
-CELL_MAX: Final = 16  # of a name that is not the first of its row
+CELL_MAX: Final = 16  # width of a name that is not in the first column
 GAP: Final = 2
 JOB_HEADS: Final = ("", "state", "since", "queue", "worker", "client")
 Cells: TypeAlias = Callable[[dict[str, Any], int], tuple[str, ...]]
@@ -346,7 +344,7 @@ def _foot(screen: Screen) -> str:
 
 
 def _short(count: int) -> str:
-    """A count in a few characters: 99999, 100k, 12M."""
+    """Abbreviate a count: 99999, 100k, 12M."""
     for unit, size in (("M", 10**7), ("k", 10**5)):
         if count >= size:
             return f"{count // (10**6 if unit == 'M' else 10**3)}{unit}"

@@ -1,4 +1,4 @@
-"""`rollq topic`: topics keep what is published to their subjects."""
+"""`rollq topic`: manages topics, which store the messages of their subjects."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def create(
     has at most 64 KiB. Topics must not overlap: a subject belongs to one topic.
     """
     from rollq.base.amounts import AGES_S, SIZES, amount
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
     from rollq.documents.grid import topic_document
 
@@ -76,7 +76,7 @@ def create(
         )
         return await client.topic(name)
 
-    view = asked(servers, timeout, put)
+    view = with_client(servers, timeout, put)
     document = {"topic": name} if view is None else topic_document(view)
     write_answer(document, f"topic {name}: keeps {' '.join(patterns)}", as_json=as_json)
 
@@ -88,15 +88,15 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List topics with how much they keep."""
-    from rollq.cli.grid import asked
+    """List topics with the size of their contents."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_table
     from rollq.documents.grid import topic_document
 
     async def read(client: Client) -> list[TopicView]:
         return [view async for view in client.topics()]
 
-    found = asked(servers, timeout, read)[:limit]
+    found = with_client(servers, timeout, read)[:limit]
     if as_json:
         for view in found:
             write_json(topic_document(view))
@@ -111,15 +111,15 @@ def show(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show a topic: its bounds, what it keeps, and where durable subscriptions stand."""
+    """Show a topic: bounds, contents, and positions of durable subscriptions."""
     from rollq.base.amounts import size_text, time_text
     from rollq.base.errors import ErrorCode, StateError
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_fields, write_json, write_line, write_table
     from rollq.documents.grid import topic_document
     from rollq.documents.times import when
 
-    view = asked(servers, timeout, lambda client: client.topic(name))
+    view = with_client(servers, timeout, lambda client: client.topic(name))
     if view is None:
         raise StateError(
             ErrorCode.UNKNOWN_TOPIC, f"no topic {name[:64]!r}", "`rollq topic list` lists them"
@@ -155,10 +155,10 @@ def remove(
 
     Messages published to its subjects afterwards reach live subscriptions and are not kept.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.remove_topic(name))
+    with_client(servers, timeout, lambda client: client.remove_topic(name))
     write_answer({"topic": name, "removed": True}, f"topic {name}: removed", as_json=as_json)
 
 
@@ -176,10 +176,10 @@ def forget_cursor(
 
     A connected one ends. A new one with the same name starts over.
     """
-    from rollq.cli.grid import asked
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.forget_cursor(name, durable))
+    with_client(servers, timeout, lambda client: client.forget_cursor(name, durable))
     document = {"topic": name, "durable": durable, "forgotten": True}
     write_answer(document, f"topic {name}: forgot {durable}", as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""Whether a command makes spans: the standard variables of OpenTelemetry say so."""
+"""Creates a tracer, if the standard variables of OpenTelemetry are set."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_EN
 
 
 def open_tracer(service: str) -> Tracer | None:
-    """A tracer, if this process was told where spans go; nothing is imported if it was not.
+    """A tracer, if an exporter is configured; otherwise None, and nothing is imported.
 
     Raises:
-        LocalError: BAD_SETUP, if it was, and the SDK is not installed.
+        LocalError: BAD_SETUP, if it is configured and the SDK is not installed.
     """
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     is_off = is_off or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "none"

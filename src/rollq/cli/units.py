@@ -1,7 +1,7 @@
 """systemd units of the processes of a cluster, for `rollq init`.
 
-Each process has a user of its own that exists while it runs, changes nothing of the machine but its
-state, and gets its keys from the manager (LoadCredential): the files in /etc stay root's.
+Each process runs as a dynamic user, may write only to its state directory, and gets its keys from
+the manager (LoadCredential): the files in /etc belong to root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ETC: Final = "/etc/rollq"  # where the directories of processes are put
+ETC: Final = "/etc/rollq"  # parent of the directories of processes
 FOLDER: Final = "systemd"
 
 COMMON: Final = """\
@@ -86,13 +86,13 @@ Delegate=yes"""
 
 
 class UnitProcess(NamedTuple):
-    """What a unit is made for.
+    """The process of a unit.
 
     Attributes:
-        name: of the process and of its directory.
-        words: how it is started, behind `rollq --config FILE`.
-        files: that it is handed over: certificate, keys, configuration.
-        is_worker: it runs jobs.
+        name: The name of the process and of its directory.
+        words: Its command line, after `rollq --config FILE`.
+        files: Files passed as credentials: certificate, keys, configuration.
+        is_worker: Whether it runs jobs.
     """
 
     name: str
@@ -102,12 +102,12 @@ class UnitProcess(NamedTuple):
 
 
 def unit_name(process: UnitProcess) -> str:
-    """The file of a unit."""
+    """The file name of a unit."""
     return f"rollq-{process.name}.service"
 
 
 def unit_text(process: UnitProcess, cluster: str) -> str:
-    """The unit of a process."""
+    """The text of a unit."""
     program = program_words()
     words = [*program, "--config", "%d/rollq.toml", *process.words]
     state = f"%S/rollq/{process.name}"
@@ -141,12 +141,12 @@ def install_lines(directory: Path, name: str, *, is_worker: bool) -> list[str]:
 
 
 def program_words() -> list[str]:
-    """How `rollq` is called by its path, as this process is."""
+    """The command of this `rollq`, by absolute path."""
     beside = Path(sys.executable).with_name("rollq")
     found = str(beside) if beside.exists() else shutil.which("rollq")
     return [found] if found else [sys.executable, "-m", "rollq"]
 
 
 def _quoted(word: str) -> str:
-    """A word of ExecStart; specifiers of systemd stay."""
+    """Quote a word of ExecStart; systemd specifiers are kept."""
     return f'"{word}"' if any(one.isspace() for one in word) else word

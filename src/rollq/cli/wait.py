@@ -1,4 +1,4 @@
-"""`rollq wait`: until jobs or arrays have ended."""
+"""`rollq wait`: waits for the end of jobs or arrays."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def wait(
     id. With --json: one JSON object per line.
     """
     from rollq.cli.failures import EXIT_FOUND, report
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.waiting import EXIT_WAITED, WaitOverError
 
     wait_s = wait_timeout or None
     try:
-        is_ok = asked_of(
+        is_ok = with_job_ids(
             servers,
             timeout,
             job_id,
@@ -71,7 +71,7 @@ def wait(
 async def _wait(
     client: Client, ids: list[bytes], wait_s: float | None, *, first: bool, as_json: bool
 ) -> bool:
-    """Whether all that were waited for ended well."""
+    """Wait; returns whether all that ended succeeded."""
     import asyncio
     from contextlib import aclosing
 

@@ -1,4 +1,4 @@
-"""Waiting for one job: its output as it comes, and its end as an exit code."""
+"""Waits for one job: streams its output, and converts its outcome to an exit code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from rollq.cli.output import remark, write_line
 from rollq.roles.client.handles import Job
 from rollq.roles.client.results import Result
 
-EXIT_FAILED: Final = 1  # it failed, and its program has no other code for that
-EXIT_WAITED: Final = 124  # --wait-timeout is over, and the job goes on
+EXIT_FAILED: Final = 1  # failed without an exit code
+EXIT_WAITED: Final = 124  # --wait-timeout expired
 EXIT_DEAD: Final = 125
-EXIT_CANCELLED: Final = 143  # as a shell tells of a program that SIGTERM ended
+EXIT_CANCELLED: Final = 143  # 128 + SIGTERM
 SIGNAL_BASE: Final = 128
 LINE_CHARS_MAX: Final = 300
 
 
 class WaitOverError(DeadlineError):
-    """--wait-timeout is over. What was waited for goes on."""
+    """--wait-timeout expired. The jobs go on."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(ErrorCode.TIMED_OUT, message, hint)
 
 
 def exit_code_of_job(result: Result) -> int:
-    """The exit code of a command that ran this job as if it had run its program."""
+    """The exit code for a job, as if its program had run here."""
     if result.ok:
         return 0
     if result.status == "DEAD":
@@ -42,15 +42,15 @@ def exit_code_of_job(result: Result) -> int:
 
 
 async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
-    """What a job writes, byte by byte, where it writes it; returns its result.
+    """Stream the output of a job to stdout and stderr; returns its result.
 
     Args:
         job: The job.
-        wait_s: How long to wait; None: for ever.
-        is_quiet: Whether to write nothing, and fetch instead what the result has of it.
+        wait_s: How long to wait; None: without limit.
+        is_quiet: Whether to write nothing, and load the output into the result instead.
 
     Raises:
-        WaitOverError: The job goes on.
+        WaitOverError: `wait_s` expired. The job goes on.
     """
     try:
         async with asyncio.timeout(wait_s):
@@ -70,7 +70,7 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
         ) from None
     await write_value(result)
     if shown.is_line_open and sys.stdout.isatty():
-        write_line()  # for people: what is redirected stays byte by byte what was written
+        write_line()  # end the line on a terminal; redirected output stays unchanged
     if not result.ok:
         remark(f"rollq: {trouble(result)}")
     elif result.note:
@@ -79,16 +79,16 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
 
 
 async def write_value(result: Result) -> None:
-    """What a function returned as bytes, to stdout. What it returned as text is in the stream."""
-    if result.data_size and not result.is_packed:  # of a Python value the stream has a short form
+    """Write bytes that a function returned to stdout. Text is in its output already."""
+    if result.data_size and not result.is_packed:  # of a Python value stdout has a short form
         with await result.whole_data.aopen() as data:
             shutil.copyfileobj(data, sys.stdout.buffer)
     sys.stdout.flush()
 
 
 def trouble(result: Result, *, with_last_line: bool = False) -> str:
-    """How a job ended that did not end well, on one line. `with_last_line`: and the last line it
-    wrote to stderr, where that was not shown."""
+    """The outcome of a job that did not succeed, as one line. `with_last_line`: add the last line
+    of its stderr."""
     told = f"{result.exec_name} {result.id}: {result.ending}"
     last = result.stderr_tail.strip().rpartition("\n")[2][:LINE_CHARS_MAX] if with_last_line else ""
     return f"{told}: {last}" if last else told

@@ -1,4 +1,4 @@
-"""`rollq wal`: the log of a state directory, as text."""
+"""`rollq wal`: shows the log of a state directory."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def dump(
 ) -> None:
     """Show every record of the log, also corrupt ones. Read-only.
 
-    Exit code 1 if something is damaged. The end of the log of a running member may look so.
-    With --json: one JSON object a line.
+    Exit code 1 if something is corrupt. The end of the log of a running member may appear so.
+    With --json: one JSON object per line.
     """
     from rollq.cli.output import write_json
     from rollq.store.dump import dump as dump_log

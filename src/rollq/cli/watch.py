@@ -1,5 +1,5 @@
-"""`rollq watch`: what happens, as it is committed, in words for people. The rows as they are stored
-are for `rollq history tail`."""
+"""`rollq watch`: shows events as they are committed, as text. `rollq history tail` shows the stored
+rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Examples:
   rollq watch --until-ended 6f9619ff
 """
 WORKERS_MAX: Final = 1_000
-NOT_WELL: Final = (FAILED, DEAD, CANCELLED)
+NOT_OK: Final = (FAILED, DEAD, CANCELLED)
 
 
 def register(app: typer.Typer) -> None:
@@ -74,12 +74,12 @@ def watch(
 ) -> None:
     """Show events as they are committed, until Ctrl-C.
 
-    Goes on when members come and go: each event once, none left out; what retention has removed is
-    said. With --until-ended, exit code 1 if one of the jobs did not end well. With --json: the rows
-    as stored, one JSON object per line, as `rollq history tail` shows them.
+    Each event is shown once, also if members stop and start; a message reports events that
+    retention removed. With --until-ended, exit code 1 unless all of the jobs succeeded. With
+    --json: the rows as stored, one JSON object per line, as `rollq history tail` shows them.
     """
     from rollq.cli.grid import queue_name
-    from rollq.cli.ids import asked_of
+    from rollq.cli.ids import with_job_ids
     from rollq.cli.rows import Wanted
     from rollq.roles.reader.reader import Reader
 
@@ -94,20 +94,22 @@ def watch(
         worker=worker,
         since_ms=_since_ms(since),
     )
-    standing = asked_of(servers, timeout, until_ended or [], _standing)
+    initial = with_job_ids(servers, timeout, until_ended or [], _initial_state)
     with Reader(servers, timeout_s=timeout, credentials=given_credentials()) as reader:
-        code = _show(reader, wanted, standing, count, as_json=as_json)
+        code = _show(reader, wanted, initial, count, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _show(reader: Reader, wanted: Wanted, standing: Standing, count: int, *, as_json: bool) -> int:
-    """Write events until there were as many as are wanted, or all ends have come; the exit code."""
+def _show(
+    reader: Reader, wanted: Wanted, initial: InitialState, count: int, *, as_json: bool
+) -> int:
+    """Write events until the count is reached, or all jobs have ended; returns the exit code."""
     from rollq.cli.event_lines import EventLines
-    from rollq.cli.rows import Follower, row_of
+    from rollq.cli.rows import HistoryFollower, row_of
 
-    place, names, ends = standing
+    place, names, ends = initial
     shown = EventLines(names, as_json=as_json)
-    follower = Follower(reader, lambda _: True)
+    follower = HistoryFollower(reader, lambda _: True)
     first = follower.start_of(wanted.since_ms) if wanted.since_ms else place
     left, reached = count, 0
     for lines in follower.follow(first):
@@ -115,27 +117,27 @@ def _show(reader: Reader, wanted: Wanted, standing: Standing, count: int, *, as_
             row = row_of(line)
             reached = row.index
             shown.learn(row)
-            ends.heard(row)
+            ends.handle(row)
             if wanted.fits(row, shown.name_of(row.workerId)):
                 shown.write(line, row)
                 left -= 1
                 if count and not left:
                     return 0
-        if ends.are_all and (not lines or reached >= place - 1):  # and all before it is shown
-            return 0 if ends.are_well else EXIT_FOUND
-    raise AssertionError("it is followed for ever")
+        if ends.are_all and (not lines or reached >= place - 1):  # all events before are shown
+            return 0 if ends.are_ok else EXIT_FOUND
+    raise AssertionError("following the history has no end")
 
 
-async def _standing(client: Client, ids: list[JobId]) -> Standing:
-    """The index from which on to read, what workers are called, and which of the jobs that are
-    waited for have ended already. What happens after the index is read comes as a row."""
+async def _initial_state(client: Client, ids: list[JobId]) -> InitialState:
+    """The index to read from, the names of workers, and the awaited jobs that have ended already.
+    Later events are rows."""
     from rollq.base.ids import guid_to_text
-    from rollq.cli.grid import ask, unknown_job
+    from rollq.cli.grid import query_view, unknown_job
     from rollq.grid.views import RawWorkerView
     from rollq.roles.member.status import ClusterView
 
-    place = (await ask(client, ClusterView, "cluster")).applied + 1
-    workers = await ask(client, list[RawWorkerView], "workers", b"", WORKERS_MAX)
+    place = (await query_view(client, ClusterView, "cluster")).applied + 1
+    workers = await query_view(client, list[RawWorkerView], "workers", b"", WORKERS_MAX)
     names = {guid_to_text(one.worker_id): one.name for one in workers if one.name}
     ends = Ends()
     for job_id in ids:
@@ -151,39 +153,39 @@ async def _standing(client: Client, ids: list[JobId]) -> Standing:
 
 
 class Ends:
-    """Jobs and arrays that are waited for, and how they ended."""
+    """The awaited jobs and arrays, and their outcomes."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
         self._count = 0
-        self._bad: set[str] = set()  # those that did not end well, or have a task that did not
+        self._bad: set[str] = set()  # not ok, or with tasks that are not ok
 
     @property
     def are_all(self) -> bool:
-        """Whether something is waited for, and all of it has ended."""
+        """Whether there are awaited jobs, and all have ended."""
         return self._count > 0 and not self._open
 
     @property
-    def are_well(self) -> bool:
-        """Whether none of it ended badly."""
+    def are_ok(self) -> bool:
+        """Whether all of them succeeded."""
         return not self._bad
 
     def wait_for(self, job_id: str, state: str) -> None:
-        """A job, as it stands."""
+        """Add a job in its current state."""
         self._count += 1
         self._open.add(job_id)
-        self._stands(job_id, state)
+        self._set_state(job_id, state)
 
     def wait_for_array(self, array: ArrayView) -> None:
-        """An array, as it stands."""
+        """Add an array in its current state."""
         self._count += 1
         if array.waiting or array.open:
             self._open.add(array.array_id)
         if array.failed or array.dead or array.cancelled:
             self._bad.add(array.array_id)
 
-    def heard(self, row: HistoryRow) -> None:
-        """Something happened."""
+    def handle(self, row: HistoryRow) -> None:
+        """Handle a row."""
         from rollq.cli.rows import state_after
         from rollq.grid.events import ARRAY_ENDED
 
@@ -191,21 +193,21 @@ class Ends:
             return
         state = state_after(row)
         if row.jobId in self._open:
-            self._stands(row.jobId, state)
+            self._set_state(row.jobId, state)
         if row.arrayId in self._open:
-            if state in NOT_WELL:
+            if state in NOT_OK:
                 self._bad.add(row.arrayId)
             if row.type == ARRAY_ENDED:
                 self._open.discard(row.arrayId)
 
-    def _stands(self, job_id: str, state: str) -> None:
-        if state in NOT_WELL:
+    def _set_state(self, job_id: str, state: str) -> None:
+        if state in NOT_OK:
             self._bad.add(job_id)
         if state in ENDED:
             self._open.discard(job_id)
 
 
-Standing: TypeAlias = tuple[int, dict[str, str], Ends]
+InitialState: TypeAlias = tuple[int, dict[str, str], Ends]
 
 
 def _since_ms(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`rollq web`: pages and the HTTP interface of a group."""
+"""`rollq web`: serves the web pages and the HTTP API of a group."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def web(
     log_format: LogFormatOption = None,
     as_json: Json = False,
 ) -> None:
-    """Serve the pages and the HTTP interface of a group.
+    """Serve the web pages and the HTTP API of a group.
 
-    Requests bring the token of an account, and may do what the account may; where members ask for
-    no login, everybody may do everything. Certificate and authority of --credentials are used for
-    TLS alone. SIGTERM finishes the answers under way and stops.
+    Requests carry the token of an account, and have its rights; if members require no login,
+    everybody has all rights. Certificate and authority of --credentials are used for TLS only.
+    SIGTERM finishes running requests and stops.
     """
     from rollq.cli.credentials import given_credentials
     from rollq.cli.logs import set_up_logs
@@ -116,14 +116,14 @@ def web(
 
 
 class ServedBy(NamedTuple):
-    """Whom the pages are of: a member, or a router.
+    """The member or router that the pages belong to.
 
     Attributes:
         group: Its name.
-        address: Where the process is reached.
-        others: The same of the other members.
-        credentials: Of the process.
-        is_protected: Whether it takes nobody without TLS and, if it is a member, a login.
+        address: Its address.
+        others: The addresses of the other members.
+        credentials: Its credentials.
+        is_protected: Whether it requires TLS and, for a member, a login.
     """
 
     group: str
@@ -134,15 +134,15 @@ class ServedBy(NamedTuple):
 
 
 def child_words(ctx: typer.Context, by: ServedBy, http: str) -> list[str]:
-    """The options with which a member or a router starts this command beside itself.
+    """The command line with which a member or a router starts this command as a child.
 
     Args:
-        ctx: Of the command: what both have in common is handed on.
-        by: Whose pages they are.
-        http: Where it is to listen.
+        ctx: The context of the parent, whose common options are passed on.
+        by: The parent.
+        http: The address to listen on.
 
     Raises:
-        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines would reach it unprotected.
+        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines could reach it unprotected.
     """
     from rollq.net.addresses import is_loopback
     from rollq.net.dialer import split_address

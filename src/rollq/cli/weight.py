@@ -1,4 +1,4 @@
-"""`rollq weight`: the shares of clients."""
+"""`rollq weight`: weights of clients in fair queueing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Examples:
 """
 app = typer.Typer(
     name="weight",
-    help="Set and list shares of clients that wait in one queue.",
+    help="Set and list the weights of clients that wait in one queue.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -40,11 +40,11 @@ def set_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Set the share of a client, known or not yet known."""
-    from rollq.cli.grid import asked
+    """Set the weight of a client, known or not yet known."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_answer
 
-    asked(servers, timeout, lambda client: client.set_weight(client_id, weight))
+    with_client(servers, timeout, lambda client: client.set_weight(client_id, weight))
     document = {"client": client_id, "weight": weight}
     write_answer(document, f"client {client_id}: weight {weight}", as_json=as_json)
 
@@ -55,12 +55,14 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """List shares that are not 1."""
-    from rollq.cli.grid import asked
+    """List weights other than 1."""
+    from rollq.cli.grid import with_client
     from rollq.cli.output import write_json, write_line, write_table
     from rollq.documents.rules import weight_document
 
-    found = [weight_document(one) for one in asked(servers, timeout, lambda one: one.weights())]
+    found = [
+        weight_document(one) for one in with_client(servers, timeout, lambda one: one.weights())
+    ]
     if as_json:
         for document in found:
             write_json(document)

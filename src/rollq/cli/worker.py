@@ -1,4 +1,4 @@
-"""`rollq worker`: run jobs of a group."""
+"""`rollq worker`: runs a worker of a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.cli import sandboxing
 from rollq.cli.credentials import given_credentials
 from rollq.cli.logs import Level
 from rollq.cli.options import EncryptedDisk, Json, LogFormatOption, LogLevel, UnsafeNoAuth
-from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_places
+from rollq.cli.places import EXEC_DIR, LEGACY_EXEC_DIR, find_dirs
 
 if TYPE_CHECKING:
     from rollq.observe.server import MetricsServer
@@ -287,11 +287,11 @@ def worker(
 
 
 def _setup(asked: dict[str, Any]) -> NodeSetup:
-    """What was asked for, with what follows from it."""
+    """The setup of the worker, from the parameters of the command."""
     from rollq.net.dialer import split_address
     from rollq.roles.worker.setup import NodeSetup
 
-    exec_dir, jobs_dir, own_execs, cache_dir = find_places(asked["exec_dir"], asked["jobs_dir"])
+    exec_dir, jobs_dir, own_execs, cache_dir = find_dirs(asked["exec_dir"], asked["jobs_dir"])
     if exec_dir is None and not asked["app"] and not asked["allow_shipped_execs"]:
         raise LocalError(
             ErrorCode.BAD_SETUP,
@@ -303,7 +303,7 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     addresses = dict.fromkeys([address, *_parts(asked["servers"])])
     for one in addresses:
-        split_address(one)  # now: it would be dialed for ever
+        split_address(one)  # check it now, because connecting is retried forever
     state = asked["state"] or Path("state") / (f"worker-{name}" if name else "worker")
     return NodeSetup(
         addresses=tuple(addresses),
@@ -335,27 +335,27 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
     )
 
 
-def _amounts(said: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Names and amounts, from gpu=2."""
-    parts = [one.partition("=") for part in said for one in _parts(part)]
+def _amounts(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Parse names and amounts, such as gpu=2."""
+    parts = [one.partition("=") for part in given for one in _parts(part)]
     for name, equals, _ in parts:
         if not equals:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, f"--resource {name!r} has no amount", f"write {name}=1"
             )
-    return tuple((name, said) for name, _, said in parts)
+    return tuple((name, given) for name, _, given in parts)
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between commas."""
+    """Split at commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def metrics_address(http: str, *, unsafe_no_auth: bool) -> tuple[str, int]:
-    """Where `/metrics` is served, from `[HOST:]PORT`: on this machine alone, if no host is named.
+    """The address of `/metrics`, from `[HOST:]PORT`; the default host is this machine.
 
     Raises:
-        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines would reach it.
+        LocalError: BAD_ADDRESS; or UNPROTECTED, if other machines could reach it.
     """
     from rollq.net.addresses import is_loopback
 
@@ -369,13 +369,13 @@ def metrics_address(http: str, *, unsafe_no_auth: bool) -> tuple[str, int]:
         raise LocalError(
             ErrorCode.UNPROTECTED,
             f"other machines would reach the metrics on {host} without TLS and logins",
-            "leave out the host, or say --unsafe-no-auth",
+            "leave out the host, or use --unsafe-no-auth",
         )
     return host, int(port)
 
 
 def _traces(setup: NodeSetup) -> JobTraces | None:
-    """Makes spans, if this process was told where they go."""
+    """Create spans for jobs, if an exporter is configured."""
     from rollq.cli.tracing import open_tracer
 
     tracer = open_tracer("rollq-worker")
@@ -400,7 +400,7 @@ async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: b
         except LocalError:
             await node.stop()
             raise
-        _tell_started(setup, node, server, as_json=as_json)
+        _show_started(setup, node, server, as_json=as_json)
         notes.serving(lambda: _doing(node), is_ready=lambda: node.machine.link is LinkState.OPEN)
         try:
             await node.run()
@@ -411,7 +411,7 @@ async def _serve(setup: NodeSetup, *, listen: tuple[str, int] | None, as_json: b
 
 
 def _doing(node: WorkerNode) -> str:
-    """What a service manager shows of it."""
+    """The status for a service manager."""
     from rollq.roles.worker.session import LinkState
 
     is_open = node.machine.link is LinkState.OPEN
@@ -419,7 +419,7 @@ def _doing(node: WorkerNode) -> str:
     return f"{'connected' if is_open else 'looking for a leader'}, {count} running"
 
 
-def _tell_started(
+def _show_started(
     setup: NodeSetup, node: WorkerNode, server: MetricsServer | None, *, as_json: bool
 ) -> None:
     from rollq.cli.output import write_json, write_line

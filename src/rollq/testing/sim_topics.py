@@ -1,7 +1,7 @@
 """A topic in the simulator: a client that publishes to it, and a durable subscriber.
 
-The subscriber uses `roles.client.topic_positions` of the product and an application that persists its
-position; it crashes and resumes from that position.
+The subscriber uses `roles.client.topic_positions` of the product and an application that persists
+its position; it crashes and resumes from that position.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollq.cli import places
-from rollq.cli.places import Places, find_places
+from rollq.cli.places import WorkerDirs, find_dirs
 
 
 @pytest.fixture
@@ -22,25 +22,25 @@ def legacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_anything_there_is_nothing_to_run(legacy: Path) -> None:
-    assert find_places(None, None) == Places(None, Path("jobs"), own_execs=False)
+    assert find_dirs(None, None) == WorkerDirs(None, Path("jobs"), own_execs=False)
 
 
 def test_legacy_directories_are_used_where_they_are(legacy: Path) -> None:
     Path("exec").mkdir()
-    assert find_places(None, None) == Places(Path("exec"), Path("jobs"), own_execs=False)
+    assert find_dirs(None, None) == WorkerDirs(Path("exec"), Path("jobs"), own_execs=False)
     (legacy / "opt/grid/exe").mkdir(parents=True)
-    found = find_places(None, None)
-    assert found == Places(legacy / "opt/grid/exe", Path("jobs"), own_execs=True)
+    found = find_dirs(None, None)
+    assert found == WorkerDirs(legacy / "opt/grid/exe", Path("jobs"), own_execs=True)
     (legacy / "tmp/jobs").mkdir(parents=True)
-    assert find_places(None, None).jobs_dir == legacy / "tmp/jobs"
+    assert find_dirs(None, None).jobs_dir == legacy / "tmp/jobs"
     (legacy / "opt/grid/cache").mkdir()
-    assert find_places(None, None).cache_dir == legacy / "opt/grid/cache"
+    assert find_dirs(None, None).cache_dir == legacy / "opt/grid/cache"
 
 
 def test_what_is_given_counts(legacy: Path) -> None:
     (legacy / "opt/grid/exe").mkdir(parents=True)
     (legacy / "tmp/jobs").mkdir(parents=True)
     (legacy / "opt/grid/cache").mkdir()
-    found = find_places(Path("bin"), None)
-    assert found == Places(Path("bin"), Path("jobs"), own_execs=False)
-    assert find_places(None, Path("work")).jobs_dir == Path("work")
+    found = find_dirs(Path("bin"), None)
+    assert found == WorkerDirs(Path("bin"), Path("jobs"), own_execs=False)
+    assert find_dirs(None, Path("work")).jobs_dir == Path("work")

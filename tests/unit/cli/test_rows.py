@@ -108,12 +108,12 @@ def test_every_event_can_be_shown(kind: str) -> None:
 
 def test_ends_are_waited_for() -> None:
     ends = Ends()
-    ends.heard(row("ack", jobId=JOB))
+    ends.handle(row("ack", jobId=JOB))
     assert standing(ends) == (False, True)
     ends.wait_for(JOB, "running")
-    ends.heard(row("retry_requeue", jobId=JOB))
+    ends.handle(row("retry_requeue", jobId=JOB))
     assert standing(ends) == (False, True)
-    ends.heard(row("ack", jobId=JOB))
+    ends.handle(row("ack", jobId=JOB))
     assert standing(ends) == (True, True)
 
 
@@ -121,7 +121,7 @@ def test_ends_are_waited_for() -> None:
 def test_an_end_that_is_not_well_is_remembered(kind: str) -> None:
     ends = Ends()
     ends.wait_for(JOB, "waiting")
-    ends.heard(row(kind, jobId=JOB))
+    ends.handle(row(kind, jobId=JOB))
     assert standing(ends) == (True, False)
 
 
@@ -129,11 +129,11 @@ def test_an_array_ends_with_its_last_task() -> None:
     array = RawArrayView(bytes(16), "ann", "q", "e", 2, 0, False, 1, 1, 1, 0, 0, 0)
     ends = Ends()
     ends.wait_for_array(ArrayView.of(array))
-    ends.heard(row("ack", jobId=JOB, arrayId=NIL, status=1))
+    ends.handle(row("ack", jobId=JOB, arrayId=NIL, status=1))
     assert standing(ends) == (False, False)
-    ends.heard(row("array_end", arrayId=NIL))
+    ends.handle(row("array_end", arrayId=NIL))
     assert standing(ends) == (True, False)
 
 
 def standing(ends: Ends) -> tuple[bool, bool]:
-    return ends.are_all, ends.are_well
+    return ends.are_all, ends.are_ok

@@ -64,7 +64,7 @@ def test_no_range_of_users_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path:
     line = ["worker", "127.0.0.1", "5000", "--allow-shipped-execs", "--job-users", "nobody"]
     result = CliRunner().invoke(app, line)
     assert result.exit_code == 2
-    assert "--job-users 'nobody' is no range of user ids" in result.stderr
+    assert "--job-users 'nobody' is not a range of user ids" in result.stderr
 
 
 def test_workers_with_the_same_layers_share_a_line() -> None:

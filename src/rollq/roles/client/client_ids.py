@@ -9,8 +9,8 @@ from rollq.security.credentials import Credentials
 from rollq.security.files import as_credentials
 
 
-def generated_client_id(credentials: Credentials | str | Path, name: str) -> str:
-    """A client id for the account of these credentials.
+def default_id(credentials: Credentials | str | Path, name: str) -> str:
+    """The default client id for the account of these credentials.
 
     Raises:
         LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE.

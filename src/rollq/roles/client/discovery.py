@@ -15,7 +15,7 @@ from rollq.gossip.following import Following, GroupChanges
 from rollq.gossip.map import FederationView
 from rollq.roles.client.admin import AdminCalls
 from rollq.roles.client.answers import decode_as
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.group_engine import GroupEngine
 from rollq.roles.client.session import GroupSession
 from rollq.roles.service import end_tasks
@@ -122,7 +122,7 @@ class Discovery:
         results."""
         engine = GroupEngine(
             self._addresses,
-            generated_client_id(self._credentials, COMMAND_LINE),
+            default_id(self._credentials, COMMAND_LINE),
             timeout_s=self._timeout_s,
             credentials=self._credentials,
         )

@@ -18,7 +18,7 @@ from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.deadlines import Deadlines
 from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.inputs import Inputs
@@ -90,7 +90,7 @@ class Engine(ABC):
     def __init__(
         self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
     ) -> None:
-        own_id = generated_client_id(credentials, secrets.token_hex(8))  # also checks credentials
+        own_id = default_id(credentials, secrets.token_hex(8))  # also checks credentials
         self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import CLIENT_ID_BYTES_MAX
 from rollq.base.names import is_exec_name
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
 from rollq.spark.grid.columns import COLUMNS, STREAM_LIMIT, spark_type
@@ -84,9 +84,7 @@ def grid_map(
         servers,
         exec,
         secrets.token_hex(8),
-        ""
-        if job_key is None
-        else client_id or generated_client_id(fspath(credentials), f"grid-map-{exec}"),
+        "" if job_key is None else client_id or default_id(fspath(credentials), f"grid-map-{exec}"),
         layout,
         constants,
         _texts(outputs),

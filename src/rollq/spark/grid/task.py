@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from rollq.roles.client.blocking import BlockingClient
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.spark.grid.flow import Flow, Plan
 from rollq.spark.grid.guard import Guard
 
@@ -29,7 +29,7 @@ class GridTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The task."""
         plan = self._plan
-        own_id = generated_client_id(plan.credentials, f"grid-map-{plan.call_id}-{_place()}")
+        own_id = default_id(plan.credentials, f"grid-map-{plan.call_id}-{_place()}")
         client_id = plan.client_id or own_id
         flow = Flow(plan, client_id)
         with (

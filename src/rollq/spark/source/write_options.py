@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rollq.base.errors import LocalError
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CLIENT_ID_BYTES_MAX
-from rollq.roles.client.client_ids import generated_client_id
+from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.specs import FIELDS, job_options
 from rollq.spark.source.conditions import bad_option
 from rollq.spark.source.jobs import CHECKS
@@ -67,7 +67,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         hint = "a job that runs again has what it has; only its body and arguments may change"
         raise bad_option(named, options[named], hint)
     credentials = options.get("credentials", "")
-    client_id = options.get("clientid", generated_client_id(credentials, CLIENT_ID))
+    client_id = options.get("clientid", default_id(credentials, CLIENT_ID))
     if not client_id:
         raise bad_option("clientId", client_id, "jobs belong to a client")
     return WriteOptions(
