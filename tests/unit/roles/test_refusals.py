@@ -112,7 +112,7 @@ def test_members_that_are_down_hide_no_refusal() -> None:
     client.handle(Disconnected())
     assert [error.code for error in told(refuse(client))] == [REFUSED.code]
     client.handle(Disconnected())
-    assert [error.code for error in told(client.handle(Asked([submit(2)])))] == [REFUSED.code]
+    assert [error.code for error in told(client.handle(Requested([submit(2)])))] == [REFUSED.code]
 
 
 @pytest.mark.parametrize("between", [wire.Welcome("g", 1), wire.NotLeader("m2"), NOT_READY])
