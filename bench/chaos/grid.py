@@ -14,7 +14,7 @@ from typing import Final
 from bench.chaos.load import PROGRAM
 from bench.chaos.wires import Way, Wires
 from bench.peers.rollq_failover import ends_in_history
-from bench.procs import Process, python, wait_until
+from bench.procs import READY_S_MAX, Process, python, wait_until
 
 MEMBERS: Final = ("m1", "m2", "m3")
 WORKERS: Final = ("w1", "w2")
@@ -96,7 +96,9 @@ class Grid:
                 notes.bad.append(line)
         return notes
 
-    def until(self, is_so: Callable[[Notes], bool], what: str, seconds: float) -> None:
+    def until(
+        self, is_so: Callable[[Notes], bool], what: str, seconds: float = READY_S_MAX
+    ) -> None:
         """Wait until the client has noted something."""
         self.processes[CLIENT].wait_for(lambda: is_so(self.notes()), what, seconds)
 
@@ -147,7 +149,7 @@ class Grid:
         log = self._folder / "client.txt"
         log.touch()
         self._run(CLIENT, python("bench.chaos.load", self.servers, str(log), str(self._runs)))
-        self.until(lambda notes: len(notes.results) >= 20, "the first results", 60)
+        self.until(lambda notes: len(notes.results) >= 20, "the first results")
 
     @property
     def servers(self) -> str:

@@ -42,6 +42,14 @@ class BrowserGrid(Processes):
         self.batch = ""
 
     def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            super().__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
         programs = self.directory / "exec"
         programs.mkdir()
         for name, text in PROGRAMS.items():
@@ -52,11 +60,14 @@ class BrowserGrid(Processes):
             self.start_member(number)
         for number in range(2):
             self.start_worker(f"worker{number}")
-        self.client = BlockingClient(",".join(self.addresses), client_id="tests").__enter__()
+        for number in range(2):
+            self.until_said(f"worker{number}", "connected to leader")
+        self.client = BlockingClient(
+            ",".join(self.addresses), client_id="tests", timeout=DEADLINE_S
+        ).__enter__()
         until(lambda: len(list(self.client.workers())) == 2)
         for number in range(len(self.ports)):
             until(lambda number=number: self.is_ready(number))  # type: ignore[misc]
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.client.__exit__(None, None, None)

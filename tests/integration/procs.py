@@ -209,7 +209,11 @@ async def serve(
     """Serve until told to stop; says when it serves, and why it cannot."""
     if not knows_keys:
         forget_keys()
-    options = RaftOptions(fixed_leader=not peers)
+    # Four times as patient as by default: tests talk to the leader that they found, and on a busy
+    # machine a member may be silent for a while.
+    options = RaftOptions(
+        election_ticks_min=40, election_ticks_max=80, quorum_ticks=80, fixed_leader=not peers
+    )
     setup = MemberSetup(
         f"127.0.0.1:{port}",
         tuple(peers),

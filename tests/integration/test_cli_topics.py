@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rollq.cli.fleet import Fleet, write_program
 from rollq.net.ports import free_ports
+from tests.integration.patience import DEADLINE_S
 from tests.integration.test_cli import Grid
 
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Iterator[Grid]:
     """A member and a worker."""
-    text = """echo '{"done": 1, "total": 2, "note": "half"}' > "$ROLLQ_PROGRESS"; sleep 0.5"""
+    # It tells how far it is until there is a file: whoever listens later hears of it, too.
+    text = """
+        while ! [ -e "$1" ]; do
+            n=$((n + 1))
+            echo "{\\"done\\": 1, \\"total\\": 2, \\"note\\": \\"half $n\\"}" > "$ROLLQ_PROGRESS"
+            sleep 0.1
+        done
+    """
     write_program(tmp_path / "exec", "half", text)
     with Fleet(tmp_path) as fleet:
         fleet.start_members(free_ports(1))
@@ -53,13 +65,25 @@ def test_a_topic_from_its_making_to_its_end(grid: Grid) -> None:
     assert grid.run("publish", "price.eur") == "price.eur: 1 message to 0 subscriptions\n"
 
 
-def test_a_job_is_followed_to_its_end(grid: Grid) -> None:
-    job = grid.run("submit", "half", "--delay", "0.5").strip()
-    events = lines(grid.run("job", job, "--follow", "--json"))
-    kinds = [event["event"] for event in events]
-    assert kinds[-1] == "ack"
-    (said,) = [event for event in events if event["event"] == "progress"]
-    assert said["text"] == "50 % (1 of 2), half"
+def test_a_job_is_followed_to_its_end(grid: Grid, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job = grid.run("submit", "half", str(gate)).strip()
+    command = [sys.executable, "-m", "rollq", "job", job, "--follow", "--json"]
+    command += ["--servers", grid.fleet.servers]
+    events: list[dict[str, Any]] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        alarm = threading.Timer(DEADLINE_S, following.kill)
+        alarm.start()
+        assert following.stdout is not None
+        for line in following.stdout:
+            events.append(json.loads(line))
+            if events[-1]["event"] == "progress":
+                gate.touch()
+        alarm.cancel()
+    assert following.returncode == 0
+    assert events[-1]["event"] == "ack"
+    said = next(event for event in events if event["event"] == "progress")
+    assert said["text"].startswith("50 % (1 of 2), half")
     assert (events[-1]["status"], events[-1]["exit_code"]) == ("ok", 0)
     told = grid.run("job", job, "--follow")  # it is over
     assert told.endswith("ack  attempt 1  ok\n")

@@ -161,13 +161,13 @@ def test_a_killed_member_comes_back_with_all_that_was_accepted(
     async def story() -> None:
         (port,) = free_ports(1)
         process = members.start(tmp_path / "state", port)
-        async with Client(f"127.0.0.1:{port}") as client:
+        async with Client(f"127.0.0.1:{port}", timeout=DEADLINE_S) as client:
             jobs = [await client.submit("work", [str(n)]) for n in range(120)]
             await until(lambda: bool(snapshots_in(tmp_path / "state")))
         process.kill()  # a child that takes a snapshot must not hold port or lock
         process.wait()
         members.start(tmp_path / "state", port)
-        async with Client(f"127.0.0.1:{port}") as client:
+        async with Client(f"127.0.0.1:{port}", timeout=DEADLINE_S) as client:
             for job in jobs:
                 view = await client.status(job.job_id)
                 assert view is not None
@@ -180,7 +180,7 @@ def test_a_second_member_is_told_who_is_there(tmp_path: Path, members: Members) 
     async def story() -> None:
         one, two = free_ports(2)
         first = members.start(tmp_path / "state", one)
-        async with Client(f"127.0.0.1:{one}") as client:
+        async with Client(f"127.0.0.1:{one}", timeout=DEADLINE_S) as client:
             await client.submit("work")
         code, output = ended(members.start(tmp_path / "state", two))
         assert code == 1
@@ -230,7 +230,7 @@ def test_a_full_disk_stops_the_member_and_nothing_accepted_is_lost(
         assert len(accepted) > 100
         assert mount(small_disk, "remount,size=400m")
         members.start(small_disk / "state", port)
-        async with Client(f"127.0.0.1:{port}") as client:
+        async with Client(f"127.0.0.1:{port}", timeout=DEADLINE_S) as client:
             for job_id in accepted:
                 assert await client.status(job_id) is not None
 
@@ -248,7 +248,7 @@ def test_a_rotten_last_page_of_the_log_keeps_a_lonely_member_from_starting(
     first = members.start(state, port)
 
     async def submit() -> None:
-        async with Client(f"127.0.0.1:{port}") as client:
+        async with Client(f"127.0.0.1:{port}", timeout=DEADLINE_S) as client:
             for number in range(20):
                 await client.submit("calc", [str(number)])
 

@@ -80,7 +80,8 @@ class Changing:
 
     def _has_caught_up(self, who: str, address: str) -> bool:
         (member,) = (one for one in self.look(who)["members"] if one["address"] == address)
-        return bool(member["active"]) and member["lag"] == 0
+        # Under load it is always some entries behind.
+        return bool(member["active"]) and member["lag"] <= 4 * IN_FLIGHT
 
     def _start(self, name: str, ready: str, words: list[str]) -> None:
         self._starts[name] = self._starts.get(name, 0) + 1

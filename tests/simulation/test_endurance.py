@@ -1,4 +1,4 @@
-"""Half an hour of a cluster's life: nothing grows, and what would grow is noticed."""
+"""A quarter of an hour of a cluster's life: nothing grows, and what would grow is noticed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from rollq.testing.checkers.base import Violation
 from rollq.testing.endurance import SAMPLES, SWITCHES, LongRun, SizeSamples, switched_off
 
-HOURS = 0.5
+HOURS = 0.25
 
 
 def test_nothing_grows_and_much_was_done() -> None:
