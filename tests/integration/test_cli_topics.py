@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,14 +21,8 @@ from tests.integration.test_cli import Grid
 @pytest.fixture
 def grid(tmp_path: Path) -> Iterator[Grid]:
     """A member and a worker."""
-    # It tells how far it is until there is a file: whoever listens later hears of it, too.
-    text = """
-        while ! [ -e "$1" ]; do
-            n=$((n + 1))
-            echo "{\\"done\\": 1, \\"total\\": 2, \\"note\\": \\"half $n\\"}" > "$ROLLQ_PROGRESS"
-            sleep 0.1
-        done
-    """
+    text = """echo '{"done": 1, "total": 2, "note": "half"}' > "$ROLLQ_PROGRESS"
+    while [ ! -e "$1" ]; do sleep 0.05; done"""
     write_program(tmp_path / "exec", "half", text)
     with Fleet(tmp_path) as fleet:
         fleet.start_members(free_ports(1))
@@ -66,25 +60,25 @@ def test_a_topic_from_its_making_to_its_end(grid: Grid) -> None:
 
 
 def test_a_job_is_followed_to_its_end(grid: Grid, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    job = grid.run("submit", "half", str(gate)).strip()
-    command = [sys.executable, "-m", "rollq", "job", job, "--follow", "--json"]
-    command += ["--servers", grid.fleet.servers]
-    events: list[dict[str, Any]] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
-        alarm = threading.Timer(DEADLINE_S, following.kill)
+    job = grid.run("submit", "half", str(tmp_path / "go")).strip()
+    grid.until(lambda: "progress" in grid.json("job", job))  # before anybody follows it
+    follow = [sys.executable, "-m", "rollq", "job", job, "--follow", "--json"]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True, env=environ(grid)) as process:
+        alarm = threading.Timer(DEADLINE_S, process.kill)
         alarm.start()
-        assert following.stdout is not None
-        for line in following.stdout:
-            events.append(json.loads(line))
-            if events[-1]["event"] == "progress":
-                gate.touch()
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert (first["event"], first["text"]) == ("progress", "50 % (1 of 2), half")
+        (tmp_path / "go").touch()
+        rest = lines(process.stdout.read())
         alarm.cancel()
-    assert following.returncode == 0
-    assert events[-1]["event"] == "ack"
-    said = next(event for event in events if event["event"] == "progress")
-    assert said["text"].startswith("50 % (1 of 2), half")
-    assert (events[-1]["status"], events[-1]["exit_code"]) == ("ok", 0)
+    assert process.returncode == 0
+    assert [event["event"] for event in rest] == ["ack"]
+    assert (rest[-1]["status"], rest[-1]["exit_code"]) == ("ok", 0)
     told = grid.run("job", job, "--follow")  # it is over
     assert told.endswith("ack  attempt 1  ok\n")
     assert grid.run("job", job, "--follow", "--timeline", code=2) == ""
+
+
+def environ(grid: Grid) -> dict[str, str]:
+    return {**os.environ, "ROLLQ_SERVERS": grid.fleet.servers}

@@ -17,10 +17,6 @@ async def follow_job(client: Client, ids: list[bytes], *, as_json: bool) -> None
 
     job_id = ids[0]
     await check_is_job(client, job_id)
-    said = await client.progress(job_id)
-    if said is not None:
-        event = JobEvent("progress", progress=said)
-        write_answer(event_document(event), event_line(event), as_json=as_json)
     async for event in client.events(job_id):
         write_answer(event_document(event), event_line(event), as_json=as_json)
 

@@ -26,6 +26,11 @@ async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEve
     """See `Client.events`."""
     async with await engine.subjects.subscribe(job_event_subject(job_id), "", None) as heard:
         ended = await _end_of(engine, job_id)
+        # Asked after the subscription is in force: no progress is lost between the two, but the
+        # same one may come by both.
+        known = await last_progress(engine, job_id) if ended is None else None
+        if known is not None:
+            yield known
         while ended is None:
             try:
                 message = await heard.next(LOOK_S)
@@ -33,11 +38,17 @@ async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEve
                 ended = await _end_of(engine, job_id)
                 continue
             event = decode_event(message.payload)
-            if event is not None:
+            if event is not None and event != known:
                 yield event
                 if event.kind in END_KINDS:
                     return
         yield ended
+
+
+async def last_progress(engine: GroupEngine, job_id: JobId) -> JobEvent | None:
+    """The last progress that a running job reported to this leader; None if there is none."""
+    query = Query(secrets.token_bytes(16), "progress", job_id)
+    return decode_known((await engine.call(query)).value, JobEvent)
 
 
 async def _end_of(engine: GroupEngine, job_id: JobId) -> JobEvent | None:

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 from rollq.base.ids import JobId
 from rollq.base.job_events import JobEvent, JobProgress
-from rollq.roles.client.answers import decode_known
 from rollq.roles.client.facades import GroupCalls
+from rollq.roles.client.job_events import last_progress
 from rollq.roles.client.specs import as_id
 from rollq.roles.client.subscriptions import Publication, Subscription
 
@@ -90,8 +90,8 @@ class SubjectCalls(GroupCalls):
 
     def events(self, job_id: JobId | str) -> AsyncGenerator[JobEvent, None]:
         """Iterate over the events of a job from now until its end: state changes, and progress
-        (`JobEvent.progress`) if the program reports it. Events during a leader change are lost,
-        except the end.
+        (`JobEvent.progress`) if the program reports it, first the last one that is known. Events
+        during a leader change are lost, except the end.
 
         Raises:
             StateError: UNKNOWN_JOB.
@@ -101,7 +101,7 @@ class SubjectCalls(GroupCalls):
     async def progress(self, job_id: JobId | str) -> JobProgress | None:
         """Return the last progress that a running job reported to this leader; None if there is
         none."""
-        event = decode_known(await self._query("progress", as_id(job_id)), JobEvent)
+        event = await last_progress(self._engine, as_id(job_id))
         return None if event is None else event.progress
 
     async def request(
