@@ -18,7 +18,7 @@ from rollq.documents.jobs import batch_id
 from rollq.roles.client.client import Client
 from rollq.security.credentials import Credentials
 from rollq.web import views
-from rollq.web.routes import ROUTES, Route
+from rollq.web.routes import ROUTES, ApiRoute
 from rollq.web.sessions import FailedLogins
 from rollq.web.setup import WebSetup
 from tests.integration.access_grid import AccessGrid, access_grid
@@ -140,10 +140,10 @@ ASKS: Final[dict[str, Ask]] = {
 
 
 # Served outside of the table, by the same rules.
-METRICS: Final = Route("GET", "/metrics", views.cluster, Action.CLUSTER_READ)
+METRICS: Final = ApiRoute("GET", "/metrics", views.cluster, Action.CLUSTER_READ)
 
 
-def name_of(row: Route) -> str:
+def name_of(row: ApiRoute) -> str:
     return f"{row.method} {row.path.replace(':path', '')}"
 
 
@@ -159,7 +159,7 @@ async def test_walk(tmp_path: Path, capsys: Any) -> None:
             wrong: list[str] = []
             cases = 0
 
-            async def check(row: Route, token: str, status: int, code: str) -> None:
+            async def check(row: ApiRoute, token: str, status: int, code: str) -> None:
                 nonlocal cases
                 async with client_of(server, token) as client:
                     told = await said(client, row, ASKS[name_of(row)], known)
@@ -188,7 +188,7 @@ async def test_walk(tmp_path: Path, capsys: Any) -> None:
         print(f"\n{len(ROUTES) + 1} routes of HTTP, {cases} cases")
 
 
-def expected(row: Route, ask: Ask, tokens: dict[str, str]) -> list[tuple[str, int, str]]:
+def expected(row: ApiRoute, ask: Ask, tokens: dict[str, str]) -> list[tuple[str, int, str]]:
     """Whose token, and what it gets."""
     if row.is_open:
         return [(token, ask.allowed, "") for token in ("", WRONG, tokens["all"])]
@@ -204,12 +204,12 @@ def expected(row: Route, ask: Ask, tokens: dict[str, str]) -> list[tuple[str, in
     return cases
 
 
-def is_login_refused(row: Route, token: str, status: int, code: str) -> bool:
+def is_login_refused(row: ApiRoute, token: str, status: int, code: str) -> bool:
     """Whether a case is one of somebody who is nobody to the grid."""
     return not row.is_open and status == 401
 
 
-async def said(client: httpx.AsyncClient, row: Route, ask: Ask, known: Known) -> tuple[int, str]:
+async def said(client: httpx.AsyncClient, row: ApiRoute, ask: Ask, known: Known) -> tuple[int, str]:
     """The status, and the code of a refusal."""
     path = row.path.replace(":path", "").format(**ask.path(known))
     # Of streams the first event is enough: some go on for ever.

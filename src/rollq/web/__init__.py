@@ -1,17 +1,18 @@
-"""Pages and an HTTP interface: a client of the grid in a process of its own.
+"""The web pages and the HTTP API: a client of the grid in its own process.
 
-`rollq web` runs it anywhere, and `rollq leader --http PORT` beside a member. It reads from the
-applied state of a member, and what changes something goes to the leader as from any other client.
-It decides nothing and judges nobody: a request is asked of the group with the credentials of
-whoever sent it. What a page shows is a document of `rollq.documents`, as the command line shows it.
+`rollq web` runs it anywhere, and `rollq leader --http PORT` as a child of a member. It reads the
+applied state of a member; changes are sent to the leader, as by any other client. It makes no
+access decisions: requests are sent to the group with the credentials of the user. What a page shows
+is a document of `rollq.documents`, as in the output of the command line.
 
-Reading order: `setup` is what a process is started with, `server` the port, `app` the way of a
-request, `guard` what it passes first, `sessions` and `links` who sent it and their way to the
-group, `bodies` what it brings, `call` what a handler gets, `routes` the table of all handlers: `me`
-(logins), `overview` (with `live`, what is looked at for all pages of an account, and `events`, how
-it is sent), `jobs`, `batches`, `job_output`, `submits`, `orders` (what changes something), `views`,
-`rules` (what operators set about scheduling), `schedules`, `access` (with `facts`, the search of
-the history), `history` (tables of a pipeline), `openapi` (with `answers`, the forms of answers).
-`pages` has the files of the pages, `metrics` what a member counts, `errors` how refusals are told,
-`limits` all bounds, and `child` keeps the process running beside a member.
+Reading order: `setup` has the settings, `server` the port, `app` the processing of a request,
+    `guard`
+its first checks, `sessions` and `links` the user's session and connections to the group, `bodies`
+the request body, `call` the argument of handlers, `routes` the table of all handlers: `me`
+(logins), `overview` (with `live`, the polling for all pages of an account, and `events`, the event
+stream), `jobs`, `batches`, `job_output`, `submits`, `orders` (changes), `views`, `rules`
+(scheduling settings), `schedules`, `access` (with `facts`, the history search), `history` (tables
+of a pipeline), `openapi` (with `answers`, the response types). `pages` has the static files,
+`metrics` the metrics of a member, `errors` the error responses, `limits` all limits, and `child`
+keeps the process running for a member.
 """

@@ -1,4 +1,4 @@
-"""Accounts and roles, whether somebody may do something, and who did or tried what."""
+"""Accounts and roles, access checks, and the audit log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from rollq.documents.access import account_document, role_document
 from rollq.grid import events
 from rollq.grid.access import AccountView, RoleView
-from rollq.web.call import Call, Page, Reply
+from rollq.web.call import ApiCall, ApiReply, Page
 from rollq.web.facts import Fact, facts_before
 
 ROWS_MAX: Final = 1_000
@@ -25,31 +25,31 @@ AUDITED: Final = frozenset(
 
 
 class CheckQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What would be asked: an action on resources, `KIND:NAME` with blanks between."""
+    """The access to check: an action, and resources as `KIND:NAME`, separated by spaces."""
 
     account: str
     action: str
     resource: str
 
 
-async def accounts(call: Call) -> Reply:
-    """Accounts, by name; nothing with which one could log in."""
+async def accounts(call: ApiCall) -> ApiReply:
+    """Accounts, by name, without credentials."""
     page: Page = call.query
     rows = await call.links.read(list[AccountView], "accounts", page.after.encode(), page.limit)
     after = rows[-1].name if len(rows) == page.limit else None
-    return Reply({"accounts": [account_document(row) for row in rows], "after": after})
+    return ApiReply({"accounts": [account_document(row) for row in rows], "after": after})
 
 
-async def roles(call: Call) -> Reply:
-    """Roles, by name; also those that are built in."""
+async def roles(call: ApiCall) -> ApiReply:
+    """Roles, by name, including the built-in ones."""
     page: Page = call.query
     rows = await call.links.read(list[RoleView], "roles", page.after.encode(), page.limit)
     after = rows[-1].name if len(rows) == page.limit else None
-    return Reply({"roles": [role_document(row) for row in rows], "after": after})
+    return ApiReply({"roles": [role_document(row) for row in rows], "after": after})
 
 
-async def check(call: Call) -> Reply:
-    """Whether an account may do something, and by which rules."""
+async def check(call: ApiCall) -> ApiReply:
+    """Whether an account may do an action, and by which rules."""
     wanted: CheckQuery = call.query
     decision = await call.links.client.access.check(
         wanted.account, wanted.action, *wanted.resource.split()
@@ -61,17 +61,19 @@ async def check(call: Call) -> Reply:
         }
         for one in decision.rulings
     ]
-    return Reply({"allowed": decision.allowed, "reason": decision.reason, "rules": rules})
+    return ApiReply({"allowed": decision.allowed, "reason": decision.reason, "rules": rules})
 
 
-async def audit(call: Call) -> Reply:
-    """What was changed and what was refused, the newest first. A page may have fewer rows than were
-    asked for, and not be the last: `after` is null there."""
+async def audit(call: ApiCall) -> ApiReply:
+    """Changes and refused requests, newest first. A page may have fewer rows than requested;
+    `after` is null on the last page."""
     page: Page = call.query
     found, before = await facts_before(
         call.links, page.place, page.limit, lambda fact: fact.type in AUDITED
     )
-    return Reply({"acts": [_act(one) for one in found], "after": str(before) if before else None})
+    return ApiReply(
+        {"acts": [_act(one) for one in found], "after": str(before) if before else None}
+    )
 
 
 def _act(fact: Fact) -> dict[str, Any]:

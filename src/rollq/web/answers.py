@@ -1,5 +1,5 @@
-"""The forms of answers, for the OpenAPI document. What a document holds in turn is as the command
-line prints it."""
+"""The response types, for the OpenAPI document. Nested documents have the form that the command
+line prints."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Document: TypeAlias = dict[str, Any]
 
 
 class Me(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The user and the user's rights."""
 
-    account: str  # empty: nobody is asked
-    actions: list[str]  # that are allowed on something at least
+    account: str  # empty without logins
+    actions: list[str]  # allowed on at least one resource
     auth: str  # require or off
     group: str
     version: str
@@ -25,14 +25,14 @@ class Me(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """How the group stands. What the leader alone knows is null while nobody leads."""
+    """The state of the group. Fields that only the leader knows are null without a leader."""
 
     counts: dict[str, int]
-    rates: dict[str, float]  # a second
+    rates: dict[str, float]  # per second
     history: list[dict[str, float]]  # of the last two minutes
     oldest_wait_ms: int
     workers: dict[str, int]
-    member: str  # that was read from
+    member: str  # the member whose state this is
     applied: int
     cluster: Document | None
     alarms: list[Document]
@@ -89,10 +89,10 @@ class FileList(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """What became of a job."""
+    """The events of a job."""
 
     events: list[Document]
-    whole: bool  # from its beginning on
+    whole: bool  # whether they begin with its submission
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -109,22 +109,22 @@ class Explained(msgspec.Struct, frozen=True):
     groups: list[Document] = []
 
 
-class Files(msgspec.Struct, frozen=True):
+class JobFiles(msgspec.Struct, frozen=True):
     """Files of a job."""
 
     inputs: list[Document]
     outputs: list[Document]
 
 
-class Groups(msgspec.Struct, frozen=True):
-    """Jobs that ended badly in the same way."""
+class FailureList(msgspec.Struct, frozen=True):
+    """Failed and dead jobs, grouped by cause."""
 
     groups: list[Document]
-    whole: bool  # all were looked at
+    whole: bool  # whether all jobs were examined
 
 
 class Acts(msgspec.Struct, frozen=True):
-    """What was changed and refused."""
+    """Changes and refused requests."""
 
     acts: list[Document]
     after: str | None

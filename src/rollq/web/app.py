@@ -1,7 +1,7 @@
-"""The application: every route of the table, the pages, and what stands before them.
+"""The ASGI application: all routes, the pages, and the steps before a handler.
 
-A request is looked at (`guard`), its sender is found out (a bearer token, or the cookie of a
-session), its parameters and body are read into structs, and a handler makes the answer.
+A request is checked (`guard`), its user is identified (bearer token or session cookie), its
+parameters and body are decoded to structs, and a handler makes the response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rollq.base.errors import (
 )
 from rollq.security.secret import Secret
 from rollq.web.bodies import read_json
-from rollq.web.call import Call, Reply
+from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import (
     JSON,
     RequestError,
@@ -43,8 +43,8 @@ from rollq.web.links import AllLinks, Links, checked_token
 from rollq.web.metrics import metrics_of
 from rollq.web.openapi import make_document
 from rollq.web.pages import PAGE_PATHS, Pages
-from rollq.web.routes import API, ROUTES, Route
-from rollq.web.sessions import FailedLogins, Sessions
+from rollq.web.routes import API, ROUTES, ApiRoute
+from rollq.web.sessions import BrowserSessions, FailedLogins
 from rollq.web.setup import WebSetup
 
 log = logging.getLogger("rollq.web")
@@ -54,61 +54,61 @@ COOKIE: Final = "rollq_session"
 
 
 class Web:
-    """What all requests share.
+    """State that all requests share.
 
     Attributes:
-        setup: What the process was started with.
-        links: The ways to the group.
-        sessions: Of browsers.
-        failed_logins: By address.
+        setup: The settings of the process.
+        links: Connections to the group.
+        sessions: Browser sessions.
+        failed_logins: Failed logins by address.
     """
 
     def __init__(self, setup: WebSetup) -> None:
         self.setup = setup
         self.links = AllLinks(setup)
-        self.sessions = Sessions()
+        self.sessions = BrowserSessions()
         self.failed_logins = FailedLogins()
         self.openapi = make_document(ROUTES, API)
-        self.streams = 0  # that are open
-        self.closing = asyncio.Event()  # streams end
+        self.streams = 0  # number of open streams
+        self.closing = asyncio.Event()  # set at shutdown, which ends streams
         self._cookie = f"{'__Host-' if setup.speaks_tls else ''}{COOKIE}_{setup.port}"
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         self.closing.set()
         await self.links.stop()
 
     def cookie(self, value: str) -> str:
-        """The header that sets the cookie of a session; with no value it is forgotten."""
+        """The Set-Cookie header of a session; an empty value deletes the cookie."""
         secure = "; Secure" if self.setup.speaks_tls else ""
         age = "" if value else "; Max-Age=0"
         return f"{self._cookie}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}"
 
     def cookie_of(self, request: Request) -> str:
-        """What the cookie of a session says; empty: there is none."""
+        """The value of the session cookie; empty if there is none."""
         return request.cookies.get(self._cookie, "")
 
     def address_of(self, request: Request) -> str:
-        """Where a request comes from; what a proxy says of it is not believed."""
+        """The client address; X-Forwarded-For is not trusted."""
         return request.client.host if request.client is not None else ""
 
 
 def make_app(web: Web) -> ASGIApp:
-    """The application of a process."""
+    """Create the application."""
     pages = Pages(web.setup)
     routes = [
         *(_starlette_route(web, row) for row in ROUTES),
-        StarletteRoute("/healthz", At(_healthz), methods=["GET"]),
+        StarletteRoute("/healthz", SyncEndpoint(_healthz), methods=["GET"]),
         StarletteRoute("/readyz", _Ready(web), methods=["GET"]),
         StarletteRoute("/metrics", _Metrics(web), methods=["GET"]),
-        *(StarletteRoute(path, At(pages.index), methods=["GET"]) for path in PAGE_PATHS),
-        StarletteRoute("/static/{path:path}", At(pages.static), methods=["GET"]),
+        *(StarletteRoute(path, SyncEndpoint(pages.index), methods=["GET"]) for path in PAGE_PATHS),
+        StarletteRoute("/static/{path:path}", SyncEndpoint(pages.static), methods=["GET"]),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _on_http_error})
     return HeaderGuard(app, is_tls=web.setup.speaks_tls)
 
 
-def _starlette_route(web: Web, row: Route) -> StarletteRoute:
+def _starlette_route(web: Web, row: ApiRoute) -> StarletteRoute:
     async def endpoint(request: Request) -> Response:
         try:
             return await _answer(web, row, request)
@@ -123,26 +123,26 @@ def _starlette_route(web: Web, row: Route) -> StarletteRoute:
     return StarletteRoute(API + row.path, endpoint, methods=[row.method])
 
 
-async def _answer(web: Web, row: Route, request: Request) -> Response:
+async def _answer(web: Web, row: ApiRoute, request: Request) -> Response:
     cookie = web.cookie_of(request)
     check_request(web.setup, request, has_cookie=bool(cookie))
     query = _query_of(row, request)
     if row.is_open:
         nobody: Any = None
-        call = Call(web, request, nobody, query, await _body_of(row, request))
+        call = ApiCall(web, request, nobody, query, await _body_of(row, request))
         return await _made(row, call)
     async with _links_of(web, request, cookie) as links:
         body = await _body_of(row, request)
-        call = Call(web, request, links, query, body, request.path_params)
+        call = ApiCall(web, request, links, query, body, request.path_params)
         return await _made(row, call)
 
 
 @asynccontextmanager
 async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Links]:
-    """The links of whoever sent a request.
+    """The connections of the user who sent a request.
 
     Raises:
-        RequestError: LOGIN_REQUIRED, LOGIN_FAILED, or OVERLOADED after too many of those.
+        RequestError: LOGIN_REQUIRED, LOGIN_FAILED, or OVERLOADED after too many failed logins.
     """
     now = asyncio.get_running_loop().time()
     token, is_session = _token_of(web, request, cookie, now)
@@ -151,7 +151,7 @@ async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Li
             raise login_required()
         async with web.links.of(None) as links:
             try:
-                await links.maybe_prove(now)
+                await links.prove_cached(now)
             except RollqError as error:
                 raise (
                     login_required() if error.code is ErrorCode.LOGIN_REQUIRED else error
@@ -176,7 +176,7 @@ async def _links_of(web: Web, request: Request, cookie: str) -> AsyncIterator[Li
 
 
 def _token_of(web: Web, request: Request, cookie: str, now: float) -> tuple[Secret | None, bool]:
-    """The token that a request brings, and whether by a session."""
+    """The token of a request, and whether it comes from a session."""
     given = request.headers.get("authorization", "")
     if given:
         if not given.lower().startswith(BEARER):
@@ -190,7 +190,7 @@ def _token_of(web: Web, request: Request, cookie: str, now: float) -> tuple[Secr
 
 
 def login_required() -> RequestError:
-    """Nobody is let in without a token."""
+    """The error for a request without a token."""
     return RequestError(
         401,
         ErrorCode.LOGIN_REQUIRED,
@@ -199,7 +199,7 @@ def login_required() -> RequestError:
     )
 
 
-def _query_of(row: Route, request: Request) -> Any:
+def _query_of(row: ApiRoute, request: Request) -> Any:
     given = dict(request.query_params)
     if len(given) != len(request.query_params.multi_items()):
         raise bad_request("a parameter is given twice", "give each once")
@@ -213,16 +213,16 @@ def _query_of(row: Route, request: Request) -> Any:
         raise bad_request(f"parameters: {error}", "GET /api/v1/openapi.json lists them") from None
 
 
-async def _body_of(row: Route, request: Request) -> Any:
-    """What was sent. Of a route with forms the handler reads it: they may be large."""
+async def _body_of(row: ApiRoute, request: Request) -> Any:
+    """Decode the body. A route with forms reads it in its handler, because it may be large."""
     if row.body is None or row.form is not None:
         return None
     return await read_json(request, row.body)
 
 
-async def _made(row: Route, call: Call) -> Response:
+async def _made(row: ApiRoute, call: ApiCall) -> Response:
     answer = row.handler(call)
-    made = answer if isinstance(answer, Reply) else await answer
+    made = answer if isinstance(answer, ApiReply) else await answer
     if isinstance(made, Response):
         return made
     headers = made.headers
@@ -234,8 +234,8 @@ async def _made(row: Route, call: Call) -> Response:
     return Response(encode_json(made.document), made.status, headers, media_type=JSON)
 
 
-class At:
-    """A path whose answer is at hand."""
+class SyncEndpoint:
+    """An endpoint with a synchronous response."""
 
     def __init__(self, make: Callable[[Request], Response]) -> None:
         self._make = make
@@ -256,7 +256,7 @@ def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 def _healthz(request: Request) -> Response:
-    """The process runs."""
+    """Liveness: the process is running."""
     return Response("ok\n", media_type="text/plain")
 
 
@@ -266,13 +266,13 @@ _BUG: Final = LocalError(
 
 
 class _Metrics:
-    """What the member counts that is read from."""
+    """The metrics of the member that this process reads from."""
 
     def __init__(self, web: Web) -> None:
         self._web = web
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; as on any route that shows something, an account may be needed."""
+        """Serve one request; an account may be required."""
         web, request = self._web, Request(scope)
         cookie = web.cookie_of(request)
         accept = request.headers.get("accept", "")
@@ -286,7 +286,7 @@ class _Metrics:
 
 
 class _Ready:
-    """Whether a member is reached."""
+    """Readiness: whether a member can be reached."""
 
     def __init__(self, web: Web) -> None:
         self._web = web
@@ -298,7 +298,7 @@ class _Ready:
             async with self._web.links.of(None) as links:
                 await links.prove()
         except RollqError as error:
-            if error.code not in NOT_LET_IN_CODES:  # to be refused, one must have been heard
+            if error.code not in NOT_LET_IN_CODES:  # a refused login also proves a connection
                 response = error_response(
                     DialError(ErrorCode.UNREACHABLE, error.message, error.hint)
                 )

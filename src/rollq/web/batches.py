@@ -1,4 +1,4 @@
-"""GET of batches: a list, one of them, and what went wrong among the jobs of its client."""
+"""GET of batches: a list, one batch, and failures of its client's jobs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rollq.documents.jobs import batch_document, batch_id, batch_of_id
 from rollq.grid.batches import BatchFilter, BatchView
 from rollq.grid.commands import BatchName
 from rollq.grid.pages import JobFilter
-from rollq.web.call import Call, Page, Reply
+from rollq.web.call import ApiCall, ApiReply, Page
 from rollq.web.errors import bad_request
-from rollq.web.jobs import Groups, collect
+from rollq.web.jobs import FailureGroups, collect
 
 
 class BatchQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which batches."""
+    """A filter of batches."""
 
     client: str = ""
 
 
-async def batches(call: Call) -> Reply:
+async def batches(call: ApiCall) -> ApiReply:
     """Batches, by client and key."""
     wanted: BatchQuery = call.query
     after = _name(wanted.after) if wanted.after else BatchName("", "")
@@ -30,7 +30,7 @@ async def batches(call: Call) -> Reply:
         list[BatchView], "batches", msgspec.msgpack.encode(key), wanted.limit
     )
     last = rows[-1] if len(rows) == wanted.limit else None
-    return Reply(
+    return ApiReply(
         {
             "batches": [batch_document(row) for row in rows],
             "after": batch_id(last.client_id, last.batch_key) if last else None,
@@ -38,23 +38,23 @@ async def batches(call: Call) -> Reply:
     )
 
 
-async def batch(call: Call) -> Reply:
+async def batch(call: ApiCall) -> ApiReply:
     """One batch."""
-    return Reply(batch_document(await _known_batch(call)))
+    return ApiReply(batch_document(await _known_batch(call)))
 
 
-async def failures(call: Call) -> Reply:
-    """The jobs of the batch's client that ended badly, grouped by how: which of them came by the
-    batch is not kept. `whole` says whether all were looked at."""
+async def failures(call: ApiCall) -> ApiReply:
+    """Failed and dead jobs of the batch's client, grouped by cause: which of them belong to the
+    batch is not recorded. `whole` is false if not all were examined."""
     found = await _known_batch(call)
-    groups = Groups()
+    groups = FailureGroups()
     is_whole = True
     for state in (FAILED, DEAD):
         is_whole &= await collect(call, JobFilter(state, client_id=found.client_id), groups)
-    return Reply({"groups": groups.rows(), "whole": is_whole})
+    return ApiReply({"groups": groups.rows(), "whole": is_whole})
 
 
-async def _known_batch(call: Call) -> BatchView:
+async def _known_batch(call: ApiCall) -> BatchView:
     name = _name(call.path["id"])
     row = await call.links.find(BatchView, "batch", msgspec.msgpack.encode(name))
     if row is None:

@@ -1,4 +1,4 @@
-"""Bodies of requests: read within bounds of size and time, and as structs."""
+"""Reads request bodies within limits of size and time, and decodes JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Value = TypeVar("Value")
 
 
 async def read_json(request: Request, wanted: type[Value]) -> Value:
-    """A body of JSON; none at all is an empty object.
+    """Decode a JSON body; an empty body is an empty object.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: it is invalid.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     data = await read_body(request, BODY_BYTES_MAX)
@@ -35,7 +35,7 @@ async def read_json(request: Request, wanted: type[Value]) -> Value:
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """All of a body that is small.
+    """Read a small body.
 
     Raises:
         RequestError: FRAME_TOO_LARGE, or TIMED_OUT.
@@ -53,10 +53,10 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
 
 
 async def pieces_of(request: Request) -> AsyncIterator[bytes]:
-    """A body as it comes.
+    """Iterate over the pieces of a body as they arrive.
 
     Raises:
-        RequestError: TIMED_OUT, if it stops coming.
+        RequestError: TIMED_OUT, if no data arrives.
     """
     stream = aiter(request.stream())
     while True:

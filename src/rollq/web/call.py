@@ -1,4 +1,4 @@
-"""One request on its way: what it asks for, who asks, and the answer."""
+"""The argument and the result of handlers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
-class Call:
-    """One request.
+class ApiCall:
+    """A request, as a handler gets it.
 
     Attributes:
-        web: The process.
-        request: As it came.
-        links: The way to the group, for whoever asks.
-        query: The parameters behind the `?`, as the route names them.
-        body: What was sent, as the route names it.
+        web: The state of the process.
+        request: The HTTP request.
+        links: The user's connections to the group.
+        query: The decoded query parameters.
+        body: The decoded body.
+        path: Parameters in the path.
     """
 
     web: Web
@@ -43,24 +44,24 @@ class Call:
 
     @property
     def job_id(self) -> JobId:
-        """That the path names."""
+        """The job id in the path."""
         return id_of(self.path["id"])
 
 
 @dataclass(slots=True)
-class Reply:
-    """A document, to be sent as JSON."""
+class ApiReply:
+    """A document to send as JSON."""
 
     document: Any
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Handler: TypeAlias = Callable[[Call], Reply | Awaitable[Reply | Response]]
+Handler: TypeAlias = Callable[[ApiCall], ApiReply | Awaitable[ApiReply | Response]]
 
 
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of a list."""
+    """Paging parameters of a list."""
 
     limit: int = PAGE_ROWS
     after: str = ""
@@ -71,7 +72,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> int:
-        """`after`, where it is a number."""
+        """`after` as a number."""
         if not self.after:
             return 0
         if not self.after.isdecimal() or len(self.after) > 18 or not self.after.isascii():
@@ -80,7 +81,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def id_of(text: str) -> JobId:
-    """An id as text.
+    """Parse an id.
 
     Raises:
         RequestError: BAD_OPTIONS.
@@ -96,8 +97,8 @@ def id_of(text: str) -> JobId:
 
 
 async def fewer_rows(ask: Callable[[int], Awaitable[Value]], limit: int) -> tuple[Value, int]:
-    """A page whose rows may be large: fewer of them if they do not fit. Also how many were asked
-    for."""
+    """Query a page of large rows: fewer rows if they do not fit. Returns the page and the number of
+    rows that were requested."""
     while True:
         try:
             return await ask(limit), limit

@@ -1,5 +1,5 @@
-"""The web process beside a member: a child on the leash, started again when it ends. The member
-does not depend on it and hears nothing of it."""
+"""Runs the web process as a child of a member, and restarts it. The member does not depend on
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("rollq.web")
 
 
 class WebChild:
-    """`rollq web` as a child.
+    """`rollq web` as a child process.
 
     Args:
         words: Its options.
@@ -31,11 +31,11 @@ class WebChild:
         self._process: asyncio.subprocess.Process | None = None
 
     def start(self) -> None:
-        """Keep one running from now on."""
+        """Start it, and restart it whenever it exits."""
         self._keeping = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        """Let it finish its answers, but not for long."""
+        """Stop it; running responses may finish within a time limit."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
@@ -63,14 +63,14 @@ class WebChild:
             again_s = min(2 * again_s, CHILD_AGAIN_MAX_S)
 
     async def _run(self) -> str:
-        """Until it ends; how it did."""
+        """Run it once; returns how it ended."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "rollq", "web", *self._words),
                 stdin=asyncio.subprocess.DEVNULL,
                 env=os.environ | self._leash.environment,
                 pass_fds=(self._leash.handle,),
-                start_new_session=True,  # Ctrl-C is for the member, which stops it
+                start_new_session=True,  # Ctrl-C must not reach it: the member stops it
             )
         except OSError as error:
             return f"it could not be started: {error.strerror or error}"

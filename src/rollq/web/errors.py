@@ -1,5 +1,5 @@
-"""Errors as HTTP tells them: a status, and a document with the code, what happened, and what to do.
-The codes are those of `rollq.base.errors`."""
+"""Error responses: an HTTP status, and a document with code, message and hint. The codes are those
+of `rollq.base.errors`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BY_FAULT: Final = {Fault.PEER: 400, Fault.STATE: 409, Fault.LOCAL: 500, Fault.NO
 
 
 class RequestError(RemoteError):
-    """A request that is refused here, with a status of its own."""
+    """A request that this process refuses, with its own status."""
 
     def __init__(self, status: int, code: ErrorCode, message: str, hint: str = "") -> None:
         super().__init__(code, message, hint)
@@ -53,21 +53,21 @@ class RequestError(RemoteError):
 
 
 def status_of(error: RollqError) -> int:
-    """The status that tells an error."""
+    """The HTTP status for an error."""
     if isinstance(error, RequestError):
         return error.status
     return STATUS.get(error.code, BY_FAULT[error.fault])
 
 
 def error_document(error: RollqError) -> dict[str, Any]:
-    """An error as the body of an answer."""
+    """The body of an error response."""
     return {
         "error": {"code": error.code.name, "message": error.message, "todo": error.hint},
     }
 
 
 def error_response(error: RollqError) -> Response:
-    """An error as an answer."""
+    """The response for an error."""
     status = status_of(error)
     if status == 500:
         log.error("a request failed: %s", error)
@@ -76,10 +76,10 @@ def error_response(error: RollqError) -> Response:
 
 
 def bad_request(message: str, hint: str = "") -> RequestError:
-    """What was sent cannot be meant so."""
+    """The error for an invalid request."""
     return RequestError(400, ErrorCode.BAD_OPTIONS, message, hint)
 
 
 def not_found(message: str, hint: str = "") -> RequestError:
-    """There is nothing of this name."""
+    """The error for an unknown path or name."""
     return RequestError(404, ErrorCode.UNKNOWN_MESSAGE, message, hint)

@@ -1,5 +1,5 @@
-"""Server-sent events: a stream that a browser reads for as long as its page is open. A reader that
-takes nothing for too long is dropped; a stream that has nothing to say says that it is alive."""
+"""Server-sent events: a stream that lasts as long as the page is open. A slow reader is
+disconnected; an idle stream sends keep-alive comments."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ HEADERS: Final = (
 
 
 def event(kind: str, document: Any, number: int = 0) -> bytes:
-    """One event. JSON has no line ends of its own."""
+    """Encode one event. Encoded JSON has no newlines."""
     place = f"id: {number}\n" if number else ""
     return f"{place}event: {kind}\ndata: ".encode() + encode_json(document) + b"\n\n"
 
 
 class EventStream(Response):
-    """An answer that goes on.
+    """A streaming response.
 
     Args:
-        events: What is sent; closed when nobody reads any more.
-        closing: Set when the process ends: so does the stream.
-        on_end: Called once at the end, whatever ended it.
+        events: The events; closed when the reader disconnects.
+        closing: Set at shutdown, which ends the stream.
+        on_end: Called once at the end, for any reason.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EventStream(Response):
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve it."""
+        """Serve the stream."""
         left = asyncio.create_task(_left(receive))
         closing = asyncio.create_task(self._closing.wait())
         sending = asyncio.create_task(self._send(send))
@@ -96,12 +96,12 @@ class EventStream(Response):
 async def _next(events: AsyncGenerator[bytes, None]) -> bytes | None:
     try:
         return await anext(events, None)
-    except RollqError as error:  # the last word of a stream that cannot go on
+    except RollqError as error:  # end the stream with an error event
         return event("error", error_document(error)["error"])
 
 
 async def _sent(send: Send, body: bytes, *, is_last: bool = False) -> None:
-    """Raises TimeoutError, if nobody takes it."""
+    """Send; raises TimeoutError if the reader is too slow."""
     async with asyncio.timeout(SLOW_READER_S):
         await send({"type": "http.response.body", "body": body, "more_body": not is_last})
 

@@ -1,5 +1,5 @@
-"""The history of the group, read from its end: who did what, and what became of one job. It is a
-search, not an index: it looks at a bounded number of entries, and says where it stopped."""
+"""Searches the history of the group backwards, for the audit log and the events of a job. There is
+no index: it examines a limited number of entries, and returns where it stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rollq.grid.views import CountsView
 from rollq.web.limits import FACTS_BYTES_MAX, FACTS_ENTRIES_MIN, FACTS_PAGE_BYTES
 from rollq.web.links import Links
 
-BEYOND: Final = 1 << 61  # all entries
+BEYOND: Final = 1 << 61  # an index after all entries
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
-    """Lines of the history, of these indexes."""
+    """Lines of the history from `first` to `last`."""
 
     first: int
     last: int
@@ -24,7 +24,7 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A line of the history; names are those of its columns."""
+    """A line of the history, with the names of its columns."""
 
     index: int
     ordinal: int
@@ -54,18 +54,18 @@ class Fact(msgspec.Struct, frozen=True):
 async def facts_before(
     links: Links, before: int, limit: int, is_wanted: Callable[[Fact], bool]
 ) -> tuple[list[Fact], int]:
-    """Facts before an index (0: the newest), the newest first, and where to go on; 0: that was all.
+    """Facts before an index (0: the end), newest first, and the index to continue at; 0: no more.
 
     Args:
-        links: Of whoever asks.
-        before: Entries with a smaller index are looked at.
-        limit: How many facts are wanted.
-        is_wanted: Which.
+        links: The user's connections.
+        before: Only entries before this index are examined.
+        limit: The maximum number of facts.
+        is_wanted: The filter.
     """
     end = before or await _last_index(links) + 1
     found: list[Fact] = []
     left_bytes = FACTS_BYTES_MAX
-    entries = FACTS_ENTRIES_MIN  # read next; more of them as long as they are small
+    entries = FACTS_ENTRIES_MIN  # number to read next; it grows while they are small
     while end > 1 and len(found) < limit and left_bytes > 0:
         first = max(1, end - entries)
         some, size = await _between(links, first, end)
@@ -73,7 +73,7 @@ async def facts_before(
         entries = 2 * entries if size < FACTS_PAGE_BYTES else max(1, entries // 2)
         wanted = [fact for fact in reversed(some) if is_wanted(fact)]
         end = first
-        if len(found) + len(wanted) > limit:  # whole entries: the next page begins below them
+        if len(found) + len(wanted) > limit:  # the rest is for the next page
             wanted, end = _whole(wanted, limit - len(found))
         found += wanted
     return found, end if end > 1 else 0
@@ -85,19 +85,20 @@ async def check_reads_history(links: Links) -> None:
 
 
 async def _last_index(links: Links) -> int:
-    """The newest entry that the member has applied."""
+    """The index of the newest entry that the member has applied."""
     await links.read(CountsView, "counts")
     return links.applied
 
 
 def _whole(facts: list[Fact], count: int) -> tuple[list[Fact], int]:
-    """So many facts, and the rest of the last entry; its index is where to go on."""
+    """The first `count` facts, and the rest of the last one's entry; with its index, to continue
+    at."""
     last = facts[max(count, 1) - 1].index
     return [fact for fact in facts if fact.index >= last], last
 
 
 async def _between(links: Links, first: int, end: int) -> tuple[list[Fact], int]:
-    """Facts of these entries, and how many bytes were looked at for them."""
+    """The facts of these entries, and the number of bytes read."""
     facts: list[Fact] = []
     read_bytes = 0
     while first < end:

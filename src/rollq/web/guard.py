@@ -1,5 +1,5 @@
-"""What every request passes before anything else, and what every answer carries: that it comes from
-a page of ours and was meant for us, and that browsers load, frame and guess nothing."""
+"""Checks of every request against cross-site requests and DNS rebinding, and the security headers
+of every response."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ STRICT_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
 
 
 class HeaderGuard:
-    """Adds to every answer what browsers must be told.
+    """ASGI middleware that adds security headers.
 
     Args:
-        app: What answers.
+        app: The wrapped application.
         is_tls: Whether it is served over TLS.
     """
 
@@ -63,7 +63,7 @@ class HeaderGuard:
 
 
 def check_request(setup: WebSetup, request: Request, *, has_cookie: bool) -> None:
-    """Refuse what a page of somebody else may have sent.
+    """Refuse requests for another host, or from pages of other sites.
 
     Raises:
         RequestError: ACCESS_DENIED.
@@ -83,7 +83,7 @@ def check_request(setup: WebSetup, request: Request, *, has_cookie: bool) -> Non
     elif site is not None:
         is_ours = site in SAME_SITE
     else:
-        is_ours = not has_cookie  # no browser: programs bring a token, or none
+        is_ours = not has_cookie  # not a browser: it sends a token, or none
     if not is_ours:
         raise _refused(
             f"the request comes from a page of {(origin or 'another site')[:64]!r}",
@@ -92,8 +92,8 @@ def check_request(setup: WebSetup, request: Request, *, has_cookie: bool) -> Non
 
 
 def is_our_host(setup: WebSetup, given: str) -> bool:
-    """Whether a browser that thinks to speak to this host may mean us. A name that somebody else
-    lets point here (DNS rebinding) is none of ours. Under TLS the certificate says it."""
+    """Whether a Host header is accepted. An unknown name that resolves to this server (DNS
+    rebinding) is not. Under TLS the certificate decides."""
     host = host_of(given)
     if not host:
         return False
@@ -105,7 +105,7 @@ def is_our_host(setup: WebSetup, given: str) -> bool:
 
 
 def host_of(given: str) -> str:
-    """The host of a `Host` header, without its port; empty if it is none."""
+    """The host of a `Host` header, without port; empty if it is invalid."""
     try:
         return (urlsplit(f"//{given}").hostname or "").rstrip(".")
     except ValueError:

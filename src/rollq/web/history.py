@@ -1,4 +1,4 @@
-"""The tables that `rollq pipeline run` made of the history, for charts; or how to get them."""
+"""The tables of `rollq pipeline run`, for charts; or how to create them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from rollq.base.errors import RollqError
 from rollq.spark.pipeline.catalog import TABLES
 from rollq.spark.pipeline.tables import paths
-from rollq.web.call import Call, Page, Reply
+from rollq.web.call import ApiCall, ApiReply, Page
 from rollq.web.errors import not_found
 from rollq.web.facts import check_reads_history
 
@@ -27,18 +27,18 @@ HOW_TO: Final = (
 NAMES: Final = tuple(name for name in TABLES if name.startswith("gold_"))
 
 
-async def tables(call: Call) -> Reply:
-    """Which tables there are, and how to make them."""
+async def tables(call: ApiCall) -> ApiReply:
+    """The existing tables, and commands to create them."""
     await check_reads_history(call.links)
     found = await asyncio.to_thread(_tables, call.web.setup.tables)
     can_read = importlib.util.find_spec("pyarrow") is not None
     is_there = can_read and bool(found)
     document = {"tables": [{"name": name} for name in found], "readable": is_there}
-    return Reply(document | {"todo": [] if is_there else list(HOW_TO)})
+    return ApiReply(document | {"todo": [] if is_there else list(HOW_TO)})
 
 
-async def table(call: Call) -> Reply:
-    """Rows of one table, the last ones."""
+async def table(call: ApiCall) -> ApiReply:
+    """The last rows of a table."""
     await check_reads_history(call.links)
     page: Page = call.query
     name, root = call.path["name"], call.web.setup.tables
@@ -47,11 +47,11 @@ async def table(call: Call) -> Reply:
     if importlib.util.find_spec("pyarrow") is None:
         raise not_found("pyarrow is not installed", "pip install 'rollq[spark]'")
     columns, rows = await asyncio.to_thread(_rows, root, name, page.limit)
-    return Reply({"table": name, "columns": columns, "rows": rows, "after": None})
+    return ApiReply({"table": name, "columns": columns, "rows": rows, "after": None})
 
 
 def _tables(root: Path | None) -> list[str]:
-    """Those that hold something."""
+    """The names of the tables that have data."""
     if root is None or not root.is_dir():
         return []
     try:
@@ -62,7 +62,7 @@ def _tables(root: Path | None) -> list[str]:
 
 
 def _rows(root: Path, name: str, limit: int) -> tuple[list[str], list[list[Any]]]:
-    """The columns, and the last rows by the first column. Files of older versions may lack some
+    """The columns, and the last rows by the first column. Files of older versions may lack
     columns."""
     pa, pq = import_module("pyarrow"), import_module("pyarrow.parquet")
     files = [pq.read_table(path) for path in paths(root, name)]
@@ -75,7 +75,7 @@ def _rows(root: Path, name: str, limit: int) -> tuple[list[str], list[list[Any]]
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """Convert a value to a JSON type."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

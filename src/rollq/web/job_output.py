@@ -1,4 +1,4 @@
-"""What jobs wrote: their streams, as bytes or as they come, and their files to download."""
+"""Output of jobs: streams, as bytes or live, and files to download."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rollq.base.jobs import BlobRef
 from rollq.roles.client.results import Result
 from rollq.roles.client.streams import StreamPart
 from rollq.web.answers import BYTES, TEXT
-from rollq.web.call import Call, Reply
+from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import RequestError, not_found
 from rollq.web.events import EventStream, event
 from rollq.web.jobs import known_job
@@ -33,7 +33,7 @@ UTF8: Final = f"{TEXT}; charset=utf-8"
 
 
 class OutputQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From which byte on."""
+    """The start of the output."""
 
     offset: int = 0
 
@@ -43,7 +43,7 @@ class OutputQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of two files of the same name: what the job left, or what it was given."""
+    """The kind of a file, because an input and an output may have the same name."""
 
     kind: str = "output"
 
@@ -53,15 +53,15 @@ class FileQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Content(NamedTuple):
-    """What there is of a stream: from which byte on, and how many bytes it has had."""
+    """The available part of a stream: its offset, and the total size of the stream."""
 
     file: BinaryIO
     begin: int
     total: int
 
 
-async def output(call: Call) -> Response:
-    """What a job wrote to a stream, so far or until its end; `Range` and `offset` take a part."""
+async def output(call: ApiCall) -> Response:
+    """A stream of a job, complete or so far; `Range` and `offset` select a part."""
     name = call.path["stream"]
     if name not in STREAMS:
         raise not_found(f"no stream {name[:32]!r}", "use stdout or stderr")
@@ -77,14 +77,14 @@ async def output(call: Call) -> Response:
     return _Download(content, *place, {"Content-Type": UTF8})
 
 
-async def follow(call: Call) -> EventStream:
-    """Events `output`: what a job writes, from the beginning and as it comes, until `end`."""
+async def follow(call: ApiCall) -> EventStream:
+    """Events `output`: the output of a job from its beginning, live, until `end`."""
     await known_job(call)
     return open_stream(call, _parts(call))
 
 
-async def files(call: Call) -> Reply:
-    """The files that a job was given, and those that it left."""
+async def files(call: ApiCall) -> ApiReply:
+    """The input and output files of a job."""
     view = await known_job(call)
     request = view.request
     inputs = [] if request is None else [_input(one) for one in request.files]
@@ -95,11 +95,11 @@ async def files(call: Call) -> Reply:
             {"name": one.name, "bytes": one.size, "digest": one.digest}
             for one in result.outputs.values()
         ]
-    return Reply({"inputs": inputs, "outputs": outputs})
+    return ApiReply({"inputs": inputs, "outputs": outputs})
 
 
-async def file(call: Call) -> Response:
-    """One file, as it is."""
+async def file(call: ApiCall) -> Response:
+    """A file of a job."""
     wanted: FileQuery = call.query
     name = call.path["name"]
     view = await known_job(call)
@@ -125,20 +125,20 @@ async def file(call: Call) -> Response:
 
 
 def attachment(name: str) -> str:
-    """A header that has a browser save a file under the last part of its name, whatever is in it:
-    nothing of the name ends the header, or means another one."""
+    """The Content-Disposition header to save a file under the last part of its name. Special
+    characters are encoded, so that a name cannot change the header."""
     last = name.rpartition("/")[2] or "file"
     plain = re.sub(r"[^A-Za-z0-9._ -]", "_", last)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(last, safe='')}"
 
 
-async def _result(call: Call) -> Result:
+async def _result(call: ApiCall) -> Result:
     result = await call.links.client.result_of(call.job_id)
     await result.aload_report()
     return result
 
 
-async def _ended(call: Call, name: str) -> Content:
+async def _ended(call: ApiCall, name: str) -> Content:
     result = await _result(call)
     end = result.end_of(name)
     if end.offset:
@@ -151,8 +151,8 @@ async def _ended(call: Call, name: str) -> Content:
     return Content(io.BytesIO(end.data), end.offset, end.total)
 
 
-async def _running(call: Call, name: str) -> Content:
-    """What its worker still has of it."""
+async def _running(call: ApiCall, name: str) -> Content:
+    """The output that the worker still buffers."""
     parts: list[StreamPart] = []
     async for part in call.links.client.output(call.job_id, follow=False, stream=name):
         if parts and part.attempt != parts[-1].attempt:
@@ -163,7 +163,7 @@ async def _running(call: Call, name: str) -> Content:
     return Content(io.BytesIO(data), begin, begin + len(data))
 
 
-async def _parts(call: Call) -> AsyncGenerator[bytes, None]:
+async def _parts(call: ApiCall) -> AsyncGenerator[bytes, None]:
     async for part in call.links.client.output(call.job_id, follow=True):
         yield event(
             "output",
@@ -189,7 +189,7 @@ def _input(one: Any) -> dict[str, Any]:
 
 
 def _range(header: str, content: Content, offset: int) -> tuple[int, int] | None:
-    """The first byte and the one behind the last; None if there is none of them."""
+    """The first byte and the end of the range; None if it is empty."""
     first, behind = max(offset, content.begin), content.total
     found = RANGE.fullmatch(header.strip())
     if found is not None and (found[1] or found[2]):
@@ -204,7 +204,7 @@ def _range(header: str, content: Content, offset: int) -> tuple[int, int] | None
 
 
 class _Download(Response):
-    """A part of a file, piece by piece, at the pace of its reader."""
+    """A part of a file, sent in pieces at the reader's pace."""
 
     def __init__(self, content: Content, first: int, behind: int, headers: dict[str, str]) -> None:
         self._content = content
@@ -237,6 +237,6 @@ class _Download(Response):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
-            return  # nobody takes it
+            return  # the reader is gone or too slow
         finally:
             file.close()

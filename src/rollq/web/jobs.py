@@ -1,4 +1,4 @@
-"""GET of jobs: lists, one job and what became of it, arrays, dead letters."""
+"""GET of jobs: lists, one job and its events, arrays, dead jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rollq.documents.timeline import about, timeline_document
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
-from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
+from rollq.web.call import ApiCall, ApiReply, Page, fewer_rows, id_of
 from rollq.web.limits import (
     FAILURES_LOOKED_AT_MAX,
     GROUP_IDS_MAX,
@@ -34,7 +34,7 @@ STAMP_MAX: Final = 1 << 53
 
 
 class JobQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which jobs."""
+    """A filter of jobs."""
 
     state: str = ""
     exec: str = ""
@@ -55,7 +55,7 @@ class JobQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class DeadQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Dead jobs one by one, or grouped."""
+    """A filter of dead jobs, and whether to group them."""
 
     queue: str = ""
     group_by: str = ""
@@ -66,26 +66,27 @@ class DeadQuery(Page, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError(f"group_by is {self.group_by[:32]!r}; use cause")
 
 
-async def jobs(call: Call) -> Reply:
-    """Jobs, the newest first. A page may have fewer rows than were asked for, and not be the last:
-    `after` is null there."""
+async def jobs(call: ApiCall) -> ApiReply:
+    """Jobs, newest first. A page may have fewer rows than requested; `after` is null on the last
+    page.
+    """
     wanted: JobQuery = call.query
     page = await job_page(call.links.read, job_filter(wanted), wanted.limit)
     rows = [listed_document(view) for view in page.jobs]
-    return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
+    return ApiReply({"jobs": rows, "after": str(page.after) if page.after else None})
 
 
 async def job_page(
     ask: Callable[..., Awaitable[JobPage]], wanted: JobFilter, limit: int
 ) -> JobPage:
-    """A page of jobs, by whom `ask` asks."""
+    """Query a page of jobs by `ask`, from a member or the leader."""
     key = msgspec.msgpack.encode(wanted)
     page, _ = await fewer_rows(lambda rows: ask(JobPage, "jobs", key, rows), limit)
     return page
 
 
 def job_filter(wanted: JobQuery) -> JobFilter:
-    """The same, as the group looks for it."""
+    """Convert the filter to that of the grid."""
     return JobFilter(
         *(wanted.state, wanted.queue, wanted.client, wanted.exec),
         *(wanted.place, wanted.newest, wanted.key, wanted.text),
@@ -94,22 +95,22 @@ def job_filter(wanted: JobQuery) -> JobFilter:
     )
 
 
-async def job(call: Call) -> Reply:
+async def job(call: ApiCall) -> ApiReply:
     """One job or task."""
-    return Reply(job_document(await known_job(call)))
+    return ApiReply(job_document(await known_job(call)))
 
 
-async def explain(call: Call) -> Reply:
-    """Why a job waits, or why it failed, and what would help."""
+async def explain(call: ApiCall) -> ApiReply:
+    """Why a job waits, or why it failed, and which commands would help."""
     told = await call.links.client.explain(call.job_id)
     if told is None:
         raise unknown_job(call.path["id"])
-    return Reply(explain_document(told))
+    return ApiReply(explain_document(told))
 
 
-async def timeline(call: Call) -> Reply:
-    """What became of a job, in its order, by the history; if that does not reach so far, by what
-    the group knows of its attempts."""
+async def timeline(call: ApiCall) -> ApiReply:
+    """The events of a job in order, from the history; if that is incomplete, from the attempts that
+    the group still knows."""
     events: list[dict[str, Any]] = []
     before, is_whole = 0, False
     for _ in range(TIMELINE_PARTS_MAX):
@@ -124,7 +125,7 @@ async def timeline(call: Call) -> Reply:
         events = [one | {"detail": about(one)} for one in events]
     else:
         events = _attempts(await known_job(call))
-    return Reply({"events": events, "whole": is_whole})
+    return ApiReply({"events": events, "whole": is_whole})
 
 
 def _attempts(view: RawJobView) -> list[dict[str, Any]]:
@@ -144,47 +145,47 @@ def _attempts(view: RawJobView) -> list[dict[str, Any]]:
     return [*rows, now | {"worker": worker, "by": "", "detail": ""}]
 
 
-async def arrays(call: Call) -> Reply:
+async def arrays(call: ApiCall) -> ApiReply:
     """Arrays, by id."""
     page: Page = call.query
     after = id_of(page.after) if page.after else b""
     rows = await call.links.read(list[RawArrayView], "arrays", after, page.limit)
     last = guid_to_text(rows[-1].array_id) if len(rows) == page.limit else None
-    return Reply({"arrays": [array_document(ArrayView.of(row)) for row in rows], "after": last})
+    return ApiReply({"arrays": [array_document(ArrayView.of(row)) for row in rows], "after": last})
 
 
-async def array(call: Call) -> Reply:
-    """One array, by what its tasks do."""
-    return Reply(array_document(ArrayView.of(await _known_array(call))))
+async def array(call: ApiCall) -> ApiReply:
+    """One array, with the number of its tasks by state."""
+    return ApiReply(array_document(ArrayView.of(await _known_array(call))))
 
 
-async def failures(call: Call) -> Reply:
-    """The tasks of an array that ended badly, grouped by how. Of large arrays not all are looked
-    at: `whole` says whether all were."""
+async def failures(call: ApiCall) -> ApiReply:
+    """Failed and dead tasks of an array, grouped by cause. `whole` is false if the array is too
+    large to examine all of them."""
     found = await _known_array(call)
-    groups = Groups()
+    groups = FailureGroups()
     is_whole = True
     for state in (FAILED, DEAD):
         wanted = JobFilter(state, found.queue, found.client_id, found.exec_name)
         is_whole &= await collect(call, wanted, groups, found.array_id)
-    return Reply({"groups": groups.rows(), "whole": is_whole})
+    return ApiReply({"groups": groups.rows(), "whole": is_whole})
 
 
-async def dead(call: Call) -> Reply:
-    """Dead jobs, or groups of those that died of the same cause."""
+async def dead(call: ApiCall) -> ApiReply:
+    """Dead jobs, or groups of dead jobs by cause."""
     wanted: DeadQuery = call.query
     base = JobFilter(DEAD, wanted.queue, after=wanted.place, newest=True)
     if wanted.group_by:
-        groups = Groups()
+        groups = FailureGroups()
         is_whole = await collect(call, base, groups)
-        return Reply({"groups": groups.rows(), "whole": is_whole})
+        return ApiReply({"groups": groups.rows(), "whole": is_whole})
     page = await job_page(call.links.read, base, wanted.limit)
     rows = [listed_document(view) for view in page.jobs]
-    return Reply({"jobs": rows, "after": str(page.after) if page.after else None})
+    return ApiReply({"jobs": rows, "after": str(page.after) if page.after else None})
 
 
-class Groups:
-    """Jobs that ended badly in the same way."""
+class FailureGroups:
+    """Groups failed and dead jobs by cause."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -192,7 +193,7 @@ class Groups:
         self._last_ms: dict[tuple[str, str, str, str], int] = {}
 
     def add(self, view: RawJobView) -> None:
-        """One more."""
+        """Add a job."""
         assert view.end is not None
         cause = cause_word(view.end.cause) or (
             f"signal {view.end.signal}" if view.end.signal else f"exit code {view.end.exit_code}"
@@ -205,7 +206,7 @@ class Groups:
             ids.append(guid_to_text(view.job_id))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The largest first."""
+        """The groups, largest first."""
         return [
             {
                 "cause": key[0],
@@ -221,8 +222,10 @@ class Groups:
         ]
 
 
-async def collect(call: Call, wanted: JobFilter, groups: Groups, array_id: JobId = b"") -> bool:
-    """Look at jobs, up to a bound; whether those were all."""
+async def collect(
+    call: ApiCall, wanted: JobFilter, groups: FailureGroups, array_id: JobId = b""
+) -> bool:
+    """Add matching jobs up to a limit; returns whether these were all."""
     looked_at = 0
     while looked_at < FAILURES_LOOKED_AT_MAX:
         page = await job_page(call.links.read, wanted, PAGE_ROWS_MAX)
@@ -236,15 +239,15 @@ async def collect(call: Call, wanted: JobFilter, groups: Groups, array_id: JobId
     return False
 
 
-async def known_job(call: Call) -> RawJobView:
-    """The job that the path names."""
+async def known_job(call: ApiCall) -> RawJobView:
+    """The job of the path; raises StateError if it is unknown."""
     view = await call.links.find(RawJobView, "job", call.job_id)
     if view is None:
         raise unknown_job(call.path["id"])
     return view
 
 
-async def _known_array(call: Call) -> RawArrayView:
+async def _known_array(call: ApiCall) -> RawArrayView:
     row = await call.links.find(RawArrayView, "array", call.job_id)
     if row is None:
         raise unknown_job(call.path["id"])
@@ -252,7 +255,7 @@ async def _known_array(call: Call) -> RawArrayView:
 
 
 def unknown_job(text: str) -> StateError:
-    """Nobody knows this job."""
+    """The error for an unknown job."""
     return StateError(
         ErrorCode.UNKNOWN_JOB,
         f"no job or array has id {text[:64]}",

@@ -1,5 +1,5 @@
-"""The way to the group for each account that uses this process: one pair of links, logged in with
-the token of the account. A bounded number of them, the one that was used last stays longest."""
+"""Connections to the group: a pair for each account that uses this process, logged in with its
+token. Their number is limited; the least recently used are closed."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ log = logging.getLogger("rollq.web")
 Value = TypeVar("Value")
 CLIENT_ID: Final = "web"
 ANONYMOUS: Final = "anonymous"
-NOBODY: Final = b""  # the key of those who bring no token
+NOBODY: Final = b""  # key for requests without a token
 
 
 class Links:
-    """The pair of links of one account.
+    """The connections of one account.
 
     Attributes:
-        account: Whose they are; empty: of whoever brings no token.
-        client: Finds the leader, and goes on through a change of it.
-        observer: Reads what one member has applied.
-        live: What the pages of the account see.
-        users: Requests and streams that use them now.
-        streams: Those of them that are streams.
-        applied: The index that was read last.
+        account: The account; empty without a token.
+        client: A client of the leader, which follows leader changes.
+        observer: Reads the applied state of one member.
+        live: Polling for the account's pages.
+        users: Number of requests and streams that use them.
+        streams: Number of streams.
+        applied: The applied index of the last read.
     """
 
     def __init__(self, setup: WebSetup, token: Secret | None, opened_at: float) -> None:
@@ -69,51 +69,51 @@ class Links:
         self.users = 0
         self.streams = 0
         self.applied = 0
-        self.is_old = False  # others took its place; it ends with its last user
+        self.is_old = False  # replaced; closed by its last user
 
     @property
     def member(self) -> str:
-        """The member that is read from; empty: none is reached."""
+        """The member that is read from; empty if none is connected."""
         return self.observer.member
 
     async def start(self) -> None:
-        """Begin to look for members."""
+        """Connect in the background."""
         await self.client.start()
         await self.observer.start()
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self.live.stop()
         await self.observer.stop()
         await self.client.stop()
 
     async def prove(self) -> None:
-        """Whether the group lets the account in.
+        """Check that the group accepts the login.
 
         Raises:
-            RollqError: it does not, or nobody answers.
+            RollqError: it does not, or there is no response.
         """
         try:
             await self.observer.query("account", (self.account or ANONYMOUS).encode())
         except RollqError as error:
-            # Of a link that was let in, that it may not look at itself is no refusal.
+            # The login was accepted, only the query was denied.
             if error.code is not ErrorCode.ACCESS_DENIED or not self.member:
                 raise
 
-    async def maybe_prove(self, now: float) -> None:
-        """The same, unless that was asked a moment ago: nothing of a request that is not let in is
-        looked at."""
+    async def prove_cached(self, now: float) -> None:
+        """The same, with a cache of PROVED_S. It precedes the processing of every request."""
         if now - self.proved_at > PROVED_S:
             await self.prove()
             self.proved_at = now
 
     async def read(self, kind: type[Value], what: str, key: bytes = b"", limit: int = 100) -> Value:
-        """A view, as a member has it that may be a moment behind the leader."""
+        """Query a view from the applied state of a member, which may be slightly behind the
+        leader."""
         self.applied, value = await self.observer.query(what, key, limit)
         return decode_as(value, kind)
 
     async def find(self, kind: type[Value], what: str, key: bytes) -> Value | None:
-        """The same of one thing; None if it is not known."""
+        """The same for a single object; None if it is unknown."""
         self.applied, value = await self.observer.query(what, key)
         return decode_known(value, kind)
 
@@ -126,16 +126,16 @@ class Links:
         *,
         timeout_s: float = CALL_S,
     ) -> Value:
-        """A view that the leader alone can give."""
+        """Query a view from the leader."""
         return decode_as(await self.client.query(what, key, limit, timeout=timeout_s), kind)
 
 
 class WebClient(Client):
-    """A client for those who do not stay for results."""
+    """A client that does not wait for results."""
 
     async def post(self, spec: JobSpec, notify: Sequence[str] = ()) -> str:
-        """Submit a job whose result nobody here waits for; returns its id. The result stays owed to
-        this client id, and the same job may be posted again at any time."""
+        """Submit a job without waiting for its result; returns its id. The result stays
+        unconfirmed, and the same job may be submitted again."""
         job = await self.submit(spec, notify=notify)
         self._engine.forget(job.job_id, job)
         for one in job.followers:
@@ -145,21 +145,21 @@ class WebClient(Client):
     async def post_like(
         self, job_id: JobId, args: Sequence[str] | None, env: Mapping[str, str] | None
     ) -> str:
-        """The same of a job as another one was, but for these."""
+        """The same for a copy of another job, with these changes."""
         job = await self.submit_like(job_id, args, env=env)
         self._engine.forget(job.job_id, job)
         return job.id
 
     def kept(self, name: str, ref: BlobRef) -> Output:
-        """Bytes that the group keeps, as a file to read."""
+        """A blob of the group, as a file."""
         return Output(name, ref, fetcher=self._engine)
 
 
 class AllLinks:
-    """Those of all accounts.
+    """The connections of all accounts.
 
     Args:
-        setup: Of the process.
+        setup: The settings of the process.
     """
 
     def __init__(self, setup: WebSetup) -> None:
@@ -170,11 +170,11 @@ class AllLinks:
 
     @contextlib.asynccontextmanager
     async def of(self, token: Secret | None) -> AsyncIterator[Links]:
-        """The links of an account, for as long as a request or a stream takes.
+        """Context manager: the connections of an account, while a request or a stream uses them.
 
         Raises:
-            RollqError: LOGIN_FAILED or LOGIN_REQUIRED, if the group does not let it in;
-                UNPROTECTED, if it asks nobody where it must; and so on.
+            RollqError: LOGIN_FAILED or LOGIN_REQUIRED, if the group refuses the login; UNPROTECTED,
+                if it requires no login but should; and others.
         """
         links = await self._find(token)
         self.hold(links)
@@ -184,17 +184,17 @@ class AllLinks:
             self.release(links)
 
     def hold(self, links: Links) -> None:
-        """One more uses them."""
+        """Count a user."""
         links.users += 1
 
     def release(self, links: Links) -> None:
-        """One less; the last one of old ones ends them."""
+        """Uncount a user; the last one of replaced connections closes them."""
         links.users -= 1
         if links.is_old and not links.users:
             self._end(links)
 
     async def stop(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for opening in self._opening.values():
             opening.cancel()
         for links in self._open.values():
@@ -224,7 +224,7 @@ class AllLinks:
                 if self._setup.needs_login:
                     await self._check_group()
                 await links.prove()
-            self._make_room()
+            self._evict()
         except BaseException:
             await links.stop()
             raise
@@ -232,7 +232,7 @@ class AllLinks:
         return links
 
     async def _check_group(self) -> None:
-        """A group that asks nobody takes any token for good.
+        """Check that the group requires logins: otherwise it would accept any token.
 
         Raises:
             RequestError: UNPROTECTED.
@@ -248,10 +248,10 @@ class AllLinks:
             403,
             ErrorCode.UNPROTECTED,
             "other machines can reach this port, and the group requires no logins",
-            "start members with --auth require, listen on 127.0.0.1, or say --unsafe-no-auth",
+            "start members with --auth require, listen on 127.0.0.1, or use --unsafe-no-auth",
         )
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         for key in list(self._open):
             if len(self._open) < LINKS_MAX:
                 return
@@ -266,7 +266,7 @@ class AllLinks:
         old = self._open.pop(key, None)
         self._open[key] = links
         if old is not None:
-            links.live.go_on_from(old.live)
+            links.live.continue_from(old.live)
             old.is_old = True
             if not old.users:
                 self._end(old)
@@ -278,10 +278,10 @@ class AllLinks:
 
 
 def checked_token(text: str) -> Secret:
-    """A token as somebody sent it.
+    """Check the form of a token.
 
     Raises:
-        RequestError: LOGIN_FAILED, if it is none.
+        RequestError: LOGIN_FAILED, if it is invalid.
     """
     data = text.encode("utf-8", "surrogateescape")
     if parse_token(data) is None:

@@ -1,5 +1,5 @@
-"""What is live: one look a second at the group for all pages of an account together. Nobody looks
-where no page is open."""
+"""Live data: the group is polled once a second for all pages of an account together, while any page
+is open."""
 
 from __future__ import annotations
 
@@ -38,59 +38,60 @@ NO_RATES: Final = {"accepted": 0.0, "started": 0.0, "ended": 0.0, "failed": 0.0}
 
 
 class Viewer:
-    """One page that is open."""
+    """An open page."""
 
     def __init__(self, job_id: JobId | None) -> None:
         self.job_id = job_id
         self.events: asyncio.Queue[bytes] = asyncio.Queue(VIEWER_EVENTS_MAX)
 
     def tell(self, piece: bytes) -> None:
-        """Send an event; one that reads too slowly misses the oldest: a newer one says all."""
+        """Queue an event; if the queue is full the oldest is dropped, because newer events replace
+        it."""
         if self.events.full():
             self.events.get_nowait()
         self.events.put_nowait(piece)
 
 
 class Live:
-    """What pages of one account see.
+    """Live data for the pages of one account.
 
     Args:
-        links: Of the account.
+        links: The connections of the account.
     """
 
     def __init__(self, links: Links) -> None:
         self._links = links
         self._viewers: set[Viewer] = set()
         self._points: deque[dict[str, Any]] = deque(maxlen=POINTS_MAX)
-        self._totals: tuple[str, float, dict[str, float]] | None = None  # of which member, when
+        self._totals: tuple[str, float, dict[str, float]] | None = None  # member, time, counters
         self._document: dict[str, Any] = {}
-        self._led: dict[str, Any] = {}  # what the leader said last
-        self._trouble = ""  # why no leader says anything; empty: one does
+        self._led: dict[str, Any] = {}  # the last response of the leader
+        self._trouble = ""  # why the leader does not respond; empty: it does
         self._number = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[JobId, tuple[object, ...]] = {}
 
     @property
     def viewers(self) -> int:
-        """How many pages are open."""
+        """The number of open pages."""
         return len(self._viewers)
 
     async def overview(self) -> dict[str, Any]:
-        """How the group stands: by the last look if pages are open, else by a new one.
+        """The state of the group: the last poll if pages are open, else a new one.
 
         Raises:
-            RollqError: no member answers, or the account may not look.
+            RollqError: no member responds, or access is denied.
         """
         if not self._viewers or not self._document:
-            await asyncio.gather(self._look(), self._ask_leader())
+            await asyncio.gather(self._poll_member(), self._poll_leader())
         return self._document | self._led
 
     async def events(self, job_id: JobId | None) -> AsyncGenerator[bytes, None]:
-        """For one page, until it closes; also what happens to a job."""
+        """Events for one page until it closes, optionally with changes of one job."""
         viewer = Viewer(job_id)
         self._viewers.add(viewer)
         if not self._tasks:
-            looks = (self._keep(POLL_S, self._poll), self._keep(LEADER_S, self._ask_leader))
+            looks = (self._keep(POLL_S, self._poll), self._keep(LEADER_S, self._poll_leader))
             self._tasks = [asyncio.create_task(one) for one in looks]
         try:
             if self._document:
@@ -104,12 +105,12 @@ class Live:
             if not self._viewers:
                 self.stop()
 
-    def go_on_from(self, other: Live) -> None:
-        """The curves of links whose place is taken go on."""
+    def continue_from(self, other: Live) -> None:
+        """Continue the charts of replaced connections."""
         self._points.extend(other._points)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         for task in self._tasks:
             task.cancel()
         self._tasks = []
@@ -125,26 +126,26 @@ class Live:
             except RollqError as error:
                 self._tell(event("gone", {"why": error.message}))
                 self._trouble = error.message
-                if error.code in NOT_LET_IN_CODES:  # until somebody logs in anew
+                if error.code in NOT_LET_IN_CODES:  # stop until the next login
                     self._tell(event("login", {"why": error.message}))
             await asyncio.sleep(max(every_s / 10, every_s - (loop.time() - began)))
 
     async def _poll(self) -> None:
-        await self._look()
+        await self._poll_member()
         self._number += 1
         self._tell(event("overview", self._document | self._led, self._number))
         for job_id in self._watched():
-            await self._look_at(job_id)
+            await self._poll_job(job_id)
 
-    async def _look(self) -> None:
-        """At what any member knows."""
+    async def _poll_member(self) -> None:
+        """Poll what every member knows."""
         families = {one.name: one for one in await self._links.read(list[Family], "metrics")}
         counts = counts_in(families)
         rates = self._rates(families)
         point = {"t": int(time.time() * 1000), **rates}
         point |= {name: counts[name] for name in ("waiting", "running")}
         if self._points and point["t"] - self._points[-1]["t"] < 500 * POLL_S:
-            self._points.pop()  # looked at out of turn
+            self._points.pop()  # an additional poll within the interval
         self._points.append(point)
         oldest_s = _values(families, "rollq_queue_oldest_seconds")
         connected = _values(families, "rollq_workers_connected") or _values(
@@ -165,10 +166,10 @@ class Live:
             "applied": self._links.applied,
         }
         if _values(families, "rollq_raft_has_leader") == [0.0]:
-            self._lose("there is no leader")
+            self._leader_lost("there is no leader")
 
-    async def _ask_leader(self) -> None:
-        """What the leader alone knows. Where nobody leads the rest is shown without it."""
+    async def _poll_leader(self) -> None:
+        """Poll what only the leader knows. Without a leader the rest is shown without it."""
         links = self._links
         try:
             cluster = await links.ask(ClusterView, "cluster", timeout_s=LEADER_S)
@@ -176,7 +177,7 @@ class Live:
             unserved = await links.ask(kind, "unserved", limit=UNSERVED_MAX, timeout_s=LEADER_S)
         except RollqError as error:
             self._led = {"cluster": None, "alarms": [], "unserved": []} | self._led
-            self._lose(error.message)
+            self._leader_lost(error.message)
             return
         described = cluster_document(cluster)
         self._led = {
@@ -188,13 +189,13 @@ class Live:
             self._trouble = ""
             self._tell(event("back", {"leader": cluster.leader}))
 
-    def _lose(self, why: str) -> None:
+    def _leader_lost(self, why: str) -> None:
         if not self._trouble:
             self._tell(event("gone", {"why": why}))
         self._trouble = why
 
     def _rates(self, families: dict[str, Family]) -> dict[str, float]:
-        """A second, since the last look at the same member."""
+        """Rates per second since the last poll of the same member."""
         outcomes = _by_label(families, "rollq_jobs_ended_total")
         totals = {
             "accepted": sum(_values(families, "rollq_jobs_accepted_total")),
@@ -208,7 +209,7 @@ class Live:
             return dict(NO_RATES)
         passed_s = now - last[1]
         grown = {name: totals[name] - last[2][name] for name in totals}
-        if min(grown.values()) < 0:  # it was started anew
+        if min(grown.values()) < 0:  # the member was restarted
             return dict(NO_RATES)
         return {name: round(value / passed_s, 3) for name, value in grown.items()}
 
@@ -216,7 +217,7 @@ class Live:
         watched = {one.job_id for one in self._viewers if one.job_id is not None}
         return sorted(watched)[:WATCHED_JOBS_MAX]
 
-    async def _look_at(self, job_id: JobId) -> None:
+    async def _poll_job(self, job_id: JobId) -> None:
         view = await self._links.find(views.RawJobView, "job", job_id)
         seen: tuple[object, ...] = (None,)
         document: dict[str, Any] = {"id": guid_to_text(job_id), "state": "", "attempt": 0}
@@ -234,7 +235,7 @@ class Live:
 
 
 def counts_in(families: dict[str, Family]) -> dict[str, int]:
-    """How many jobs stand where, in the words for people."""
+    """The number of jobs by state, with the state names for users."""
     by_state = {name: int(n) for name, n in _by_label(families, "rollq_jobs").items()}
     failed = int(sum(_values(families, "rollq_jobs_failed")))
     return {

@@ -1,4 +1,4 @@
-"""Who asks: what an account may do, and sessions of browsers."""
+"""The user: rights of the account, and browser sessions."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rollq.base.access_roles import BUILT_IN
 from rollq.base.access_rules import Rule
 from rollq.base.errors import NOT_LET_IN_CODES, ErrorCode, RollqError
 from rollq.grid.access import AccountView, RoleView
-from rollq.web.call import Call, Reply
+from rollq.web.call import ApiCall, ApiReply
 from rollq.web.links import Links, checked_token
 
 
-class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a session is opened with."""
+class LoginBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a login."""
 
     token: str
 
 
-async def me(call: Call) -> Reply:
-    """Who asks, and what they may do somewhere at least."""
+async def me(call: ApiCall) -> ApiReply:
+    """The user, and the actions that are allowed on at least one resource."""
     links = call.links
     await links.prove()
     is_asked = bool(links.account) and await _asks(call)
-    return Reply(
+    return ApiReply(
         {
             "account": links.account if is_asked else "",
             "actions": await _actions(links) if is_asked else [str(one) for one in Action],
@@ -41,12 +41,12 @@ async def me(call: Call) -> Reply:
     )
 
 
-async def login(call: Call) -> Reply:
-    """Open a session with a token; its name is in a cookie."""
+async def login(call: ApiCall) -> ApiReply:
+    """Open a session with a token; the session id is in a cookie."""
     web, address = call.web, call.web.address_of(call.request)
     now = asyncio.get_running_loop().time()
     web.failed_logins.check(address, now)
-    body: Login = call.body
+    body: LoginBody = call.body
     try:
         token = checked_token(body.token)
         async with web.links.of(token) as links:
@@ -56,18 +56,18 @@ async def login(call: Call) -> Reply:
             web.failed_logins.failed(address, now)
         raise
     cookie = web.cookie(web.sessions.add(token, now))
-    return Reply(document, headers={"Set-Cookie": cookie})
+    return ApiReply(document, headers={"Set-Cookie": cookie})
 
 
-def logout(call: Call) -> Reply:
+def logout(call: ApiCall) -> ApiReply:
     """End the session of the cookie."""
     web = call.web
     web.sessions.remove(web.cookie_of(call.request))
-    return Reply({}, headers={"Set-Cookie": web.cookie("")})
+    return ApiReply({}, headers={"Set-Cookie": web.cookie("")})
 
 
-async def _asks(call: Call) -> bool:
-    """Whether the group asks who somebody is: it lets in nobody without a token."""
+async def _asks(call: ApiCall) -> bool:
+    """Whether the group requires logins."""
     async with call.web.links.of(None) as nobody:
         try:
             await nobody.prove()
@@ -79,7 +79,7 @@ async def _asks(call: Call) -> bool:
 
 
 async def _actions(links: Links) -> list[str]:
-    """What rules allow the account on something, unless they deny it on everything."""
+    """The actions that rules allow on something, unless they are denied on everything."""
     view = await links.find(AccountView, "account", links.account.encode())
     if view is None or view.is_disabled:
         return []
@@ -90,7 +90,7 @@ async def _actions(links: Links) -> list[str]:
 
 
 async def _rules_of(links: Links, name: str) -> tuple[Rule, ...]:
-    """Of a role that is not built in; none if the account may not look."""
+    """The rules of a custom role; empty if the account may not read them."""
     try:
         roles = await links.read(list[RoleView], "roles", b"", 1_000)
     except RollqError as error:

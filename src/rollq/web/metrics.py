@@ -1,4 +1,4 @@
-"""`/metrics`: what a member counts, as Prometheus reads it."""
+"""`/metrics`: the metrics of a member, in the Prometheus format."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rollq.web.links import Links
 
 
 async def metrics_of(links: Links, prefer: str, accept: str) -> Response:
-    """The text for a request that accepts this. Beside a member it is that member's alone: numbers
-    of another one under its name would be wrong.
+    """The response for an Accept header. As the child of a member it returns the metrics of that
+    member only, because they would be attributed to it.
 
     Raises:
-        RollqError: nobody tells them; UNREACHABLE, if the member beside this process does not.
+        RollqError: no member responds; UNREACHABLE, if the preferred member does not.
     """
     told = await links.read(list[Family], "metrics")
     if prefer and links.member != prefer:

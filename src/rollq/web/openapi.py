@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the table of routes: what cannot be asked is not in it."""
+"""The OpenAPI document, generated from the table of routes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rollq.web.call import Call, Reply
+from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import JSON
 
 if TYPE_CHECKING:
-    from rollq.web.routes import Route
+    from rollq.web.routes import ApiRoute
 
 PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 REF: Final = "#/components/schemas/{name}"
@@ -27,7 +27,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """What happened, under a stable code, and what to do."""
+    """A stable code, what happened, and what to do."""
 
     code: str
     message: str
@@ -35,18 +35,18 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 
 class ErrorDocument(msgspec.Struct, frozen=True):
-    """Every answer that is no success."""
+    """Every error response."""
 
     error: ErrorBody
 
 
-def openapi(call: Call) -> Reply:
+def openapi(call: ApiCall) -> ApiReply:
     """This document."""
-    return Reply(call.web.openapi)
+    return ApiReply(call.web.openapi)
 
 
-def make_document(routes: Iterable[Route], base: str) -> dict[str, Any]:
-    """The document of these routes."""
+def make_document(routes: Iterable[ApiRoute], base: str) -> dict[str, Any]:
+    """Generate the document for these routes."""
     rows = list(routes)
     kinds: list[Any] = [ErrorDocument]
     for row in rows:
@@ -71,7 +71,7 @@ def make_document(routes: Iterable[Route], base: str) -> dict[str, Any]:
     }
 
 
-def _operation(row: Route, known: dict[str, Any]) -> dict[str, Any]:
+def _operation(row: ApiRoute, known: dict[str, Any]) -> dict[str, Any]:
     words = (getdoc(row.handler) or "").replace("\n", " ")
     operation: dict[str, Any] = {
         "operationId": f"{row.method.lower()}{re.sub(r'[^a-z]+', '_', row.path)}",
@@ -95,7 +95,7 @@ def _operation(row: Route, known: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
-def _content(row: Route, known: dict[str, Any]) -> dict[str, Any]:
+def _content(row: ApiRoute, known: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.answer, str):
         return {row.answer: {"schema": {"type": "string"}}}
     return {JSON: {"schema": known[str(row.answer)]}}

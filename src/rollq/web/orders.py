@@ -1,5 +1,5 @@
-"""What changes something: cancel, redrive, purge; workers, queues, settings, members. Each is an
-ordinary request of a client to the leader."""
+"""Changes: cancel, redrive, purge; workers, queues, settings, members. Each is an ordinary client
+request to the leader."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rollq.base.outcomes import BLOCKED, DEAD, DELAYED, RUNNING, WAITING
 from rollq.grid.commands import Settings
 from rollq.grid.views import RawArrayView, RawJobView
 from rollq.net.dialer import split_address
-from rollq.web.call import Call, Reply, id_of
+from rollq.web.call import ApiCall, ApiReply, id_of
 from rollq.web.errors import bad_request
 from rollq.web.jobs import JobQuery, job_filter, job_page, unknown_job
 from rollq.web.limits import IDS_MAX, WALK_ROWS_MAX
 
-# In the order in which jobs pass through them.
+# In the order of state changes.
 OPEN_STATES: Final = (BLOCKED, DELAYED, WAITING, RUNNING)
 ORDER_ROWS: Final = 500
 
 
 class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs; at least one field says something."""
+    """A filter of jobs; at least one field must be set."""
 
     state: str = ""
     exec: str = ""
@@ -41,12 +41,12 @@ class Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("an empty filter would mean all jobs; say which")
 
     def with_state(self, state: str) -> JobQuery:
-        """The same in one state, as a list asks for it."""
+        """A query with this filter in one state."""
         return JobQuery(**(msgspec.structs.asdict(self) | {"state": state}), newest=False)
 
 
-class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs by their ids, or all that match."""
+class JobSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Jobs by id, or by a filter."""
 
     ids: tuple[str, ...] | None = None
     filter: Filter | None = None
@@ -58,8 +58,8 @@ class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"at most {IDS_MAX} ids")
 
 
-class DeadChosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Dead jobs by their ids, all that match, or all."""
+class DeadJobSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Dead jobs by id, by a filter, or all."""
 
     ids: tuple[str, ...] | None = None
     filter: Filter | None = None
@@ -79,25 +79,25 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member: its id is text, because it does not fit a number of JavaScript."""
+    """A member: its id is text, because it exceeds JavaScript numbers."""
 
     id: str
     address: str
 
 
 class MemberId(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which member."""
+    """The id of a member."""
 
     id: str
 
 
-# Every setting by its name.
+# All settings by name.
 AllSettings: Final = msgspec.defstruct(
     "AllSettings",
     [(one.name, one.type) for one in msgspec.structs.fields(Settings)],
     frozen=True,
 )
-# The same; what is left out stays as it is.
+# The same, all optional.
 SomeSettings: Final = msgspec.defstruct(
     "SomeSettings",
     [(one.name, one.type | None, None) for one in msgspec.structs.fields(Settings)],
@@ -106,11 +106,11 @@ SomeSettings: Final = msgspec.defstruct(
 )
 
 
-async def cancel_some(call: Call) -> Reply:
-    """Cancel jobs and arrays by id, or all that match and have not ended."""
-    chosen: Chosen = call.body
+async def cancel_some(call: ApiCall) -> ApiReply:
+    """Cancel jobs and arrays by id, or all matching jobs that have not ended."""
+    chosen: JobSelection = call.body
     if chosen.ids is not None:
-        return Reply({"count": await call.links.client.cancel(*map(id_of, chosen.ids))})
+        return ApiReply({"count": await call.links.client.cancel(*map(id_of, chosen.ids))})
     assert chosen.filter is not None
     state = chosen.filter.state
     if state and state not in OPEN_STATES:
@@ -119,45 +119,45 @@ async def cancel_some(call: Call) -> Reply:
     for one in [state] if state else OPEN_STATES:
         async for ids in _walk(call, chosen.filter.with_state(one)):
             count += await call.links.client.cancel(*ids)
-    return Reply({"count": count})
+    return ApiReply({"count": count})
 
 
-async def redrive_some(call: Call) -> Reply:
+async def redrive_some(call: ApiCall) -> ApiReply:
     """Run dead jobs again, by id or all that match."""
-    chosen: Chosen = call.body
+    chosen: JobSelection = call.body
     return await _order_dead(call, call.links.client.redrive, chosen.ids, chosen.filter)
 
 
-async def redrive_dead(call: Call) -> Reply:
+async def redrive_dead(call: ApiCall) -> ApiReply:
     """Run dead jobs again, by id, all that match, or all."""
-    chosen: DeadChosen = call.body
+    chosen: DeadJobSelection = call.body
     return await _order_dead(call, call.links.client.redrive, chosen.ids, chosen.filter)
 
 
-async def purge_dead(call: Call) -> Reply:
-    """Forget dead jobs for good."""
-    chosen: DeadChosen = call.body
+async def purge_dead(call: ApiCall) -> ApiReply:
+    """Delete dead jobs."""
+    chosen: DeadJobSelection = call.body
     return await _order_dead(call, call.links.client.purge, chosen.ids, chosen.filter)
 
 
-async def cancel(call: Call) -> Reply:
+async def cancel(call: ApiCall) -> ApiReply:
     """Cancel one job or array."""
-    await _must_be_known(call)
-    return Reply({"count": await call.links.client.cancel(call.job_id)})
+    await _check_known(call)
+    return ApiReply({"count": await call.links.client.cancel(call.job_id)})
 
 
-async def drain(call: Call) -> Reply:
-    """Give a worker no new jobs; it finishes what it runs."""
-    return Reply({"count": await call.links.client.drain(call.job_id)})
+async def drain(call: ApiCall) -> ApiReply:
+    """Stop assigning jobs to a worker; running jobs finish."""
+    return ApiReply({"count": await call.links.client.drain(call.job_id)})
 
 
-async def undrain(call: Call) -> Reply:
-    """Give a drained worker jobs again."""
-    return Reply({"count": await call.links.client.undrain(call.job_id)})
+async def undrain(call: ApiCall) -> ApiReply:
+    """Assign jobs to a drained worker again."""
+    return ApiReply({"count": await call.links.client.undrain(call.job_id)})
 
 
-async def dismiss(call: Call) -> Reply:
-    """Tell a worker to end now."""
+async def dismiss(call: ApiCall) -> ApiReply:
+    """Stop a worker at once."""
     count = await call.links.client.dismiss(call.job_id)
     if not count:
         raise StateError(
@@ -165,71 +165,71 @@ async def dismiss(call: Call) -> Reply:
             f"no worker {call.path['id']} is connected",
             "GET /workers lists them",
         )
-    return Reply({"count": count})
+    return ApiReply({"count": count})
 
 
-async def pause(call: Call) -> Reply:
-    """Assign nothing of a queue for now."""
+async def pause(call: ApiCall) -> ApiReply:
+    """Pause a queue: stop assigning its jobs."""
     await call.links.client.pause(call.path["name"])
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def resume(call: Call) -> Reply:
-    """Assign again."""
+async def resume(call: ApiCall) -> ApiReply:
+    """Resume a paused queue."""
     await call.links.client.resume(call.path["name"])
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def put_settings(call: Call) -> Reply:
-    """Change some of the cluster's settings: those that are given."""
+async def put_settings(call: ApiCall) -> ApiReply:
+    """Change the given settings of the cluster."""
     asked = msgspec.structs.asdict(call.body)
     given = {name: value for name, value in asked.items() if value is not None}
     client = call.links.client
     changed = msgspec.structs.replace(await client.settings(), **given)
     await client.set_settings(changed)
-    return Reply(msgspec.structs.asdict(changed))
+    return ApiReply(msgspec.structs.asdict(changed))
 
 
-async def add_member(call: Call) -> Reply:
-    """Let a member in; it votes as soon as it has caught up."""
+async def add_member(call: ApiCall) -> ApiReply:
+    """Add a member; it votes as soon as it has caught up."""
     body: MemberBody = call.body
     split_address(body.address)
     await call.links.client.add_member(_member_id(body.id), body.address)
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def remove_member(call: Call) -> Reply:
-    """Take a member out."""
+async def remove_member(call: ApiCall) -> ApiReply:
+    """Remove a member."""
     await call.links.client.remove_member(_member_id(call.path["member"]))
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def transfer(call: Call) -> Reply:
-    """Hand leadership to a member."""
+async def transfer(call: ApiCall) -> ApiReply:
+    """Transfer leadership to a member."""
     body: MemberId = call.body
     await call.links.client.transfer(_member_id(body.id))
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
 async def _order_dead(
-    call: Call,
+    call: ApiCall,
     order: Callable[..., Awaitable[int]],
     ids: tuple[str, ...] | None,
     wanted: Filter | None,
-) -> Reply:
+) -> ApiReply:
     if ids is not None:
-        return Reply({"count": await order(*map(id_of, dict.fromkeys(ids))) if ids else 0})
+        return ApiReply({"count": await order(*map(id_of, dict.fromkeys(ids))) if ids else 0})
     if wanted is not None and wanted.state not in ("", DEAD):
         raise bad_request(f"jobs that are {wanted.state[:32]!r} are not dead", "leave it out")
     query = wanted.with_state(DEAD) if wanted is not None else JobQuery(state=DEAD, newest=False)
     count = 0
     async for some in _walk(call, query):
         count += await order(*some)
-    return Reply({"count": count})
+    return ApiReply({"count": count})
 
 
-async def _walk(call: Call, wanted: JobQuery) -> AsyncIterator[list[JobId]]:
-    """The ids of all jobs that match, some at a time, as the leader has them."""
+async def _walk(call: ApiCall, wanted: JobQuery) -> AsyncIterator[list[JobId]]:
+    """Iterate over pages of ids of all matching jobs, from the leader."""
     looked_at = 0
     base = job_filter(wanted)
     place = 0
@@ -249,7 +249,7 @@ async def _walk(call: Call, wanted: JobQuery) -> AsyncIterator[list[JobId]]:
             )
 
 
-async def _must_be_known(call: Call) -> None:
+async def _check_known(call: ApiCall) -> None:
     view = await call.links.find(RawJobView, "job", call.job_id)
     if view is None and await call.links.find(RawArrayView, "array", call.job_id) is None:
         raise unknown_job(call.path["id"])

@@ -1,4 +1,4 @@
-"""How the group stands: once, and as a stream of what happens."""
+"""The state of the group: once, and as an event stream."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from rollq.base.errors import ErrorCode
-from rollq.web.call import Call, Reply, id_of
+from rollq.web.call import ApiCall, ApiReply, id_of
 from rollq.web.errors import RequestError
 from rollq.web.events import EventStream
 from rollq.web.limits import STREAMS_ACCOUNT_MAX, STREAMS_MAX
 
 
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to tell beside the overview."""
+    """Options of the event stream."""
 
     job: str = ""
 
 
-async def overview(call: Call) -> Reply:
-    """How the group stands now, and the curves of the last two minutes."""
-    return Reply(await call.links.live.overview())
+async def overview(call: ApiCall) -> ApiReply:
+    """The state of the group, and the charts of the last two minutes."""
+    return ApiReply(await call.links.live.overview())
 
 
-async def live(call: Call) -> EventStream:
+async def live(call: ApiCall) -> EventStream:
     """Events: `overview` each second, `job` when the named one changed, `gone` and `back`."""
     wanted: LiveQuery = call.query
     job_id = id_of(wanted.job) if wanted.job else None
-    await call.links.live.overview()  # an account that may not look is told so
+    await call.links.live.overview()  # raises if access is denied
     return open_stream(call, call.links.live.events(job_id))
 
 
-def open_stream(call: Call, events: AsyncGenerator[bytes, None]) -> EventStream:
-    """A stream of events, if there is room for one more. It keeps the links of its account.
+def open_stream(call: ApiCall, events: AsyncGenerator[bytes, None]) -> EventStream:
+    """Open an event stream, if there is room. It holds the connections of its account.
 
     Raises:
         RequestError: OVERLOADED.

@@ -1,5 +1,5 @@
-"""The pages as they lie in the package: ES modules, CSS and SVG, with `index.html` for every path
-that is a page. Nothing is read from outside that folder."""
+"""The static files of the pages: ES modules, CSS and SVG, and `index.html` for every page path.
+Only files of that folder are served."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES: Final = (
     *("access", "audit", "history", "settings", "submit", "login"),
 )
 PAGE_PATHS: Final = ("/", *(f"/{name}" for name in _NAMES), *(f"/{n}/{{id}}" for n in _NAMES))
-REVALIDATE: Final = "no-cache"  # asked for each time, and answered with 304 as long as it is same
+REVALIDATE: Final = "no-cache"  # revalidated on each request: 304 if unchanged
 
 
 class _File:
@@ -41,7 +41,7 @@ class _File:
 
 
 class Pages:
-    """All files of the pages, read once: there are few, and they are small."""
+    """All static files, read once: they are few and small."""
 
     def __init__(self, setup: WebSetup) -> None:
         root = setup.static
@@ -52,11 +52,11 @@ class Pages:
         }
 
     def index(self, request: Request) -> Response:
-        """The page; its script finds out which."""
+        """Serve the page; its script reads the path."""
         return self._serve(request, INDEX)
 
     def static(self, request: Request) -> Response:
-        """What a page loads."""
+        """Serve a static file."""
         return self._serve(request, request.path_params["path"])
 
     def _serve(self, request: Request, name: str) -> Response:

@@ -1,4 +1,4 @@
-"""What operators set: how queues choose workers, what may run at once, the shares of clients."""
+"""Settings of operators: placement policies, limits, and weights of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from rollq.documents.rules import limit_document, policy_document, weight_document
 from rollq.grid.rule_views import LimitView, PolicyView, WeightView
 from rollq.web.answers import Document
-from rollq.web.call import Call, Page, Reply
+from rollq.web.call import ApiCall, ApiReply, Page
 
 
 class PolicyList(msgspec.Struct, frozen=True):
@@ -25,14 +25,14 @@ class LimitList(msgspec.Struct, frozen=True):
 
 
 class WeightList(msgspec.Struct, frozen=True):
-    """Shares of clients; those that are not listed have 1."""
+    """Weights of clients; the default is 1."""
 
     weights: list[Document]
     after: str | None
 
 
 class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the queues of a pattern choose one of several workers. `weights` are those of a score."""
+    """The placement policy of the queues that match a pattern. `weights` are those of `score`."""
 
     pattern: str
     placement: str
@@ -40,13 +40,13 @@ class PolicyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PatternBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which queues."""
+    """A pattern of queues."""
 
     pattern: str
 
 
 class LimitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A limit by its name, `exec:render`; `rate` as `3/s`. 0 or nothing: any number."""
+    """A limit by name, such as `exec:render`; `rate` such as `3/s`. 0 or empty: no limit."""
 
     name: str
     running_max: int = 0
@@ -55,72 +55,72 @@ class LimitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which limit."""
+    """The name of a limit."""
 
     name: str
 
 
 class WeightBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The share of a client: 1 to 100."""
+    """The weight of a client: 1 to 100."""
 
     client: str
     weight: int
 
 
-async def policies(call: Call) -> Reply:
-    """How queues choose workers, by pattern."""
+async def policies(call: ApiCall) -> ApiReply:
+    """Placement policies of queues, by pattern."""
     page: Page = call.query
     asked = "policies", page.after.encode(), page.limit
     rows = await call.links.read(list[PolicyView], *asked)
     after = rows[-1].pattern if len(rows) == page.limit else None
-    return Reply({"policies": [policy_document(row) for row in rows], "after": after})
+    return ApiReply({"policies": [policy_document(row) for row in rows], "after": after})
 
 
-async def put_policy(call: Call) -> Reply:
-    """Let the queues of a pattern choose workers in this way."""
+async def put_policy(call: ApiCall) -> ApiReply:
+    """Set the placement policy of the queues that match a pattern."""
     body: PolicyBody = call.body
     await call.links.client.set_policy(body.pattern, body.placement, body.weights)
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def remove_policy(call: Call) -> Reply:
-    """Take the policy of a pattern away."""
+async def remove_policy(call: ApiCall) -> ApiReply:
+    """Remove the policy of a pattern."""
     body: PatternBody = call.body
-    return Reply({"count": int(await call.links.client.remove_policy(body.pattern))})
+    return ApiReply({"count": int(await call.links.client.remove_policy(body.pattern))})
 
 
-async def limits(call: Call) -> Reply:
-    """All limits, with what is taken of each."""
+async def limits(call: ApiCall) -> ApiReply:
+    """Limits with their current usage, by name."""
     page: Page = call.query
     rows = await call.links.read(list[LimitView], "limits", page.after.encode(), page.limit)
     after = rows[-1].name if len(rows) == page.limit else None
-    return Reply({"limits": [limit_document(row) for row in rows], "after": after})
+    return ApiReply({"limits": [limit_document(row) for row in rows], "after": after})
 
 
-async def put_limit(call: Call) -> Reply:
+async def put_limit(call: ApiCall) -> ApiReply:
     """Set a limit, or replace it."""
     body: LimitBody = call.body
     values = {"running": body.running_max, "burst": body.burst}
     await call.links.client.set_limit(body.name, rate=body.rate or 0, **values)
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def remove_limit(call: Call) -> Reply:
-    """Take a limit away."""
+async def remove_limit(call: ApiCall) -> ApiReply:
+    """Remove a limit."""
     body: LimitName = call.body
-    return Reply({"count": int(await call.links.client.remove_limit(body.name))})
+    return ApiReply({"count": int(await call.links.client.remove_limit(body.name))})
 
 
-async def weights(call: Call) -> Reply:
-    """Shares of clients."""
+async def weights(call: ApiCall) -> ApiReply:
+    """Weights of clients, by id."""
     page: Page = call.query
     rows = await call.links.read(list[WeightView], "weights", page.after.encode(), page.limit)
     after = rows[-1].client_id if len(rows) == page.limit else None
-    return Reply({"weights": [weight_document(row) for row in rows], "after": after})
+    return ApiReply({"weights": [weight_document(row) for row in rows], "after": after})
 
 
-async def put_weight(call: Call) -> Reply:
-    """Set the share of a client; 1 is that of all others."""
+async def put_weight(call: ApiCall) -> ApiReply:
+    """Set the weight of a client; the default is 1."""
     body: WeightBody = call.body
     await call.links.client.set_weight(body.client, body.weight)
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})

@@ -1,4 +1,4 @@
-"""Schedules: jobs that the grid makes by itself, at given times."""
+"""Schedules: jobs that the grid submits by itself, by cron expression or interval."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rollq.documents.schedules import schedule_document
 from rollq.grid.schedule_views import RawScheduleView
 from rollq.roles.client.schedules import ScheduleView
 from rollq.web.answers import Document
-from rollq.web.call import Call, Page, Reply
+from rollq.web.call import ApiCall, ApiReply, Page
 from rollq.web.errors import RequestError
 from rollq.web.submits import JobBody, spec_of
 
@@ -23,8 +23,8 @@ class ScheduleList(msgspec.Struct, frozen=True):
 
 
 class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When it fires, and what its jobs are, which have no key. Either `cron` or `every_ms`, in
-    whole seconds."""
+    """When it fires, and its job, which has no key. Either `cron` or `every_ms`, in whole
+    seconds."""
 
     name: str
     job: JobBody
@@ -41,33 +41,33 @@ class ScheduleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fired(msgspec.Struct, frozen=True):
-    """The job that was made."""
+    """The job that was submitted."""
 
     id: str
 
 
-async def schedules(call: Call) -> Reply:
+async def schedules(call: ApiCall) -> ApiReply:
     """Schedules, by name."""
     page: Page = call.query
     asked = "schedules", page.after.encode(), page.limit
     rows = await call.links.read(list[RawScheduleView], *asked)
     after = rows[-1].name if len(rows) == page.limit else None
     found = [schedule_document(ScheduleView.of(row)) for row in rows]
-    return Reply({"schedules": found, "after": after})
+    return ApiReply({"schedules": found, "after": after})
 
 
-async def schedule(call: Call) -> Reply:
+async def schedule(call: ApiCall) -> ApiReply:
     """One schedule."""
     name = call.path["name"]
     row = await call.links.find(RawScheduleView, "schedule", name.encode())
     if row is None:
         text = f"no schedule {name[:64]!r}"
         raise RequestError(404, ErrorCode.UNKNOWN_SCHEDULE, text, "GET /schedules")
-    return Reply(schedule_document(ScheduleView.of(row)))
+    return ApiReply(schedule_document(ScheduleView.of(row)))
 
 
-async def put(call: Call) -> Reply:
-    """Make a schedule, or change it."""
+async def put(call: ApiCall) -> ApiReply:
+    """Create or change a schedule."""
     body: ScheduleBody = call.body
     spec = spec_of(body.job, {})
     view = await call.links.client.schedules.put(
@@ -84,28 +84,28 @@ async def put(call: Call) -> Reply:
         payload=spec.payload,
         **spec.options,
     )
-    return Reply(schedule_document(view))
+    return ApiReply(schedule_document(view))
 
 
-async def remove(call: Call) -> Reply:
-    """Forget a schedule; its jobs stay."""
+async def remove(call: ApiCall) -> ApiReply:
+    """Delete a schedule; its jobs go on."""
     await call.links.client.schedules.remove(call.path["name"])
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def pause(call: Call) -> Reply:
-    """Fire nothing for now."""
+async def pause(call: ApiCall) -> ApiReply:
+    """Pause a schedule: it does not fire."""
     await call.links.client.schedules.pause(call.path["name"])
-    return Reply({"count": 1})
+    return ApiReply({"count": 1})
 
 
-async def resume(call: Call) -> Reply:
-    """Go on with the next instant."""
+async def resume(call: ApiCall) -> ApiReply:
+    """Resume a schedule, from its next due time."""
     view = await call.links.client.schedules.resume(call.path["name"])
-    return Reply(schedule_document(view))
+    return ApiReply(schedule_document(view))
 
 
-async def run(call: Call) -> Reply:
-    """Make a job of a schedule now."""
+async def run(call: ApiCall) -> ApiReply:
+    """Submit a job of a schedule now."""
     job_id = await call.links.client.schedules.run(call.path["name"])
-    return Reply({"id": job_id}, 201, {"Location": f"/api/v1/jobs/{job_id}"})
+    return ApiReply({"id": job_id}, 201, {"Location": f"/api/v1/jobs/{job_id}"})

@@ -1,4 +1,4 @@
-"""The server around the application: a port, HTTP/1.1 over TLS or not, and a clean end."""
+"""The HTTP server: a port, HTTP/1.1 with or without TLS, and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class WebServer:
     """A web process. Inside an event loop: `start`, then `wait` or `stop`.
 
     Attributes:
-        url: Where it is reached.
-        web: What all requests share.
+        url: Its URL.
+        web: The state that requests share.
     """
 
     def __init__(self, setup: WebSetup) -> None:
@@ -63,16 +63,16 @@ class WebServer:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Serve."""
+        """Start serving."""
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
 
     async def wait(self) -> None:
-        """Until it ends."""
+        """Wait until it ends."""
         assert self._serving is not None
         await self._serving
 
     async def stop(self) -> None:
-        """Finish the answers that are under way, and hang up."""
+        """Finish running responses, and close all connections."""
         self.web.closing.set()
         self._server.should_exit = True
         if self._serving is not None:
@@ -81,7 +81,7 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """Without its handlers of signals: those of the process tell it."""
+    """Uvicorn without signal handlers: the process has its own."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -89,8 +89,7 @@ class _Server(uvicorn.Server):
 
 
 class _Http(H11Protocol):
-    """HTTP/1.1, whose heads must come within a time: else whoever sends one byte a minute holds a
-    connection for ever."""
+    """HTTP/1.1 with a timeout for request heads, against slow clients that hold connections."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -138,10 +137,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _tls(setup: WebSetup) -> ssl.SSLContext | None:
-    """A context of its own: browsers have no certificate to show, and are not asked for one."""
+    """The TLS context; client certificates are not requested from browsers."""
     if setup.credentials.certificate is None:
         return None
-    tls_files(setup.credentials)  # says what is wrong with the files
+    tls_files(setup.credentials)  # raises if the files are invalid
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(*setup.credentials.certificate)
@@ -149,8 +148,8 @@ def _tls(setup: WebSetup) -> ssl.SSLContext | None:
 
 
 def check_protected(setup: WebSetup) -> None:
-    """Refuse to serve other machines without TLS, unless that is what was asked for. Whether the
-    group asks who they are is looked at with every login.
+    """Refuse to listen for other machines without TLS, unless --unsafe-no-auth is set. Whether the
+    group requires logins is checked at every login.
 
     Raises:
         LocalError: UNPROTECTED.
@@ -160,5 +159,5 @@ def check_protected(setup: WebSetup) -> None:
     raise LocalError(
         ErrorCode.UNPROTECTED,
         f"other machines would reach the pages on {setup.host or 'all addresses'} without TLS",
-        "give --credentials made by `rollq init`, listen on 127.0.0.1, or say --unsafe-no-auth",
+        "give --credentials made by `rollq init`, listen on 127.0.0.1, or use --unsafe-no-auth",
     )

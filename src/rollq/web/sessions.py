@@ -1,5 +1,5 @@
-"""Sessions of browsers, and how often a login may fail. In memory: a restart asks everybody for
-their token again. No IO; the time is handed in."""
+"""Browser sessions and failed logins. They are in memory: after a restart users log in again. No
+IO; the time is an argument."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from rollq.web.limits import (
 
 
 @dataclass(slots=True)
-class Session:
-    """A browser that logged in."""
+class BrowserSession:
+    """A logged-in browser."""
 
     token: Secret
     used_at: float
 
 
-class Sessions:
-    """Those that are open, the one that was used last at the end."""
+class BrowserSessions:
+    """The open sessions, most recently used last."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open: OrderedDict[str, BrowserSession] = OrderedDict()
 
     def add(self, token: Secret, now: float) -> str:
-        """A new one; what its cookie says."""
+        """Open a session; returns the value of its cookie."""
         name = secrets.token_urlsafe(32)
-        self._open[name] = Session(token, now)
+        self._open[name] = BrowserSession(token, now)
         while len(self._open) > SESSIONS_MAX:
             self._open.popitem(last=False)
         return name
 
     def find(self, name: str, now: float) -> Secret | None:
-        """The token of a session; None if there is none, or it was not used for too long."""
+        """The token of a session; None if it is unknown or was idle for too long."""
         session = self._open.get(name)
         if session is None:
             return None
@@ -54,18 +54,18 @@ class Sessions:
         return session.token
 
     def remove(self, name: str) -> None:
-        """It is over."""
+        """Close a session."""
         self._open.pop(name, None)
 
 
 class FailedLogins:
-    """How often logins failed lately, by the address that they came from."""
+    """Recent failed logins by address."""
 
     def __init__(self) -> None:
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
 
     def check(self, address: str, now: float) -> None:
-        """Raises RequestError, if too many failed."""
+        """Raises RequestError, if there are too many."""
         recent = [at for at in self._failed.get(address, ()) if now - at < LOGINS_S]
         if len(recent) >= LOGINS_FAILED_MAX:
             raise RequestError(
@@ -76,7 +76,7 @@ class FailedLogins:
             )
 
     def failed(self, address: str, now: float) -> None:
-        """One more."""
+        """Record a failed login."""
         recent = [at for at in self._failed.pop(address, ()) if now - at < LOGINS_S]
         self._failed[address] = [*recent, now]
         while len(self._failed) > LOGIN_ADDRESSES_MAX:

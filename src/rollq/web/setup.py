@@ -1,4 +1,4 @@
-"""What a web process is started with."""
+"""The settings of a web process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rollq.security.credentials import NONE, Credentials
 
 @dataclass(frozen=True, slots=True)
 class WebSetup:
-    """What a web process is started with.
+    """The settings of a web process.
 
     Attributes:
         servers: Members of the group, `host:port,host:port…`.
-        host: Where it listens.
-        port: Where it listens; 0: on any free port.
-        credentials: An authority to check members by, and a certificate to speak HTTPS with. Its
-            account is never used: a request brings its own token.
-        group: The name of the group, which is shown.
-        prefer: The member whose applied state is read, as long as it answers; empty: any.
-        names: More names under which browsers reach it, beside addresses and `localhost`.
-        is_unprotected: Whoever reaches the port is let in, also without TLS or a login.
-        tables: Where `rollq pipeline run` writes; None: history is not shown.
+        host: The address to listen on.
+        port: The port to listen on; 0: any free port.
+        credentials: An authority to verify members by, and a certificate for HTTPS. Its account is
+            never used: requests carry their own tokens.
+        group: The displayed name of the group.
+        prefer: The member to read from, while it responds; empty: any.
+        names: Accepted host names, in addition to addresses and `localhost`.
+        is_unprotected: Whether to accept everybody, also without TLS or logins.
+        tables: The directory of `rollq pipeline run`; None: no history charts.
     """
 
     servers: str
@@ -39,7 +39,7 @@ class WebSetup:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether it listens on this machine only."""
         return is_loopback(self.host)
 
     @property
@@ -49,5 +49,5 @@ class WebSetup:
 
     @property
     def needs_login(self) -> bool:
-        """Whether the group must ask everybody who they are: other machines reach this port."""
+        """Whether the group must require logins, because other machines can reach this port."""
         return not self.is_local and not self.is_unprotected

@@ -1,5 +1,5 @@
-"""POST of jobs: as JSON, or as a form with files. Files go to a temporary directory and from there
-to the group: a large one is never in memory."""
+"""POST of jobs: as JSON, or as a form with files. Files are streamed to a temporary directory and
+from there to the group: large ones are never in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from rollq.base.errors import ErrorCode
 from rollq.roles.client.specs import JobSpec
 from rollq.web.bodies import pieces_of, read_json
-from rollq.web.call import Call, Reply
+from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import RequestError, bad_request
 from rollq.web.jobs import known_job
 from rollq.web.limits import FORM_BYTES_MAX, FORM_FILES_MAX, FORM_JOB_BYTES_MAX
@@ -28,8 +28,8 @@ from rollq.web.links import WebClient
 
 FORM: Final = "multipart/form-data"
 JOB: Final = "job"
-PIECES_BYTES: Final = 1024 * 1024  # that are written at once
-# Options as documents show them, and as the client takes them: durations in seconds.
+PIECES_BYTES: Final = 1024 * 1024  # buffered per write
+# Options in documents, and in the client, where durations are seconds.
 SECONDS: Final = {
     "delay_ms": "delay",
     "lease_ms": "lease",
@@ -48,7 +48,7 @@ AS_THEY_ARE: Final = (
 
 
 class JobOptionsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a job may ask for; 0 or nothing: the cluster's setting."""
+    """Options of a job; 0 or empty: the cluster's setting."""
 
     priority: int = 0
     delay_ms: int = 0
@@ -69,7 +69,7 @@ class JobOptionsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to run. Two of one account with the same `key` are one job."""
+    """A job to run. Jobs of one account with the same `key` are the same job."""
 
     exec: str
     args: tuple[str, ...] = ()
@@ -83,35 +83,34 @@ class JobBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PostedJob(JobBody, frozen=True, forbid_unknown_fields=True):
-    """The same, and URLs that are told how it ended."""
+    """A job, and URLs to call when it has ended."""
 
     notify: tuple[str, ...] = ()
 
 
 class JobForm(msgspec.Struct, frozen=True):
-    """The same as a form: the part `job` is a PostedJob, and every file is a part with a name."""
+    """A job as a form: the part `job` is a PostedJob, and every file is a part with a name."""
 
     job: str
     files: list[str] = []
 
 
 class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be different from the job before; nothing: as it was. Variables are set, and the
-    others stay."""
+    """Changes to a copy of a job; null: unchanged. Variables are added to the others."""
 
     args: tuple[str, ...] | None = None
     env: dict[str, str] | None = None
 
 
-class Submitted(msgspec.Struct, frozen=True):
-    """A job was accepted."""
+class SubmittedJob(msgspec.Struct, frozen=True):
+    """An accepted job."""
 
     id: str
     client: str
 
 
-async def submit(call: Call) -> Reply:
-    """Accept one job, as JSON or as a form: a part `job` with the JSON, and files by name."""
+async def submit(call: ApiCall) -> ApiReply:
+    """Submit one job, as JSON or as a form: a part `job` with the JSON, and files by name."""
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != FORM:
         return await _accept(call, await read_json(call.request, PostedJob), {})
@@ -123,34 +122,34 @@ async def submit(call: Call) -> Reply:
         return await _accept(call, body, files)
 
 
-async def again(call: Call) -> Reply:
-    """Run a job once more, as a new job, with other arguments if some are given."""
+async def again(call: ApiCall) -> ApiReply:
+    """Run a job once more, as a new job, optionally with other arguments."""
     changes: Changes = call.body
     await known_job(call)
     client = call.links.client
     return _accepted(client, await client.post_like(call.job_id, changes.args, changes.env))
 
 
-async def redrive(call: Call) -> Reply:
-    """Run a dead job again under its id, with other arguments if some are given."""
+async def redrive(call: ApiCall) -> ApiReply:
+    """Run a dead job again under its id, optionally with other arguments."""
     changes: Changes = call.body
     await known_job(call)
     count = await call.links.client.redrive(call.job_id, args=changes.args, env=changes.env)
-    return Reply({"count": count})
+    return ApiReply({"count": count})
 
 
-async def _accept(call: Call, body: PostedJob, files: Mapping[str, Path]) -> Reply:
+async def _accept(call: ApiCall, body: PostedJob, files: Mapping[str, Path]) -> ApiReply:
     client = call.links.client
     return _accepted(client, await client.post(spec_of(body, files), body.notify))
 
 
-def _accepted(client: WebClient, job_id: str) -> Reply:
+def _accepted(client: WebClient, job_id: str) -> ApiReply:
     headers = {"Location": f"/api/v1/jobs/{job_id}"}
-    return Reply({"id": job_id, "client": client.client_id}, 201, headers)
+    return ApiReply({"id": job_id, "client": client.client_id}, 201, headers)
 
 
 def spec_of(body: JobBody, files: Mapping[str, Path]) -> JobSpec:
-    """What a body asks for, with these files."""
+    """The spec of a job with these files."""
     options = _options_of(body.options)
     options |= {"queue": body.queue} if body.queue else {}
     options |= {"env": body.env} if body.env else {}
@@ -184,7 +183,7 @@ def _options_of(given: JobOptionsBody) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _form(request: Request, kind: str) -> AsyncIterator[tuple[bytes, dict[str, Path]]]:
-    """The part `job`, and the files of a form, for as long as they are needed."""
+    """Context manager: the part `job` and the files of a form."""
     _, options = parse_options_header(kind)
     boundary = options.get(b"boundary", b"")
     if not boundary:
@@ -216,8 +215,8 @@ async def _form(request: Request, kind: str) -> AsyncIterator[tuple[bytes, dict[
 
 
 class _Form:
-    """Takes the parts of a form as the parser meets them. Files are written in `flush`, away from
-    the loop, under names of our own: what a browser calls them never becomes a path here."""
+    """Receives the parts of a form from the parser. `flush` writes files, on a thread, under
+    generated names: names of the browser are never used as paths."""
 
     def __init__(self, folder: Path) -> None:
         self.job = bytearray()
@@ -228,12 +227,12 @@ class _Form:
         self._header = ""
         self._value = b""
         self._headers: dict[str, bytes] = {}
-        self._target: Path | None = None  # of the part that comes; None: it is the job
+        self._target: Path | None = None  # of the current part; None: the part `job`
         self._open: dict[Path, BinaryIO] = {}
         self._waiting: list[tuple[Path, bytes]] = []
 
     def callbacks(self) -> Any:
-        """For the parser."""
+        """The callbacks for the parser."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._on_name,
@@ -245,7 +244,7 @@ class _Form:
         }
 
     def flush(self) -> None:
-        """Write what came."""
+        """Write the buffered data."""
         waiting, self._waiting, self.waiting_bytes = self._waiting, [], 0
         for path, data in waiting:
             file = self._open.get(path)
@@ -257,7 +256,7 @@ class _Form:
             file.flush()
 
     def close(self) -> None:
-        """Write no more."""
+        """Close all files."""
         for file in self._open.values():
             file.close()
         self._open.clear()

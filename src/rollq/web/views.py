@@ -1,4 +1,4 @@
-"""GET of what the group is: the overview, queues, workers, members, settings, caches, topics."""
+"""GET of queues, workers, members, settings, caches and topics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rollq.grid.commands import Settings
 from rollq.grid.topic_views import TopicView
 from rollq.roles.client.views import CacheView, HolderView
 from rollq.roles.member.status import ClusterView
-from rollq.web.call import Call, Page, Reply, fewer_rows, id_of
+from rollq.web.call import ApiCall, ApiReply, Page, fewer_rows, id_of
 from rollq.web.errors import RequestError
 
 ROWS_MAX: Final = 1_000
 
 
-async def queues(call: Call) -> Reply:
+async def queues(call: ApiCall) -> ApiReply:
     """Queues, by name."""
     page: Page = call.query
     rows = await call.links.read(
@@ -37,19 +37,19 @@ async def queues(call: Call) -> Reply:
     after = rows[-1].name if len(rows) == page.limit else None
     ages_ms = await _ages_ms(call)
     found = [queue_document(row) | {"oldest_wait_ms": ages_ms.get(row.name)} for row in rows]
-    return Reply({"queues": found, "after": after})
+    return ApiReply({"queues": found, "after": after})
 
 
-async def queue(call: Call) -> Reply:
+async def queue(call: ApiCall) -> ApiReply:
     """One queue."""
     name = call.path["name"]
     row = await call.links.find(views.RawQueueView, "queue", name.encode())
     if row is None:
         raise RequestError(404, ErrorCode.BAD_SUBJECT, f"no queue {name[:64]!r}", "GET /queues")
-    return Reply(queue_document(row))
+    return ApiReply(queue_document(row))
 
 
-async def workers(call: Call) -> Reply:
+async def workers(call: ApiCall) -> ApiReply:
     """Workers, by id."""
     page: Page = call.query
     after = id_of(page.after) if page.after else b""
@@ -58,10 +58,10 @@ async def workers(call: Call) -> Reply:
         lambda limit: call.links.ask(kind, "workers", after, limit), page.limit
     )
     last = guid_to_text(rows[-1].worker_id) if len(rows) == asked else None
-    return Reply({"workers": [worker_document(row) for row in rows], "after": last})
+    return ApiReply({"workers": [worker_document(row) for row in rows], "after": last})
 
 
-async def worker(call: Call) -> Reply:
+async def worker(call: ApiCall) -> ApiReply:
     """One worker."""
     row = await call.links.client.query("worker", call.job_id)
     view = msgspec.msgpack.decode(row, type=views.RawWorkerView | None)
@@ -69,61 +69,61 @@ async def worker(call: Call) -> Reply:
         raise StateError(
             ErrorCode.UNKNOWN_WORKER, f"no worker {call.path['id']}", "GET /workers lists them"
         )
-    return Reply(worker_document(view))
+    return ApiReply(worker_document(view))
 
 
-async def cluster(call: Call) -> Reply:
-    """The members: who leads, who lags."""
-    return Reply(cluster_document(await call.links.ask(ClusterView, "cluster")))
+async def cluster(call: ApiCall) -> ApiReply:
+    """The members of the group: leader, addresses and lag."""
+    return ApiReply(cluster_document(await call.links.ask(ClusterView, "cluster")))
 
 
-async def groups(call: Call) -> Reply:
-    """The groups of the federation, as the member knows them that is asked."""
-    return Reply(federation_document(await call.links.read(FederationView, "groups")))
+async def groups(call: ApiCall) -> ApiReply:
+    """The groups of the federation, as one member knows them."""
+    return ApiReply(federation_document(await call.links.read(FederationView, "groups")))
 
 
-async def settings(call: Call) -> Reply:
+async def settings(call: ApiCall) -> ApiReply:
     """The cluster's settings."""
     found = await call.links.read(Settings, "settings")
-    return Reply(msgspec.structs.asdict(found))
+    return ApiReply(msgspec.structs.asdict(found))
 
 
-async def caches(call: Call) -> Reply:
+async def caches(call: ApiCall) -> ApiReply:
     """Caches, by name."""
     page: Page = call.query
     rows = await call.links.read(list[CacheView], "caches", page.after.encode(), page.limit)
     after = rows[-1].cache_id if len(rows) == page.limit else None
-    return Reply({"files": [_cache(row) for row in rows], "after": after})
+    return ApiReply({"files": [_cache(row) for row in rows], "after": after})
 
 
-async def topics(call: Call) -> Reply:
+async def topics(call: ApiCall) -> ApiReply:
     """Topics, by name."""
     page: Page = call.query
     rows = await call.links.read(list[TopicView], "topics", page.after.encode(), page.limit)
     after = rows[-1].name if len(rows) == page.limit else None
-    return Reply({"topics": [topic_document(row) for row in rows], "after": after})
+    return ApiReply({"topics": [topic_document(row) for row in rows], "after": after})
 
 
-async def topic(call: Call) -> Reply:
+async def topic(call: ApiCall) -> ApiReply:
     """One topic."""
     name = call.path["name"]
     row = await call.links.find(TopicView, "topic", name.encode())
     if row is None:
         raise RequestError(404, ErrorCode.UNKNOWN_TOPIC, f"no topic {name[:64]!r}", "GET /topics")
-    return Reply(topic_document(row))
+    return ApiReply(topic_document(row))
 
 
-async def holders(call: Call) -> Reply:
-    """What every worker has of a cache."""
+async def holders(call: ApiCall) -> ApiReply:
+    """The state of a cache on every worker."""
     told = await call.links.ask(
         list[views.RawHolderView], "holders", call.path["name"].encode(), ROWS_MAX
     )
     rows = [msgspec.structs.asdict(HolderView.of(one)) for one in told]
-    return Reply({"holders": rows})
+    return ApiReply({"holders": rows})
 
 
-async def _ages_ms(call: Call) -> dict[str, int]:
-    """How long the oldest job waits in each of the deepest queues; none for who may not look."""
+async def _ages_ms(call: ApiCall) -> dict[str, int]:
+    """The age of the oldest job of the deepest queues; empty if access is denied."""
     try:
         families = await call.links.read(list[Family], "metrics")
     except RollqError as error:

@@ -18,7 +18,7 @@ from rollq.web.limits import (
     SESSION_IDLE_S,
     SESSIONS_MAX,
 )
-from rollq.web.sessions import FailedLogins, Sessions
+from rollq.web.sessions import BrowserSessions, FailedLogins
 from rollq.web.setup import WebSetup
 
 LOCAL = WebSetup("127.0.0.1:5000", port=5080)
@@ -104,7 +104,7 @@ def test_names_of_files_stay_inside_their_header(name: str) -> None:
 
 
 def test_a_session_ends_when_it_is_not_used() -> None:
-    sessions = Sessions()
+    sessions = BrowserSessions()
     name = sessions.add(Secret(b"t"), 0.0)
     found = sessions.find(name, SESSION_IDLE_S)
     assert found is not None
@@ -114,7 +114,7 @@ def test_a_session_ends_when_it_is_not_used() -> None:
 
 
 def test_sessions_are_bounded() -> None:
-    sessions = Sessions()
+    sessions = BrowserSessions()
     names = [sessions.add(Secret(b"t"), float(at)) for at in range(SESSIONS_MAX + 1)]
     assert sessions.find(names[0], 2.0) is None
     assert sessions.find(names[-1], 2.0) is not None

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from rollq.web.openapi import make_document
-from rollq.web.routes import API, ROUTES, Route
+from rollq.web.routes import API, ROUTES, ApiRoute
 
 PAGE = Path(__file__).parents[3] / "docs" / "api.md"
 PLAIN = [f"{row.method} {re.sub(':path', '', row.path)}" for row in ROUTES]
 
 
 @pytest.mark.parametrize("row", ROUTES, ids=PLAIN)
-def test_a_route_stands_on_the_page(row: Route) -> None:
+def test_a_route_stands_on_the_page(row: ApiRoute) -> None:
     shown = f"| `{row.method} {row.path.replace(':path', '')}` |"
     assert PAGE.read_text(encoding="utf-8").count(shown) == 1
 

@@ -1,11 +1,11 @@
-// What a terminal would show in colour. Codes become classes, text stays text; every other sequence
-// is left out.
+// Renders ANSI colours of program output. Codes become CSS classes, text stays text; other escape
+// sequences are dropped.
 
 import { h } from "./dom.js";
 
 const SEQUENCE = /\u001b(?:\[([0-9;]*)([A-Za-z])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 
-/** A writer of one stream: it keeps the colour from one piece to the next. */
+/** A renderer of one stream: it keeps the colour between pieces. */
 export function ansiWriter() {
   let style = { bold: false, faint: false, italic: false, under: false, colour: null };
   let left = ""; // a sequence that is not whole yet
@@ -19,7 +19,7 @@ export function ansiWriter() {
   };
 
   return {
-    /** The nodes for the next piece of a stream. */
+    /** The DOM nodes for the next piece of a stream. */
     write(text) {
       const whole = left + text;
       const cut = whole.lastIndexOf("\u001b");

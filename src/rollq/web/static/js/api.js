@@ -1,10 +1,10 @@
-// The HTTP interface: JSON in and out, errors with a code and with what to do.
+// The HTTP API: JSON requests and responses, errors with a code and a hint.
 
 import { t } from "./words.js";
 
 const BASE = "/api/v1";
 
-/** A request that did not do what it was for. */
+/** A failed request. */
 export class ApiError extends Error {
   /** @param {number} status @param {{code?: string, message?: string, todo?: string}} said */
   constructor(status, said) {
@@ -16,33 +16,33 @@ export class ApiError extends Error {
 }
 
 /**
- * Ask for a document.
+ * Get a document.
  * @param {string} path below `/api/v1`
- * @param {Record<string, any>} [query] what is empty is left out
+ * @param {Record<string, any>} [query] empty values are left out
  * @param {AbortSignal} [signal]
  */
 export const get = (path, query = {}, signal = undefined) =>
   ask(`${BASE}${path}${queryText(query)}`, { signal });
 
-/** Order something. */
+/** POST a document. */
 export const post = (path, body = {}) => ask(`${BASE}${path}`, ordered("POST", body));
 
-/** Replace something. */
+/** PUT a document. */
 export const put = (path, body) => ask(`${BASE}${path}`, ordered("PUT", body));
 
-/** Remove something. */
+/** DELETE. */
 export const remove = (path) => ask(`${BASE}${path}`, { method: "DELETE" });
 
-/** Order something with files. @param {FormData} form */
+/** POST a form with files. @param {FormData} form */
 export const postForm = (path, form) => ask(`${BASE}${path}`, { method: "POST", body: form });
 
-/** The address of something that a browser loads by itself: a stream, a download. */
+/** The URL of something that the browser loads itself: a stream, a download. */
 export const address = (path, query = {}) => `${BASE}${path}${queryText(query)}`;
 
-/** A part of a path that comes from data. */
+/** Encode a path segment. */
 export const part = (text) => encodeURIComponent(text);
 
-/** The text that a resource holds, from a byte on: `{text, next}`. */
+/** The text of a resource, from a byte offset: `{text, next}`. */
 export async function text(path, query, signal) {
   const answer = await reach(`${BASE}${path}${queryText(query)}`, { signal });
   if (!answer.ok) throw await refusal(answer);
@@ -70,7 +70,7 @@ async function refusal(answer) {
   try {
     said = (await answer.json()).error ?? {};
   } catch {
-    // not from the interface: the status has to do
+    // not from the API: use the HTTP status
   }
   const error = new ApiError(answer.status, said);
   if (answer.status === 401) window.dispatchEvent(new CustomEvent("rollq:login"));

@@ -1,4 +1,4 @@
-// Begins: words, who looks, the frame, the stream, the page of this path.
+// The entry point: loads texts and user, draws the frame, opens the stream, shows the page of the path.
 
 import { fill, h } from "./dom.js";
 import { openKeys } from "./keys.js";

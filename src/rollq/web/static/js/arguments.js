@@ -1,16 +1,16 @@
-// Arguments and variables as people write them: one on a line.
+// Arguments and variables in text fields: one per line.
 
-/** Lines as arguments. An empty line in between is an empty argument; those at the end are none. */
+/** Lines to arguments. An empty line in between is an empty argument; those at the end are ignored. */
 export function argsOf(text) {
   const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
   while (lines.length && lines.at(-1) === "") lines.pop();
   return lines;
 }
 
-/** Arguments as lines. */
+/** Arguments to lines. */
 export const linesOf = (args) => args.join("\n");
 
-/** Lines `NAME=value` as an object. A line without a sign is a name with an empty value. */
+/** Lines `NAME=value` to an object. A line without `=` is a name with an empty value. */
 export function pairsOf(text) {
   const pairs = {};
   for (const line of text.split("\n")) {

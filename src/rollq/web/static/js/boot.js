@@ -1,5 +1,5 @@
-// Before the first paint: the theme and the language that this browser chose. Not a module, so that
-// nothing is drawn in the wrong colours first.
+// Sets the chosen theme and language before the first paint. Not a module, because those load after it.
+// Otherwise the page would flash in the wrong colours.
 (() => {
   const chosen = (name) => {
     try {

@@ -1,4 +1,4 @@
-// Small drawings with axes and units. Lines differ by dashes as well as by colour.
+// Small charts with axes and units. Lines differ by dashes as well as by colour.
 
 import { fill, h, s } from "./dom.js";
 import { short } from "./format.js";
@@ -12,12 +12,12 @@ const BOTTOM = 20;
 const HEIGHT = 160;
 
 /**
- * Lines over time, drawn again by `update(points)`.
+ * A line chart over time; `update(points)` redraws it.
  * @param {object} options
  * @param {string} options.label what it shows, for a screen reader
- * @param {string} options.unit of the upright axis
+ * @param {string} options.unit of the y axis
  * @param {Array<{name: string, state: string, words: string}>} options.series fields of a point
- * @param {(first: any, last: any) => [string, string]} options.ends words for both ends of the level axis
+ * @param {(first: any, last: any) => [string, string]} options.ends labels for both ends of the x axis
  */
 export function lineChart({ label, unit, series, ends }) {
   const drawing = s("svg", { role: "img", "aria-label": label });
@@ -46,7 +46,7 @@ export function lineChart({ label, unit, series, ends }) {
 }
 
 /**
- * Columns, one for each row.
+ * A bar chart, one bar per row.
  * @param {{label: string, unit: string, state?: string, rows: Array<{name: string, value: number}>}} options
  */
 export function columnChart({ label, unit, state = "running", rows }) {
@@ -102,7 +102,7 @@ function path(values, top, width) {
   }).join("");
 }
 
-/** The next number that reads well: 2, 4, 10, 20, 40, 100, … with a whole half. */
+/** The next round number: 2, 4, 10, 20, 40, 100, … whose half is an integer. */
 function niceTop(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   const found = [1, 2, 4, 6, 8, 10].find((step) => step * power >= value) * power;

@@ -1,10 +1,10 @@
-// Questions that come before something that cannot be taken back, and small forms.
+// Confirmation dialogs and small forms.
 
 import { h } from "./dom.js";
 import { t } from "./words.js";
 
 /**
- * Ask for a yes.
+ * Ask for confirmation.
  * @param {{title: string, text?: string, yes: string, danger?: boolean, body?: Node}} question
  * @returns {Promise<boolean>}
  */
@@ -28,7 +28,7 @@ export function confirm(question) {
   });
 }
 
-/** Show something until it is closed. */
+/** Show a dialog until it is closed. */
 export function tell(title, body) {
   const node = h("dialog", { "aria-labelledby": "dialog-title" },
     h("form", { method: "dialog" },

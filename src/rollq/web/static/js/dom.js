@@ -1,9 +1,9 @@
-// Elements. Data only ever becomes text nodes and attributes: nothing here parses markup.
+// DOM elements. Data only becomes text nodes and attributes: markup is never parsed.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * An element.
+ * Create an element.
  * @param {string} tag
  * @param {Record<string, any>} [props] `class`, `onclick` and other listeners, `dataset`, attributes;
  *   null, undefined and false leave one out
@@ -14,18 +14,18 @@ export function h(tag, props = {}, ...children) {
   return dress(document.createElement(tag), props, children);
 }
 
-/** An element of a drawing. */
+/** Create an SVG element. */
 export function s(tag, props = {}, ...children) {
   return dress(document.createElementNS(SVG, tag), props, children);
 }
 
-/** A sign from the sheet of icons. It says nothing to a screen reader: a word stands beside it. */
+/** An icon of the sprite. It is hidden from screen readers: a text stands beside it. */
 export function icon(name) {
   return s("svg", { class: "icon", "aria-hidden": "true", focusable: "false" },
     s("use", { href: `/static/icons.svg#${name}` }));
 }
 
-/** Make these the only children. */
+/** Replace the children. */
 export function fill(node, ...children) {
   node.replaceChildren();
   append(node, children);

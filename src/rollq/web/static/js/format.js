@@ -1,17 +1,17 @@
-// Numbers with units, and times in the reader's zone.
+// Formats numbers with units, and times in the user's zone.
 
 import { h } from "./dom.js";
 import { language, t } from "./words.js";
 
-/** The language of the page, in the manner of the reader's country where that is known. */
+/** The locale: the language of the page, with the user's region if known. */
 function locale() {
   return (navigator.languages ?? []).find((one) => one.startsWith(language())) ?? language();
 }
 
-/** A whole number, with the separators of the language. */
+/** An integer, with separators. */
 export const count = (value) => Math.round(value ?? 0).toLocaleString(locale());
 
-/** A number that has to be short: 12,400 is 12.4 K. */
+/** An abbreviated number: 12,400 is 12.4 K. */
 export function short(value) {
   if (Math.abs(value ?? 0) < 10_000) return count(value);
   return Number(value).toLocaleString(locale(), { notation: "compact", maximumFractionDigits: 1 });
@@ -24,7 +24,7 @@ export function rate(value) {
   return said.toLocaleString(locale(), { maximumFractionDigits: said > 0 && said < 10 ? 1 : 0 });
 }
 
-/** An amount of bytes. */
+/** A size in bytes. */
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let left = Math.max(0, value ?? 0);
@@ -37,7 +37,7 @@ export function bytes(value) {
   return `${left.toLocaleString(locale(), { maximumFractionDigits: digits })} ${units[unit]}`;
 }
 
-/** A length of time in its two largest units. */
+/** A duration in its two largest units. */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return t("time.ms", { n: Math.round(ms) });
@@ -55,7 +55,7 @@ function pair(first, a, second, b) {
   return b ? `${t(first, { n: a })} ${t(second, { n: b })}` : t(first, { n: a });
 }
 
-/** The exact instant, with its zone. */
+/** The exact time, with its zone. */
 export function instant(ms) {
   const at = new Date(ms);
   const text = at.toLocaleString(locale(), { dateStyle: "medium", timeStyle: "medium" });
@@ -64,7 +64,7 @@ export function instant(ms) {
   return `${text}.${String(at.getMilliseconds()).padStart(3, "0")} ${zone}`;
 }
 
-/** How long ago, as an element that says the exact instant when pointed at. `refreshAges` keeps it. */
+/** The age of a time, as an element with the exact time as title. `refreshAges` updates it. */
 export function ago(ms) {
   if (!ms) return h("span", { class: "muted" }, "–");
   const node = h("time", {
@@ -74,7 +74,7 @@ export function ago(ms) {
   return node;
 }
 
-/** A clock time of today, or a date and time, as an element with the exact instant. */
+/** The time of day, or date and time, as an element with the exact time. */
 export function clock(ms) {
   if (!ms) return h("span", { class: "muted" }, "–");
   const at = new Date(ms);
@@ -85,10 +85,10 @@ export function clock(ms) {
   return h("time", { datetime: at.toISOString(), title: instant(ms) }, text);
 }
 
-/** A day and a minute, short enough for the end of an axis. */
+/** Day and minute, short enough for a chart axis. */
 export const minute = (ms) => new Date(ms).toLocaleString(locale(), { dateStyle: "short", timeStyle: "short" });
 
-/** Write every age on the page again. */
+/** Update all ages on the page. */
 export function refreshAges() {
   for (const node of document.querySelectorAll("time[data-ago]")) {
     const text = agoText(Number(node.dataset.ago));
@@ -112,8 +112,8 @@ function scaled(seconds) {
   return [Math.floor(seconds / 86_400), "day"];
 }
 
-/** The beginning of an id, which is enough for people. */
+/** The first digits of an id. */
 export const shortId = (id) => String(id).slice(0, 8);
 
-/** The same of a task: those of an array differ at their ends. */
+/** The same for a task: ids of an array differ in their last digits. */
 export const taskId = (id) => `${shortId(id)}…${String(id).slice(-4)}`;

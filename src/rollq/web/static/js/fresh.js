@@ -1,5 +1,5 @@
-// Keeps a page fresh: what it shows is asked for again now and then, not while nobody looks, and at once
-// when a lost link is back.
+// Refreshes a page: it is reloaded at an interval while it is visible, and at once when the connection
+// is back.
 
 import { onLive } from "./live.js";
 

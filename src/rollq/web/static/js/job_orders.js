@@ -1,5 +1,5 @@
-// What people order of jobs: cancel, redrive, run again with other arguments. Each asks first where it
-// cannot be taken back, and says what became of it.
+// Actions on jobs: cancel, redrive, run again with other arguments. Irreversible ones are confirmed;
+// the outcome is shown as a toast.
 
 import { part, post } from "./api.js";
 import { confirm } from "./dialog.js";
@@ -11,7 +11,7 @@ import { done, failed } from "./toasts.js";
 import { t } from "./words.js";
 import { argsOf, linesOf, pairsOf } from "./arguments.js";
 
-/** Cancel jobs, after a yes. */
+/** Cancel jobs, after confirmation. */
 export async function cancelJobs(ids, then = () => {}) {
   const yes = await confirm({ title: t("cancel.title", { n: ids.length }), text: t("cancel.text"), yes: t("cancel.yes", { n: ids.length }), danger: true });
   if (!yes) return;
@@ -19,7 +19,7 @@ export async function cancelJobs(ids, then = () => {}) {
     (answer) => t("cancel.done", { n: answer.count ?? ids.length }), then);
 }
 
-/** Redrive jobs that ended badly: the same ids, from the first attempt. */
+/** Redrive dead jobs: the same ids, with new attempts. */
 export async function redriveJobs(ids, then = () => {}) {
   await order(() => (ids.length === 1 ? post(`/jobs/${part(ids[0])}/redrive`) : post("/jobs/redrive", { ids })),
     (answer) => t("redrive.done", { n: answer.count ?? ids.length }), then);
@@ -37,7 +37,7 @@ export async function runAgain(job) {
   if (said) await order(() => post(`/jobs/${part(job.id)}/again`, said), () => t("again.done"), (answer) => answer.id && go(`/jobs/${answer.id}`));
 }
 
-/** Do something, and say what became of it. */
+/** Run an action, and show its outcome. */
 export async function order(act, words, then = () => {}) {
   try {
     const answer = await act();
@@ -48,7 +48,7 @@ export async function order(act, words, then = () => {}) {
   }
 }
 
-/** Whether the grid shows enough of a job to run it with other arguments. */
+/** Whether the request of a job is complete enough to run it with other arguments. */
 export const isShown = (job) => !("payload_bytes" in (job.request ?? {}));
 
 async function askArguments(job, title, yes) {

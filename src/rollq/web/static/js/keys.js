@@ -1,4 +1,4 @@
-// The keyboard: / to search, g and a letter for a page, j and k along rows, ? for this list.
+// Keyboard shortcuts: / to search, g and a letter for a page, j and k along rows, ? for help.
 
 import { tell } from "./dialog.js";
 import { h } from "./dom.js";
@@ -9,7 +9,7 @@ import { t } from "./words.js";
 const PREFIX_MS = 1_500;
 let prefixed = 0;
 
-/** Begin. */
+/** Listen to key presses. */
 export function openKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -29,7 +29,7 @@ export function openKeys() {
   });
 }
 
-/** The list of keys. */
+/** Show the list of shortcuts. */
 export function showKeys() {
   const row = (keys, text) => [
     h("dt", {}, keys.map((key) => h("kbd", {}, key))), h("dd", {}, text),

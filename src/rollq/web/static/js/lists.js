@@ -1,4 +1,4 @@
-// A list that is read page by page: rows of a table, or why there are none.
+// A list that is loaded page by page: rows of a table, or a placeholder.
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -11,13 +11,13 @@ const ROWS = 50;
 
 /**
  * @param {object} options those of `table`, and:
- * @param {string} options.path of the interface
- * @param {string} options.rows the field of the answer that has the rows
+ * @param {string} options.path of the API
+ * @param {string} options.rows the response field that has the rows
  * @param {() => object} [options.query]
- * @param {() => Node} options.blank what is shown if there are none
+ * @param {() => Node} options.blank the placeholder without rows
  * @param {(answer: any) => void} [options.onload]
  * @param {AbortSignal} options.signal
- * @param {number} [options.everyMs] how often it is asked for again, at most
+ * @param {number} [options.everyMs] minimum refresh interval
  */
 export function list({ path, rows: field, query = () => ({}), blank, onload = () => {}, signal, everyMs = 3_000, ...options }) {
   const rows = table(options);
@@ -61,7 +61,7 @@ export function list({ path, rows: field, query = () => ({}), blank, onload = ()
     node: h("div", { class: "stack" }, h("div", { class: "card flush" }, body), pager),
     table: rows,
     load,
-    /** From the beginning, as the query is now. */
+    /** Load from the beginning, with the current query. */
     restart: () => turn(() => places.splice(1)),
   };
 }

@@ -1,5 +1,5 @@
-// What the server sends by itself. The stream is opened again whenever it ends, for as long as the
-// page is open, and everybody who listens is told when it is lost and when it is back.
+// The event stream of the server. It is reopened whenever it ends, while the page is open, and
+// listeners are notified when it is lost and restored.
 
 import { address } from "./api.js";
 
@@ -20,10 +20,10 @@ let isFirst = true; // nothing came on this stream yet
 /** `live`, `leaderless` or `lost`; `opening` before anything is known. */
 export let linkState = "opening";
 
-/** The last overview that came, or null. */
+/** The last overview received, or null. */
 export let lastOverview = null;
 
-/** Begin; or begin again, for somebody else. */
+/** Open the stream; or reopen it for another user. */
 export function openLive() {
   opened = true;
   connect();
@@ -32,7 +32,7 @@ export function openLive() {
   }, 1_000);
 }
 
-/** End, until it is begun again: nobody is logged in. */
+/** Close the stream, because nobody is logged in. */
 export function closeLive() {
   opened = false;
   clearTimeout(retry);
@@ -42,12 +42,12 @@ export function closeLive() {
   enter("opening");
 }
 
-/** Listen to one kind of event until the signal ends it. */
+/** Listen to one type of event until the signal aborts. */
 export function onLive(kind, listener, signal) {
   target.addEventListener(kind, (event) => listener(event.detail), { signal });
 }
 
-/** Also send what happens to one job; an empty id ends that. */
+/** Also receive events of one job; an empty id ends that. */
 export function watchJob(id) {
   if (id === watched) return;
   watched = id;

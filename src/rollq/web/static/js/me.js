@@ -1,11 +1,11 @@
-// Who looks at the pages, and what they may do.
+// The user, and the user's rights.
 
 import { get, post } from "./api.js";
 
 /** @type {{account: string, actions: string[], auth: string, group: string, version: string, unsafe: boolean} | null} */
 let known = null;
 
-/** Ask. Null when somebody has to log in first. */
+/** Load the user. Null if a login is required. */
 export async function loadMe() {
   try {
     known = await get("/me");
@@ -16,7 +16,7 @@ export async function loadMe() {
   return known;
 }
 
-/** What is known of the one who looks. */
+/** The loaded user. */
 export const me = () => known;
 
 /** Whether an action is allowed, as far as the page knows; the grid decides. */
@@ -25,13 +25,13 @@ export function can(action) {
   return known.actions.includes(action) || known.actions.includes("*");
 }
 
-/** Open a session. */
+/** Log in. */
 export async function login(token) {
   await post("/login", { token });
   return loadMe();
 }
 
-/** End the session. */
+/** Log out. */
 export async function logout() {
   await post("/logout");
   known = null;

@@ -1,4 +1,4 @@
-// What a program writes, as it writes it. Text nodes only, the end of it only, and a way to have all.
+// Live output of a job. Only text nodes, only the last part, and a link to all of it.
 
 import { ansiWriter } from "./ansi.js";
 import { address, part } from "./api.js";
@@ -123,7 +123,7 @@ function pane(id, name) {
       h("div", { class: "actions" }, tail, wrap,
         h("a", { class: "button small", href: url, download: `${id}.${name}.txt` }, icon("download"), t("download")), note)),
     toEnd,
-    /** A piece as it came: what was sent before the stream was opened again is passed over. */
+    /** Handle a piece; what was received before the stream was reopened is skipped. */
     add(said) {
       const isNew = said.attempt > attempt;
       if (!said.text || said.attempt < attempt || (!isNew && said.offset <= last)) return;
@@ -137,7 +137,7 @@ function pane(id, name) {
       if (said.skipped) note.textContent = t("output.end_only");
       write(said.text);
     },
-    /** All of it, or its end; how much there is to see. */
+    /** Load all of it, or its last part; with its size. */
     async load(signal) {
       try {
         const answer = await fetch(url, { signal, headers: { range: `bytes=-${TAIL_BYTES}` } });

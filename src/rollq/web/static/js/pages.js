@@ -1,4 +1,4 @@
-// The table of pages: a path, its module, its words, its sign, the key that goes there after `g`.
+// The table of pages: path, module, texts, icon, and the shortcut key after `g`.
 // A page is a module below `pages/` that exports `open(root, place)`.
 
 export const PAGES = [
@@ -22,5 +22,5 @@ export const PAGES = [
 
 export const GROUPS = ["work", "grid", "records"];
 
-/** The module of a page. It is loaded when it is first shown. */
+/** Load the module of a page, on first use. */
 export const load = (page) => import(`./pages/${page.name}.js`);

@@ -1,4 +1,4 @@
-// What pages are made of.
+// Components of pages.
 
 import { fill, h, icon } from "./dom.js";
 import { short } from "./format.js";
@@ -8,15 +8,15 @@ import { hasWords, t } from "./words.js";
 export const STATES = ["blocked", "waiting", "delayed", "running", "ok", "failed", "dead", "cancelled"];
 export const ENDED = ["ok", "failed", "dead", "cancelled"];
 
-/** The state of a job: a colour, a shape and a word. */
+/** The state of a job: colour, shape and text. */
 export const stateBadge = (state) => badge(state, state, t(`state.${state}`));
 
-/** A small statement: `good`, `warn`, `bad`, or a state of a job; with a sign and words. */
+/** A badge: `good`, `warn`, `bad`, or a state of a job; with icon and text. */
 export function badge(state, sign, words) {
   return h("span", { class: "state", dataset: { state } }, icon(sign), words);
 }
 
-/** The top of a page. */
+/** The header of a page. */
 export function pageHead(title, lead, ...actions) {
   return h("header", { class: "page-head" },
     h("h1", {}, title),
@@ -24,12 +24,12 @@ export function pageHead(title, lead, ...actions) {
     lead && h("p", { class: "lead" }, lead));
 }
 
-/** A part of a page under a heading. */
+/** A section with a heading. */
 export function card(title, ...children) {
   return h("section", { class: "card", "aria-label": title }, h("div", { class: "card-head" }, h("h2", {}, title)), children);
 }
 
-/** A figure with its unit. With `href` it leads somewhere. */
+/** A figure with its unit, optionally a link. */
 export function stat({ name, sign, state, value, unit = "", note = "", href = null, testid = null }) {
   return h(href ? "a" : "div", { class: "stat", href, dataset: { ...(state ? { state } : {}), ...(testid ? { testid } : {}) } },
     h("span", { class: "name" }, sign && icon(sign), name),
@@ -43,14 +43,14 @@ export function button(words, act, { sign = null, kind = "", disabled = false, t
     sign && icon(sign), h("span", {}, words));
 }
 
-/** Pairs of a name and a value; pairs without a value are left out. Numbers come as text. */
+/** A list of names and values; pairs without a value are left out. Numbers are formatted. */
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs
     .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false && value !== 0)
     .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** A field of a form with its label, and a line of help. */
+/** A form field with its label and help text. */
 export function field(label, control, help = "") {
   control.id ||= `field-${Math.random().toString(36).slice(2)}`;
   const helpId = `${control.id}-help`;
@@ -59,19 +59,19 @@ export function field(label, control, help = "") {
     h("label", { for: control.id }, label), control, help && h("p", { class: "help", id: helpId }, help));
 }
 
-/** A choice of a list: pairs of a value and its words. */
+/** A select box: pairs of value and text. */
 export function choice(pairs, value, props = {}) {
   const node = h("select", props, pairs.map(([one, words]) => h("option", { value: one }, words)));
   node.value = value;
   return node;
 }
 
-/** Nothing to show, and what to do about it. */
+/** A placeholder for an empty list, with a hint. */
 export function empty(sign, title, text, ...more) {
   return h("div", { class: "note", dataset: { testid: "empty" } }, icon(sign), h("h2", {}, title), text && h("p", {}, text), more);
 }
 
-/** Something went wrong, with what to do and a way to try again. */
+/** An error, with its hint and a retry button. */
 export function errorNote(error, again = null) {
   return h("div", { class: "note error", role: "alert", dataset: { testid: "error" } },
     icon("warn"),
@@ -81,13 +81,13 @@ export function errorNote(error, again = null) {
     again && button(t("retry"), again, { sign: "redrive" }));
 }
 
-/** Something is on its way. */
+/** A loading placeholder. */
 export function skeleton(lines = 6) {
   return h("div", { class: "skeleton", role: "status", "aria-label": t("loading"), dataset: { testid: "loading" } },
     Array.from({ length: lines }, () => h("i")));
 }
 
-/** A command for a terminal, ready to be copied. */
+/** A shell command with a copy button. */
 export function command(text) {
   return h("div", { class: "command" }, h("code", {}, text),
     h("button", {
@@ -96,7 +96,7 @@ export function command(text) {
     }, icon("copy")));
 }
 
-/** Put a text on the clipboard. */
+/** Copy a text to the clipboard. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -106,13 +106,13 @@ export async function copy(text) {
   }
 }
 
-/** A notice within a page. */
+/** A notice on a page. */
 export function callout(state, sign, title, ...more) {
   return h("div", { class: "callout", dataset: { state } }, icon(sign),
     h("div", { class: "stack" }, h("strong", {}, title), more));
 }
 
-/** How many stand where, as one bar with its legend. `counts` is by state. */
+/** A stacked bar of counts by state, with its legend. */
 export function stateBar(counts, label) {
   const total = STATES.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
   const said = STATES.filter((state) => counts[state]);
@@ -127,18 +127,18 @@ export function stateBar(counts, label) {
       icon(state), h("span", { class: "number" }, short(counts[state])), t(`state.${state}`)))));
 }
 
-/** The words for a code of the grid, if there are some; else the code. */
+/** The text for a code of the grid; the code itself if there is none. */
 export const codeWords = (prefix, code) => (hasWords(`${prefix}.${code}`) ? t(`${prefix}.${code}`) : code);
 
-/** Why something ended badly: a cause of the grid, or how the program ended. */
+/** Why something failed: a cause of the grid, or how the program ended. */
 export function causeWords(cause) {
   const [, how, number] = /^(exit code|signal) (\d+)$/.exec(cause) ?? [];
   return how ? `${t(how === "signal" ? "job.signal" : "job.exit_code")} ${number}` : codeWords("cause", cause);
 }
 
 /**
- * Show what a question is answered with: a skeleton first, an error with a way to try again.
- * @returns {() => Promise<void>} asks again, and leaves what is shown until the answer is there
+ * Show the result of a query: a skeleton first, an error with a retry button.
+ * @returns {() => Promise<void>} reloads, and keeps the old content until the response arrives
  */
 export function ask(root, question, show, signal) {
   let shown = false;

@@ -1,4 +1,4 @@
-// Real paths: each page has its own, back and forward work, and a link can be sent to somebody.
+// Client-side routing: each page has its own URL, with history and links.
 
 import { PAGES } from "./pages.js";
 
@@ -6,9 +6,9 @@ let leave = new AbortController();
 let draw = () => {};
 
 /**
- * Begin.
+ * Start routing.
  * @param {(page: object, place: object) => void} drawing shows a page; its place has `params`, `query`
- *   and a `signal` that ends when the page is left
+ *   and a `signal` that aborts when the page is left
  */
 export function openRouter(drawing) {
   draw = drawing;
@@ -24,25 +24,25 @@ export function openRouter(drawing) {
   show();
 }
 
-/** Go to a path of the pages. */
+/** Navigate to a path. */
 export function go(path) {
   if (path !== location.pathname + location.search) history.pushState(null, "", path);
   show();
   window.scrollTo(0, 0);
 }
 
-/** Change the query of this page, without a new entry in the list of places and without drawing. */
+/** Change the query of this page, without a history entry and without redrawing. */
 export function rewriteQuery(query) {
   const text = queryOf(query);
   history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
 }
 
-/** A query as text, without what is empty. */
+/** Encode a query, without empty values. */
 export function queryOf(query) {
   return new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
 }
 
-/** Draw the page of this place again. */
+/** Redraw this page. */
 export function show() {
   leave.abort();
   leave = new AbortController();
@@ -51,7 +51,7 @@ export function show() {
   draw(page, { params, query, signal: leave.signal });
 }
 
-/** The page of this place and what its path says; null if there is none. */
+/** The page of this URL and its parameters; null if there is none. */
 export function pageHere() {
   for (const page of PAGES) {
     const params = match(page.path, location.pathname);

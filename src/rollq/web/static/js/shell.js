@@ -1,4 +1,4 @@
-// The frame around every page: the bar on top, the list of pages, the banners.
+// The frame of every page: top bar, navigation, banners.
 
 import { fill, h, icon } from "./dom.js";
 import { count, refreshAges } from "./format.js";
@@ -13,7 +13,7 @@ import { chooseLanguage, language, LANGUAGES, t } from "./words.js";
 
 const ID = /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i;
 
-/** Where a page is drawn. */
+/** The element for the page. */
 export const main = h("main", { class: "main", id: "main", tabindex: "-1" });
 
 const banners = h("div", { class: "banners", role: "region" });
@@ -24,7 +24,7 @@ const skip = h("a", { class: "skip", href: "#main" });
 let onredraw = () => {};
 let current = null;
 
-/** Put the frame into the document. `redraw` draws the page again in another language. */
+/** Add the frame to the document. `redraw` redraws the page in another language. */
 export function openShell(redraw) {
   onredraw = redraw;
   document.getElementById("early")?.remove(); // what stood there while the scripts came
@@ -43,7 +43,7 @@ export function openShell(redraw) {
   main.addEventListener("click", () => openMenu(false));
 }
 
-/** Draw the frame for a page. */
+/** Update the frame for a page. */
 export function drawShell(page) {
   current = page;
   skip.textContent = t("skip");

@@ -1,5 +1,5 @@
-// A table of rows that are known by a key. New rows are put in and old ones are changed in place, so
-// that nothing jumps under a pointer. On a phone each row is a card: cells carry their labels.
+// A table of rows with keys. Rows are added and updated in place, so that nothing moves under the
+// pointer. On a phone each row is a card: cells carry their labels.
 
 import { fill, h } from "./dom.js";
 import { t } from "./words.js";
@@ -12,7 +12,7 @@ const focusable = (node) => [...node.querySelectorAll("a, button, input")];
  * @param {Array<{label: string, class?: string, cell: (row: any) => any}>} options.columns
  * @param {(row: any) => string} options.key
  * @param {boolean} [options.compact] on a phone without labels: `p-wide`, `p-end`, `p-hide` place cells
- * @param {boolean} [options.marks] rows can be marked
+ * @param {boolean} [options.marks] rows can be selected
  * @param {(keys: Set<string>) => void} [options.onmark]
  * @param {string} [options.testid]
  */
@@ -72,7 +72,7 @@ export function table({ label, columns, key, compact = false, marks = false, onm
   return {
     node,
     marked,
-    /** The rows that are shown now. */
+    /** The rows that are shown. */
     rows: () => [...shown.values()].map((one) => one.row),
     /** Show these rows, in this order. */
     update(rows) {
@@ -87,7 +87,7 @@ export function table({ label, columns, key, compact = false, marks = false, onm
       for (const id of [...marked]) if (!next.has(id)) marked.delete(id);
       if (marks) tell();
     },
-    /** Mark nothing. */
+    /** Clear the selection. */
     clear: () => markAll(false),
   };
 }

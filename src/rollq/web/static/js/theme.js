@@ -1,11 +1,11 @@
-// Light, dark, or as the system says.
+// The theme: light, dark, or as the system.
 
 const ORDER = ["auto", "light", "dark"];
 
-/** The theme that was chosen. */
+/** The chosen theme. */
 export const theme = () => document.documentElement.dataset.theme ?? "auto";
 
-/** Take the next one. */
+/** Switch to the next one. */
 export function nextTheme() {
   const next = ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length];
   const root = document.documentElement;
@@ -14,7 +14,7 @@ export function nextTheme() {
   try {
     localStorage.setItem("rollq.theme", next);
   } catch {
-    // not kept: it holds for this page
+    // storage is not available: it applies to this page only
   }
   return next;
 }

@@ -1,4 +1,4 @@
-// What happened, in its order.
+// A list of events in order.
 
 import { h, icon } from "./dom.js";
 import { clock, shortId } from "./format.js";

@@ -1,4 +1,4 @@
-// Short news about what was just done, with a way back where there is one.
+// Toasts: short messages about the outcome of an action, optionally with undo.
 
 import { h, icon } from "./dom.js";
 import { t } from "./words.js";
@@ -7,10 +7,10 @@ const SHOWN_MS = 8_000;
 const region = h("div", { class: "toasts", role: "status", "aria-live": "polite", dataset: { testid: "toasts" } });
 document.body.append(region);
 
-/** Something was done. `undo` is offered as a button: `{label, run}`. */
+/** A success. `undo` is offered as a button: `{label, run}`. */
 export const done = (text, undo = null) => toast("good", "ok", text, "", undo);
 
-/** Something was not done. @param {Error & {todo?: string}} error */
+/** A failure. @param {Error & {todo?: string}} error */
 export function failed(error) {
   if (error.name === "AbortError") return;
   toast("bad", "warn", error.message, error.todo ?? "", null);

@@ -1,4 +1,4 @@
-// The words of the pages, in the language of the reader.
+// The texts of the pages, in the user's language.
 
 /** @type {Record<string, string>} */
 let words = {};
@@ -8,25 +8,25 @@ export const LANGUAGES = { en: "English", ja: "日本語" };
 /** The language of the pages: `en` or `ja`. */
 export const language = () => document.documentElement.lang;
 
-/** Load the words of the language that was chosen. */
+/** Load the texts of the chosen language. */
 export async function loadWords() {
   const answer = await fetch(`/static/words/${language()}.json`);
   words = await answer.json();
 }
 
-/** Choose another language; the page is drawn again by whoever asks. */
+/** Choose another language; the caller redraws the page. */
 export async function chooseLanguage(name) {
   document.documentElement.lang = name;
   try {
     localStorage.setItem("rollq.language", name);
   } catch {
-    // not kept: it holds for this page
+    // storage is not available: it applies to this page only
   }
   await loadWords();
 }
 
 /**
- * Words by their name. `{n}` stands for a value, `{n|job|jobs}` for a word that goes with a number.
+ * A text by its name. `{n}` is replaced by a value, `{n|job|jobs}` by singular or plural.
  * @param {string} name
  * @param {Record<string, any>} [values]
  */
@@ -40,5 +40,5 @@ export function t(name, values = {}) {
   });
 }
 
-/** Whether there are words of this name. */
+/** Whether there is a text of this name. */
 export const hasWords = (name) => name in words;

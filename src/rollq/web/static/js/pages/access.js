@@ -1,4 +1,4 @@
-// Who may do what, whether somebody may, and what was done and refused.
+// Accounts and rights, access checks, and the audit log.
 
 import { get } from "../api.js";
 import { fill, h, icon } from "../dom.js";
@@ -45,7 +45,7 @@ export function open(root, { signal }) {
 
 const tags = (texts) => h("span", { class: "tags" }, (texts ?? []).map((one) => h("span", { class: "tag" }, one)));
 
-/** May an account do something to something? The group answers, rule by rule. */
+/** The form of access checks; the result lists the rules. */
 function checkForm() {
   const input = (name, placeholder) => h("input", { name, required: true, placeholder, autocomplete: "off", spellcheck: "false", dataset: { testid: `check-${name}` } });
   const [account, action, resource] = [input("account", "alice"), input("action", "jobs.cancel"), input("resource", "queue:render")];

@@ -1,4 +1,4 @@
-// One array: how far it has come, and what went wrong, grouped.
+// One array: its progress, and its failures, grouped.
 
 import { get, part } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -39,7 +39,7 @@ export function open(root, { params, signal }) {
   keepFresh(again, signal);
 }
 
-/** What failed, grouped by how; each group with links to some of its jobs. */
+/** Failures, grouped by cause; each group links to some of its jobs. */
 export function grouped(groups) {
   if (!groups.length) return h("p", { class: "muted" }, t("array.no_failures"));
   return h("ul", { class: "stack", dataset: { testid: "failures" } }, groups.map((one) => h("li", { class: "stack" },

@@ -1,4 +1,4 @@
-// Arrays: how far they have come.
+// Arrays and their progress.
 
 import { fill, h } from "../dom.js";
 import { count, shortId } from "../format.js";
@@ -21,7 +21,7 @@ export function open(root, { signal }) {
   fill(root, pageHead(t("arrays.title"), t("arrays.lead")), arrays.node);
 }
 
-/** The tasks of an array by state. Those that were started and wait again count as waiting. */
+/** The tasks of an array by state. Those that wait for another attempt count as waiting. */
 export function taskCounts(row) {
   const again = Math.max(0, (row.open ?? 0) - (row.running ?? 0));
   return {

@@ -1,5 +1,5 @@
-// One batch: how far it has come, and what went wrong among the jobs of its client, grouped. Which
-// of them came by the batch is not kept.
+// One batch: its progress, and the failures of its client's jobs, grouped. Which of them belong to the
+// batch is not recorded.
 
 import { get, part } from "../api.js";
 import { fill, h } from "../dom.js";

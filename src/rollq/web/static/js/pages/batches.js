@@ -1,4 +1,4 @@
-// Batches: how far their jobs have come into the queues.
+// Batches and how many of their jobs are queued.
 
 import { fill, h } from "../dom.js";
 import { count } from "../format.js";
@@ -23,10 +23,10 @@ export function open(root, { signal }) {
   fill(root, pageHead(t("batches.title"), t("batches.lead")), batches.node);
 }
 
-/** Staged, unpacking or accepted: a colour, a shape and a word. */
+/** Staged, unpacking or accepted: colour, shape and text. */
 export const batchBadge = (state) => badge(SIGNS[state], SIGNS[state], t(`batches.${state}`));
 
-/** How many jobs of a batch are in their queues, as a bar and in words. */
+/** How many jobs of a batch are queued, as a bar and as text. */
 export function entered(row) {
   const words = t("batches.entered", { entered: count(row.entered), jobs: count(row.jobs) });
   const pieces = [["ok", row.entered], ["delayed", row.jobs - row.entered]].filter(([, share]) => share > 0).map(([state, share]) => {

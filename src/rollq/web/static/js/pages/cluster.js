@@ -1,4 +1,4 @@
-// The members of the group: who leads, who is behind, what is wrong; add, remove, hand over.
+// The members of the group: leader, lag, alarms; add, remove, transfer leadership.
 
 import { get, part, post, remove } from "../api.js";
 import { confirm } from "../dialog.js";

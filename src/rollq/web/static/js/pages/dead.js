@@ -1,5 +1,5 @@
-// Dead letters: jobs whose attempts ran out. Grouped by cause; run again as they are or with other
-// arguments, or forgotten.
+// Dead jobs: their attempts are used up. Grouped by cause; redrive them, optionally with other
+// arguments, or delete them.
 
 import { get, post } from "../api.js";
 import { confirm } from "../dialog.js";
@@ -61,7 +61,7 @@ export function open(root, { query, signal }) {
   keepFresh(loadGroups, signal, 5_000);
 }
 
-/** Redrive and purge, of some or of all. */
+/** Redrive and purge, of selected jobs or of all. */
 function orders(what, n, then, testid) {
   const whole = n ? { n } : null;
   const redrive = async () => {
@@ -94,7 +94,7 @@ function groupLine(one, then) {
       button(t("order.purge"), purge, { sign: "trash", kind: "small danger", disabled: !can("jobs.purge"), testid: "purge-group" })));
 }
 
-/** Order something of all jobs of a group: page by page, each job once. */
+/** Apply an action to all jobs of a group: page by page, each job once. */
 async function ofGroup(group, path) {
   let done = 0;
   let after = "";

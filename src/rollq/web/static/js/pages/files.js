@@ -1,4 +1,4 @@
-// Caches: files that were stored once and that workers hold, and which worker has which.
+// Caches: files that workers keep, and their state on each worker.
 
 import { get, part } from "../api.js";
 import { tell } from "../dialog.js";

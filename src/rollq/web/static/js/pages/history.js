@@ -1,4 +1,4 @@
-// What happened over days: the tables that the pipeline makes, as charts; or how to have them.
+// Charts of the tables of the pipeline; or how to create them.
 
 import { get, part } from "../api.js";
 import { columnChart } from "../chart.js";
@@ -31,10 +31,10 @@ function none(told) {
     h("div", { class: "stack" }, (told.todo ?? []).map((one) => (/^(rollq|pip) /.test(one) ? command(one) : h("p", {}, one)))));
 }
 
-/** Rows by the names of their columns. */
+/** Rows as objects by column name. */
 const rowsOf = (answer) => (answer.rows ?? []).map((row) => Object.fromEntries(answer.columns.map((name, at) => [name, row[at]])));
 
-/** The first text is the name of a bar, the first numbers are its heights. */
+/** The first text column names a bar, the first numeric ones are its heights. */
 function tableOf(name, rows) {
   if (!rows.length) return callout("waiting", "info", t("history.empty", { name }));
   const fields = Object.keys(rows[0]);
@@ -62,7 +62,7 @@ function valueOf(value) {
   return isTime(value) ? clock(Date.parse(value)) : String(value ?? "–");
 }
 
-/** The unit is a part of a name. */
+/** The unit is part of the column name. */
 function unitOf(name) {
   const last = name.split("_").find((one) => ["ms", "s", "bytes", "percent"].includes(one));
   return last ?? t("overview.jobs_unit");

@@ -1,4 +1,4 @@
-// One job: what became of it and why, what it writes, its files, its request, what can be done.
+// One job: state and explanation, events, output, files, request, actions.
 
 import { address, get, part } from "../api.js";
 import { fill, h, icon } from "../dom.js";
@@ -132,7 +132,7 @@ function factsOf(job) {
 
 const plain = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
 
-/** Attempts that came to nothing, where nothing tells more. */
+/** Lost attempts, where there is no explanation. */
 function fromAttempts(job) {
   return (job.attempts ?? []).map((one) => ({ ts_ms: 0, event: one.cause, attempt: one.attempt, detail: one.detail }));
 }
@@ -152,7 +152,7 @@ function requestOf(job) {
   return h("details", {}, h("summary", {}, t("job.raw", { size: bytes(job.body_bytes) })), h("pre", { class: "output" }, said));
 }
 
-/** What helps: a command to copy, or a sentence. */
+/** A hint: a command to copy, or a sentence. */
 function advice(text) {
   return text.startsWith("rollq ") ? command(text) : h("p", {}, text);
 }

@@ -1,4 +1,4 @@
-// Jobs, newest first: filters, a page of rows, and what can be done with those that are marked.
+// Jobs, newest first: filters, a page of rows, and actions on selected ones.
 
 import { get } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -35,7 +35,7 @@ export function open(root, { query, signal }) {
     since_ms: filter.span ? Date.now() - SPANS[filter.span] : "", after, limit: isRare() ? ROWS_LOOKED_AT : ROWS,
   });
 
-  /** A page of rows. Some filters are judged row by row, so a page of them may take several looks. */
+  /** Load a page. The server applies some filters row by row, so a page may take several requests. */
   const look = async () => {
     const found = [];
     let after = places.at(-1);

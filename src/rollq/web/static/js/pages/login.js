@@ -35,5 +35,5 @@ export function open(root, { query }) {
   token.focus();
 }
 
-/** A path of these pages, not an address elsewhere. */
+/** Only paths of these pages are accepted, no other URLs. */
 const isOurs = (path) => typeof path === "string" && /^\/(?![/\\])/.test(path);

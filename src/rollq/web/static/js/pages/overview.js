@@ -1,4 +1,4 @@
-// How the grid is, now: rates, depth, who runs it, and what needs somebody.
+// The current state of the grid: rates, queue depth, members, and what needs attention.
 
 import { get } from "../api.js";
 import { lineChart } from "../chart.js";
@@ -104,7 +104,7 @@ function span(first, last) {
   return [t("chart.before", { n: seconds }), t("chart.now")];
 }
 
-/** Who leads, and whether the group stands the loss of one more. */
+/** The leader, and whether the group tolerates another failure. */
 function clusterLine(cluster) {
   if (!cluster || !(cluster.members ?? []).length) return h("p", { class: "muted" }, t("overview.no_cluster"));
   const members = cluster.members;
@@ -128,7 +128,7 @@ function isLeader(member, cluster) {
   return member.id === cluster.leader_id || member.role === "leader";
 }
 
-/** What needs somebody: alarms of the group, and jobs that no worker can run. */
+/** What needs attention: alarms of the group, and jobs that no worker can run. */
 function notices(said) {
   const alarms = (said.alarms ?? []).map((one) => callout("bad", "warn", one.text, one.todo && h("span", {}, one.todo)));
   const unserved = (said.unserved ?? []).map((one) => callout("warn", "warn",

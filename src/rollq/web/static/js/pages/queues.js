@@ -1,4 +1,4 @@
-// Queues: how deep, how old, paused or not; and the settings that hold for all of them.
+// Queues: depth, age, paused or not; and the cluster's settings.
 
 import { get, part, post, put } from "../api.js";
 import { confirm } from "../dialog.js";
@@ -30,7 +30,7 @@ export function open(root, { signal }) {
   const again = ask(settings, () => get("/settings", {}, signal), (told) => fill(settings, settingsOf(told, () => again())), signal);
 }
 
-/** What else a queue says of itself: its policy and its limits. */
+/** The policy and limits of a queue. */
 function policyOf(row) {
   const said = Object.entries(row).filter(([name, value]) => !KNOWN.includes(name) && value !== null && value !== "" && typeof value !== "object");
   return said.length > 0 && h("span", { class: "tags", "aria-label": t("queues.policy") },

@@ -62,7 +62,7 @@ export function open(root, { query }) {
   exec.focus();
 }
 
-/** What the form says, as the interface takes it; what was left empty is left out. */
+/** The values of the form, as the API takes them; empty ones are left out. */
 function asked(form) {
   const said = new FormData(form);
   const text = (name) => String(said.get(name) ?? "").trim();

@@ -1,4 +1,4 @@
-// Workers: what they serve, what they run, how loaded they are, and how to empty one.
+// Workers: queues, running jobs, load, and draining.
 
 import { part, post } from "../api.js";
 import { confirm } from "../dialog.js";
