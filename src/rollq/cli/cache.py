@@ -208,14 +208,14 @@ def _lines(is_quiet: bool) -> Iterator[Tell]:
     else:
         from rollq.cli.output import remark
 
-        told: dict[str, str] = {}
+        statuses: dict[str, str] = {}
 
         def tell(workers: list[HolderView]) -> None:
             for one in workers:
-                is_news = told.get(one.worker_id) != one.status
+                is_news = statuses.get(one.worker_id) != one.status
                 if is_news and one.status not in ("WAITING", "MOVING"):
                     remark(_line(one))
-                told[one.worker_id] = one.status
+                statuses[one.worker_id] = one.status
 
         yield tell
 

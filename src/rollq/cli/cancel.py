@@ -73,13 +73,13 @@ def cancel(
     unknown: list[str] = []
     if job_id:
         count, unknown = with_job_ids(servers, timeout, job_id, _cancel_named)
-        told = "nothing to cancel: unknown, or already ended"
+        text = "nothing to cancel: unknown, or already ended"
     else:
         matched = _choose(queue, client, state, servers=servers, timeout_s=timeout)
         count = _cancel(matched, servers, timeout, asks=not yes, as_json=as_json)
-        told = "nothing to cancel: no job matches"
-    told = f"cancelling {counted(count, 'job')}" if count else told
-    write_answer({"cancelled": count}, told, as_json=as_json)
+        text = "nothing to cancel: no job matches"
+    text = f"cancelling {counted(count, 'job')}" if count else text
+    write_answer({"cancelled": count}, text, as_json=as_json)
     for line in unknown:
         remark(f"rollq: {line}")
     if unknown or not count:

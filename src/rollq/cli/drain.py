@@ -60,7 +60,7 @@ def drain(
     names = ", ".join(worker)
     if undo:
         count = with_client(servers, timeout, lambda client: client.undrain(*worker))
-        told = f"{names}: {'gets jobs again' if count else 'not drained'}"
+        text = f"{names}: {'gets jobs again' if count else 'not drained'}"
     else:
         wait_s = wait_timeout or None
         try:
@@ -69,9 +69,9 @@ def drain(
         except WaitOverError as error:
             report(error, as_json=as_json)
             raise typer.Exit(EXIT_WAITED) from None
-        told = f"{names}: {'drained, runs nothing' if wait else 'gets no new jobs'}"
+        text = f"{names}: {'drained, runs nothing' if wait else 'gets no new jobs'}"
     document = {"workers": worker, "drained": not undo, "changed": count}
-    write_answer(document, told, as_json=as_json)
+    write_answer(document, text, as_json=as_json)
 
 
 async def _drain(workers: list[str], client: Client, *, wait: bool, wait_s: float | None) -> int:

@@ -77,7 +77,7 @@ class EventLines:
         how = f"{state_after(row)}" if is_end else ""
         if is_end and row.status:
             how += f": {signal_text(row.signal)}" if row.signal else f": exit code {row.exitCode}"
-        said = [
+        details = [
             how,
             f"on {worker}" if worker else "",
             f"after {time_text(row.runMs)}" if is_end else "",
@@ -94,7 +94,7 @@ class EventLines:
             f"{row.action} on {row.resource}" if row.action else "",
             row.account,
         ]
-        told = "; ".join(filter(None, said))
+        joined = "; ".join(filter(None, details))
         if row.detail and row.detail != row.by:
-            told += f": {' '.join(row.detail.split())}"
-        return [told]
+            joined += f": {' '.join(row.detail.split())}"
+        return [joined]

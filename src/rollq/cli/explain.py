@@ -83,7 +83,7 @@ async def _explained(client: Client, ids: list[bytes]) -> Explanation:
     from rollq.cli.grid import unknown_job
 
     (job_id,) = ids
-    told = await client.explain(job_id)
-    if told is None:
+    explanation = await client.explain(job_id)
+    if explanation is None:
         raise unknown_job(job_id)
-    return told
+    return explanation

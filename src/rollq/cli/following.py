@@ -40,13 +40,13 @@ NotifyKey = Annotated[
 ]
 
 
-def asked_followers(asked: dict[str, Any]) -> list[JobSpec]:
+def asked_followers(params: dict[str, Any]) -> list[JobSpec]:
     """The followers, as specs."""
     from rollq.roles.client.followers import Webhook
 
-    programs = [program_spec(one) for one in asked["then"] or ()]
-    key = asked["notify_key"]
-    return programs + [Webhook(url, key).spec() for url in asked["notify"] or ()]
+    programs = [program_spec(one) for one in params["then"] or ()]
+    key = params["notify_key"]
+    return programs + [Webhook(url, key).spec() for url in params["notify"] or ()]
 
 
 def program_spec(command: str) -> JobSpec:

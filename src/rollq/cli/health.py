@@ -111,8 +111,8 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
         )
     ]
     findings += await member_findings(cluster)
-    if told := own_expiry():
-        findings.append(Finding(PROBLEM, told, RENEW))
+    if warning := own_expiry():
+        findings.append(Finding(PROBLEM, warning, RENEW))
     findings += _jobs(counts, queues, workers)
     findings += unserved_findings(unserved) if workers else []
     findings += layer_findings(workers)
@@ -134,13 +134,13 @@ def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
 
 def load_findings(workers: list[RawWorkerView]) -> list[Finding]:
     """Workers whose machines are short of memory or disk; a few are named."""
-    told = [(one.name or guid_to_text(one.worker_id), one.load) for one in workers if one.load]
+    loads = [(one.name or guid_to_text(one.worker_id), one.load) for one in workers if one.load]
     full = [
         name
-        for name, load in told
+        for name, load in loads
         if load.memory_used_bytes > MEMORY_FULL * load.memory_total_bytes
     ]
-    short = [name for name, load in told if load.disk_free_bytes < DISK_FREE_BYTES_MIN]
+    short = [name for name, load in loads if load.disk_free_bytes < DISK_FREE_BYTES_MIN]
     findings = []
     if full:
         todo = "let them run fewer jobs (--slots), or let jobs say what they need (--memory)"

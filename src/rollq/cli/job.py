@@ -154,21 +154,21 @@ async def whole_document(client: Client, view: RawJobView) -> dict[str, Any]:
     return document
 
 
-def _request_fields(asked: dict[str, Any]) -> dict[str, str]:
+def _request_fields(request: dict[str, Any]) -> dict[str, str]:
     """The request of a job as labelled fields."""
     from shlex import join
 
-    if "payload_bytes" in asked:
-        return {"payload": counted(asked["payload_bytes"], "byte")}
+    if "payload_bytes" in request:
+        return {"payload": counted(request["payload_bytes"], "byte")}
     files = [
         one["name"]
         + (f" ({counted(one['bytes'], 'byte')})" if "bytes" in one else "")
         + (f" (cache {one['cache']})" if "cache" in one else "")
-        for one in asked.get("files", [])
+        for one in request.get("files", [])
     ]
-    fields = {"args": join(asked["args"]), "input files": ", ".join(files)}
-    fields["env"] = " ".join(asked.get("env", []))
-    return fields | ({"cut": "the request is longer than shown"} if asked.get("cut") else {})
+    fields = {"args": join(request["args"]), "input files": ", ".join(files)}
+    fields["env"] = " ".join(request.get("env", []))
+    return fields | ({"cut": "the request is longer than shown"} if request.get("cut") else {})
 
 
 def show_job(document: dict[str, Any], *, as_json: bool) -> None:

@@ -428,13 +428,13 @@ async def _until_asked(node: MemberNode, web: list[str], notes: ServiceNotes) ->
     from rollq.cli.service import on_signals
     from rollq.web.child import WebChild
 
-    asked = asyncio.Event()
+    stop_requested = asyncio.Event()
     pages = WebChild(web) if web else None
-    with on_signals(asked.set):
+    with on_signals(stop_requested.set):
         notes.serving(lambda: _doing(node))  # last: its receiver may send a signal at once
         if pages is not None:
             pages.start()
-        waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(asked.wait())]
+        waits = [asyncio.ensure_future(node.wait()), asyncio.ensure_future(stop_requested.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
             one.cancel()

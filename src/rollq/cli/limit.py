@@ -119,8 +119,8 @@ def remove(
     from rollq.cli.output import write_answer
 
     is_removed = with_client(servers, timeout, lambda client: client.remove_limit(name))
-    told = f"{name}: {'limit removed' if is_removed else 'has no limit'}"
-    write_answer({"name": name, "removed": is_removed}, told, as_json=as_json)
+    text = f"{name}: {'limit removed' if is_removed else 'has no limit'}"
+    write_answer({"name": name, "removed": is_removed}, text, as_json=as_json)
 
 
 def _row(document: dict[str, Any]) -> list[Any]:

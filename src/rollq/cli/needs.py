@@ -58,10 +58,10 @@ After = Annotated[
 ]
 
 
-def needs_of(asked: dict[str, Any]) -> dict[str, Any]:
+def needs_of(params: dict[str, Any]) -> dict[str, Any]:
     """Convert the options to those of the client."""
-    resources = {name: asked[name] for name in OWN if asked[name]}
-    for one in asked["resource"] or []:
+    resources = {name: params[name] for name in OWN if params[name]}
+    for one in params["resource"] or []:
         name, equals, amount = one.partition("=")
         if not equals or name in resources:
             raise LocalError(
@@ -72,16 +72,16 @@ def needs_of(asked: dict[str, Any]) -> dict[str, Any]:
         resources[name] = amount
     return {
         "resources": resources,
-        "labels": tuple(asked["label"] or ()),
-        "limits": tuple(asked["limit"] or ()),
-        "sticky_key": asked["sticky_key"],
-        "after": [_parent(asked, one) for one in asked.get("after") or ()],
+        "labels": tuple(params["label"] or ()),
+        "limits": tuple(params["limit"] or ()),
+        "sticky_key": params["sticky_key"],
+        "after": [_parent(params, one) for one in params.get("after") or ()],
     }
 
 
-def _parent(asked: dict[str, Any], text: str) -> tuple[bytes, str]:
+def _parent(params: dict[str, Any], text: str) -> tuple[bytes, str]:
     """Parse a dependency: the id, which may be short, and the condition."""
     from rollq.cli.ids import full_id
 
     named, _, condition = text.partition(":")
-    return full_id(asked["servers"], asked["timeout"], named), condition or "ok"
+    return full_id(params["servers"], params["timeout"], named), condition or "ok"

@@ -24,8 +24,10 @@ class Command(TyperCommand):
             name = getattr(error, "option_name", "")
             takes_rest = any(is_argument(param) and param.nargs == -1 for param in self.params)
             if type(error).__name__ == "NoSuchOption" and takes_rest and name[:2] != "--":
-                told: Any = error
-                told.message += f". An argument that begins with - stands behind --: … -- {name}"
+                usage_error: Any = error
+                usage_error.message += (
+                    f". An argument that begins with - stands behind --: … -- {name}"
+                )
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

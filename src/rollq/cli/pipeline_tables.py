@@ -210,8 +210,8 @@ def rebuild(
         "events": made.events,
         "failed": [one.name for one in failed],
     }
-    told = f"{counted(made.events, 'event')}, rebuilt by batch {made.number}"
-    write_answer(document, told, as_json=as_json)
+    text = f"{counted(made.events, 'event')}, rebuilt by batch {made.number}"
+    write_answer(document, text, as_json=as_json)
     if failed:
         raise failure(failed)
 

@@ -121,8 +121,8 @@ def policy(
     check_typed(pattern)
     if remove:
         is_removed = with_client(servers, timeout, lambda client: client.remove_policy(pattern))
-        told = f"{pattern}: {'policy removed' if is_removed else 'has no policy'}"
-        write_answer({"pattern": pattern, "removed": is_removed}, told, as_json=as_json)
+        text = f"{pattern}: {'policy removed' if is_removed else 'has no policy'}"
+        write_answer({"pattern": pattern, "removed": is_removed}, text, as_json=as_json)
         return
     weights = _weights(weight or [])
     with_client(servers, timeout, lambda client: client.set_policy(pattern, placement, weights))

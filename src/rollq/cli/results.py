@@ -12,5 +12,7 @@ def write_result(result: Result, *, as_json: bool) -> None:
     if as_json:
         write_json(result_document(result))
         return
-    said = (result.stdout_tail or result.stderr_tail or result.detail).strip().partition("\n")[0]
-    write_line(f"{result.id} {result.status:<9} {result.run_ms} ms  {said}".rstrip())
+    first_line = (
+        (result.stdout_tail or result.stderr_tail or result.detail).strip().partition("\n")[0]
+    )
+    write_line(f"{result.id} {result.status:<9} {result.run_ms} ms  {first_line}".rstrip())

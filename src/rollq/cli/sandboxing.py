@@ -133,7 +133,7 @@ AllowWrite = Annotated[
 ]
 
 
-def sandbox_setup(asked: dict[str, Any]) -> SandboxSetup:
+def sandbox_setup(params: dict[str, Any]) -> SandboxSetup:
     """The sandbox setup, from the parameters of the command.
 
     Raises:
@@ -141,21 +141,21 @@ def sandbox_setup(asked: dict[str, Any]) -> SandboxSetup:
     """
     from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
 
-    required = asked["require_layers"] or ()
+    required = params["require_layers"] or ()
     return SandboxSetup(
-        Mode(asked["sandbox"].value),
+        Mode(params["sandbox"].value),
         tuple(one for part in required for one in part.split(",") if one),
-        memory_bytes=amount(asked["memory"], SIZES, "--memory"),
-        pids_max=asked["pids"],
-        cpus=asked["cpus"],
-        cpu_s=asked["cpu_time"],
-        open_files=asked["open_files"],
-        disk_bytes=amount(asked["disk"], SIZES, "--disk"),
-        network=asked["network"],
-        users=_users(asked["job_users"]),
-        cgroups=asked["cgroups"],
-        readable=tuple(path.resolve() for path in asked["allow_read"] or ()),
-        writable=tuple(path.resolve() for path in asked["allow_write"] or ()),
+        memory_bytes=amount(params["memory"], SIZES, "--memory"),
+        pids_max=params["pids"],
+        cpus=params["cpus"],
+        cpu_s=params["cpu_time"],
+        open_files=params["open_files"],
+        disk_bytes=amount(params["disk"], SIZES, "--disk"),
+        network=params["network"],
+        users=_users(params["job_users"]),
+        cgroups=params["cgroups"],
+        readable=tuple(path.resolve() for path in params["allow_read"] or ()),
+        writable=tuple(path.resolve() for path in params["allow_write"] or ()),
     )
 
 

@@ -164,10 +164,10 @@ def _start(master: str, conf: dict[str, object]) -> SparkSession:
             lines = said.read().decode(errors="replace").splitlines()
             if missing := _not_fetched(lines):
                 raise missing from error
-            told = _failed("Spark does not start", error)
+            failure = _failed("Spark does not start", error)
             for line in lines[-SAID_LINES:]:
-                told.add_note(line)
-            raise told from error
+                failure.add_note(line)
+            raise failure from error
 
 
 def _not_fetched(lines: Sequence[str]) -> LocalError | None:

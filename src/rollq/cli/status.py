@@ -52,8 +52,8 @@ def status(
         _show_absent(document["drained"])
     else:
         _show(document)
-    if told := own_expiry():
-        remark(alarming(f"warning: {told}", sys.stderr))
+    if warning := own_expiry():
+        remark(alarming(f"warning: {warning}", sys.stderr))
 
 
 async def _look(servers: str, timeout_s: float) -> dict[str, Any]:

@@ -278,9 +278,9 @@ def _write(rows: list[dict[str, Any]], remarks: str, *, as_json: bool) -> None:
     now_ms = int(_now().timestamp() * 1_000)
     for row in rows:
         whose = row["identity"] or f"the authority of {row['cluster']}"
-        told = expiry_warning(f"{whose} ({row['file']})", row["not_after_ms"], now_ms)
-        if told:
-            remark(f"warning: {told}")
+        warning = expiry_warning(f"{whose} ({row['file']})", row["not_after_ms"], now_ms)
+        if warning:
+            remark(f"warning: {warning}")
         if not row.get("trusted", True):
             remark(f"warning: no authority of the ca.pem beside {row['file']} has signed it")
     if remarks and not as_json:

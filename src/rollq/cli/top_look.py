@@ -71,10 +71,10 @@ class Looker:
 
     async def job(self, job_id: str) -> list[str]:
         """A page of lines about a job: the explanation of its state, and its last output."""
-        told = await self._client.explain(job_id)
-        if told is None:
+        explanation = await self._client.explain(job_id)
+        if explanation is None:
             return [f"job {job_id} is not known any more"]
-        lines = [f"job {job_id}", "", *lines_of(explain_document(told))]
+        lines = [f"job {job_id}", "", *lines_of(explain_document(explanation))]
         for stream in ("stdout", "stderr"):
             text = ""
             parts = self._client.output(job_id, follow=False, stream=stream, tail=OUTPUT_LINES)

@@ -21,15 +21,15 @@ def open_tracer(service: str) -> Tracer | None:
     """
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     is_off = is_off or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
-    told = next((name for name in ENDPOINTS if os.environ.get(name)), "")
-    if not told or is_off:
+    variable = next((name for name in ENDPOINTS if os.environ.get(name)), "")
+    if not variable or is_off:
         return None
     try:
         from rollq.observe.traces import make_tracer
     except ImportError as error:
         raise LocalError(
             ErrorCode.BAD_SETUP,
-            f"{told} is set, and a package is missing: {error.name}",
+            f"{variable} is set, and a package is missing: {error.name}",
             "pip install 'rollq[trace]', or unset the variable",
         ) from None
     return make_tracer(service)

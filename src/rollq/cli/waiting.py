@@ -89,6 +89,6 @@ async def write_value(result: Result) -> None:
 def trouble(result: Result, *, with_last_line: bool = False) -> str:
     """The outcome of a job that did not succeed, as one line. `with_last_line`: add the last line
     of its stderr."""
-    told = f"{result.exec_name} {result.id}: {result.ending}"
+    text = f"{result.exec_name} {result.id}: {result.ending}"
     last = result.stderr_tail.strip().rpartition("\n")[2][:LINE_CHARS_MAX] if with_last_line else ""
-    return f"{told}: {last}" if last else told
+    return f"{text}: {last}" if last else text

@@ -102,10 +102,10 @@ async def job(call: ApiCall) -> ApiReply:
 
 async def explain(call: ApiCall) -> ApiReply:
     """Why a job waits, or why it failed, and which commands would help."""
-    told = await call.links.client.explain(call.job_id)
-    if told is None:
+    explanation = await call.links.client.explain(call.job_id)
+    if explanation is None:
         raise unknown_job(call.path["id"])
-    return ApiReply(explain_document(told))
+    return ApiReply(explain_document(explanation))
 
 
 async def timeline(call: ApiCall) -> ApiReply:

@@ -17,10 +17,10 @@ async def metrics_of(links: Links, prefer: str, accept: str) -> Response:
     Raises:
         RollqError: no member responds; UNREACHABLE, if the preferred member does not.
     """
-    told = await links.read(list[Family], "metrics")
+    families = await links.read(list[Family], "metrics")
     if prefer and links.member != prefer:
         raise DialError(
             ErrorCode.UNREACHABLE, f"{prefer} does not answer", "look at the log of that member"
         )
-    text, content_type = negotiated(told, accept)
+    text, content_type = negotiated(families, accept)
     return Response(text, headers={"Content-Type": content_type})

@@ -70,8 +70,8 @@ class WeightBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def policies(call: ApiCall) -> ApiReply:
     """Placement policies of queues, by pattern."""
     page: Page = call.query
-    asked = "policies", page.after.encode(), page.limit
-    rows = await call.links.read(list[PolicyView], *asked)
+    arguments = "policies", page.after.encode(), page.limit
+    rows = await call.links.read(list[PolicyView], *arguments)
     after = rows[-1].pattern if len(rows) == page.limit else None
     return ApiReply({"policies": [policy_document(row) for row in rows], "after": after})
 

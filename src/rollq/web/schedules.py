@@ -49,8 +49,8 @@ class Fired(msgspec.Struct, frozen=True):
 async def schedules(call: ApiCall) -> ApiReply:
     """Schedules, by name."""
     page: Page = call.query
-    asked = "schedules", page.after.encode(), page.limit
-    rows = await call.links.read(list[RawScheduleView], *asked)
+    arguments = "schedules", page.after.encode(), page.limit
+    rows = await call.links.read(list[RawScheduleView], *arguments)
     after = rows[-1].name if len(rows) == page.limit else None
     found = [schedule_document(ScheduleView.of(row)) for row in rows]
     return ApiReply({"schedules": found, "after": after})

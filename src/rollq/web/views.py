@@ -54,10 +54,10 @@ async def workers(call: ApiCall) -> ApiReply:
     page: Page = call.query
     after = id_of(page.after) if page.after else b""
     kind = list[views.RawWorkerView]
-    rows, asked = await fewer_rows(
+    rows, arguments = await fewer_rows(
         lambda limit: call.links.ask(kind, "workers", after, limit), page.limit
     )
-    last = guid_to_text(rows[-1].worker_id) if len(rows) == asked else None
+    last = guid_to_text(rows[-1].worker_id) if len(rows) == arguments else None
     return ApiReply({"workers": [worker_document(row) for row in rows], "after": last})
 
 

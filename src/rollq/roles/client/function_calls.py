@@ -54,8 +54,8 @@ def call_spec(
 
 def packed_spec(task: Task[..., Any], packed: PackedCall, options: Options) -> JobSpec:
     """The job of a call whose arguments are packed."""
-    asked = cast("Options", {**task.options, **options})
-    return JobSpec(task.name, files=packed.files, call=packed.call, options=asked)
+    merged = cast("Options", {**task.options, **options})
+    return JobSpec(task.name, files=packed.files, call=packed.call, options=merged)
 
 
 def reference(value: Any) -> Reference | None:

@@ -402,8 +402,8 @@ class JobCalls(SubmitCalls, GroupCalls):
     async def explain(self, job_id: JobId | str) -> Explanation | None:
         """Explain why a job or array waits, or how it ended, and what would help; None if it is
         unknown or has expired."""
-        told = decode_known(await self._query("explanation", as_id(job_id)), RawExplanation)
-        return None if told is None else Explanation.of(told)
+        raw = decode_known(await self._query("explanation", as_id(job_id)), RawExplanation)
+        return None if raw is None else Explanation.of(raw)
 
     async def dead(self) -> AsyncGenerator[JobView, None]:
         """Iterate over all dead jobs, oldest first."""

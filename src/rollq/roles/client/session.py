@@ -314,8 +314,8 @@ class GroupSession:
             leader = next(one.leader for one in messages if isinstance(one, wire.NotLeader))
             where = f"{leader} leads" if leader else "there is no leader yet"
             self.last_error = f"{self._dialed} answers, but {where}"
-        told = [message for message in messages if isinstance(message, wire.MemberMessage)]
-        self._feed(signals.MessagesReceived(told))
+        known = [message for message in messages if isinstance(message, wire.MemberMessage)]
+        self._feed(signals.MessagesReceived(known))
         self._fill_window()
         self._flush_confirms()
 
@@ -494,7 +494,7 @@ DO: dict[type, Callable[[GroupSession, Any], None]] = {
     signals.DeliverResults: GroupSession._do_deliver_results,
     signals.DeliverResponses: GroupSession._do_deliver_responses,
     signals.DeliverOutput: GroupSession._do_deliver_output,
-    signals.DeliverPublications: lambda session, told: session.on_published(told.messages),
+    signals.DeliverPublications: lambda session, known: session.on_published(known.messages),
     signals.Connect: GroupSession._do_connect,
     signals.Disconnect: GroupSession._do_disconnect,
 }

@@ -195,12 +195,12 @@ def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
     listed = list(names)
     env = _checked_env(spec.options)
     try:
-        said = msgspec.json.encode(
+        encoded = msgspec.json.encode(
             (spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed, env)
         )
     except UnicodeEncodeError:  # `body_of` raises it
         return INLINE_BYTES_MAX
-    return len(said) + base64_bytes(len(spec.call)) + FILE_BYTES * len(listed) + FRAME_BYTES
+    return len(encoded) + base64_bytes(len(spec.call)) + FILE_BYTES * len(listed) + FRAME_BYTES
 
 
 def base64_bytes(size: int) -> int:

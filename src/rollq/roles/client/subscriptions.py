@@ -87,15 +87,15 @@ class Subscription(AbstractAsyncContextManager["Subscription"]):
     topic: str
     durable: str
 
-    def __init__(self, subjects: Subjects, asked: Subscribe) -> None:
-        self.pattern = asked.pattern
-        self.queue_group = asked.queue_group
+    def __init__(self, subjects: Subjects, request: Subscribe) -> None:
+        self.pattern = request.pattern
+        self.queue_group = request.queue_group
         self.missed = 0
-        self.topic = asked.topic
-        self.durable = asked.durable
-        self.place = TopicPosition(asked) if asked.topic else None
+        self.topic = request.topic
+        self.durable = request.durable
+        self.place = TopicPosition(request) if request.topic else None
         self._subjects = subjects
-        self._request_id = asked.request_id
+        self._request_id = request.request_id
         self._queue: deque[Publication] = deque()
         self._queued_bytes = 0
         self._waiter: asyncio.Future[None] | None = None

@@ -8,7 +8,7 @@ const SEQUENCE = /\u001b(?:\[([0-9;]*)([A-Za-z])|\][^\u0007\u001b]*(?:\u0007|\u0
 /** A renderer of one stream: it keeps the colour between pieces. */
 export function ansiWriter() {
   let style = { bold: false, faint: false, italic: false, under: false, colour: null };
-  let left = ""; // a sequence that is not whole yet
+  let left = ""; // an incomplete sequence
 
   const piece = (text) => {
     const names = [
@@ -53,7 +53,7 @@ function changed(style, codes) {
     else if (code === 39) next.colour = null;
     else if (code >= 30 && code <= 37) next.colour = code - 30;
     else if (code >= 90 && code <= 97) next.colour = code - 90;
-    else if (code === 38 || code === 48) break; // colours beyond the eight: shown without
+    else if (code === 38 || code === 48) break; // extended colours are not supported
   }
   return next;
 }

@@ -12,10 +12,10 @@ import { loadWords, t } from "./words.js";
 
 async function start() {
   const [page] = pageHere();
-  if (page) load(page).catch(() => {}); // on its way already; who draws it tells what is wrong
+  if (page) load(page).catch(() => {}); // prefetch; errors are shown when it is drawn
   let wrong = null;
   const asked = loadMe().catch((error) => {
-    wrong = error; // the page says so where it asks for something, and goes on
+    wrong = error; // shown by the page's first request
   });
   await Promise.all([loadWords(), asked]);
   openShell(show);

@@ -5,7 +5,7 @@
     try {
       return localStorage.getItem(name);
     } catch {
-      return null; // storage is forbidden: the defaults hold
+      return null; // storage is not available: use the defaults
     }
   };
   const root = document.documentElement;

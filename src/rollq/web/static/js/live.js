@@ -3,7 +3,7 @@
 
 import { address } from "./api.js";
 
-const SILENCE_MS = 6_000; // an overview comes each second: this long without one is a lost link
+const SILENCE_MS = 6_000; // without an overview for this long the link is lost
 const RETRY_MS = [500, 1_000, 2_000, 4_000];
 const EVENTS = ["overview", "job", "gone", "back", "login"];
 
@@ -15,7 +15,7 @@ let heard = 0;
 let retry = 0;
 let watch = 0;
 let opened = false;
-let isFirst = true; // nothing came on this stream yet
+let isFirst = true; // no event on this stream yet
 
 /** `live`, `leaderless` or `lost`; `opening` before anything is known. */
 export let linkState = "opening";
@@ -71,11 +71,11 @@ function take(kind, data) {
   try {
     said = data ? JSON.parse(data) : {};
   } catch {
-    return; // not a document: the next one will be
+    return; // not JSON: wait for the next event
   }
   if (kind === "login") return void window.dispatchEvent(new CustomEvent("rollq:login"));
   if (kind === "gone") enter("leaderless");
-  else if (kind === "back" || isFirst) enter("live"); // one that is leaderless says so at once
+  else if (kind === "back" || isFirst) enter("live"); // `gone` follows at once if there is no leader
   isFirst = false;
   if (kind === "overview") lastOverview = said;
   send(kind, said);
@@ -86,7 +86,7 @@ function lose() {
   source = null;
   const wait = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)];
   failures += 1;
-  if (failures > 1) enter("lost"); // a stream that ends once is opened again without a word
+  if (failures > 1) enter("lost"); // a single end is normal: reopen silently
   clearTimeout(retry);
   retry = setTimeout(connect, wait);
 }

@@ -7,7 +7,7 @@ import { bytes } from "./format.js";
 import { button } from "./parts.js";
 import { t } from "./words.js";
 
-const SHOWN_CHARS = 400_000; // beyond this the beginning is dropped from the page
+const SHOWN_CHARS = 400_000; // beyond this the beginning is removed from the page
 const TAIL_BYTES = 256 * 1024;
 const STREAMS = ["stdout", "stderr"];
 
@@ -20,7 +20,7 @@ const STREAMS = ["stdout", "stderr"];
 export function outputOf(id, signal) {
   const panes = Object.fromEntries(STREAMS.map((name) => [name, pane(id, name)]));
   let shown = "stdout";
-  let isChosen = false; // by whoever looks
+  let isChosen = false; // by the user
   let source = null;
   let retry = 0;
 
@@ -61,10 +61,10 @@ export function outputOf(id, signal) {
       const said = JSON.parse(event.data);
       panes[said.stream]?.add(said);
     });
-    source.addEventListener("end", stop); // the page asks for the whole when the job has ended
+    source.addEventListener("end", stop); // the page loads the whole output at the end
     source.onerror = () => {
       stop();
-      retry = setTimeout(follow, 2_000); // the job may have ended: then the page stops this
+      retry = setTimeout(follow, 2_000); // stopped by the page if the job has ended
     };
   };
 
@@ -153,7 +153,7 @@ function pane(id, name) {
         blank();
         return said.length;
       } catch {
-        return 0; // it is asked for again when the job changes
+        return 0; // retried when the job changes
       }
     },
   };

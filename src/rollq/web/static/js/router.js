@@ -76,6 +76,6 @@ function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // not an encoding: taken as it is
+    return text; // invalid encoding: use it as it is
   }
 }

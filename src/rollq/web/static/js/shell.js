@@ -27,7 +27,7 @@ let current = null;
 /** Add the frame to the document. `redraw` redraws the page in another language. */
 export function openShell(redraw) {
   onredraw = redraw;
-  document.getElementById("early")?.remove(); // what stood there while the scripts came
+  document.getElementById("early")?.remove(); // the placeholder of index.html
   document.body.append(skip, topbar, h("div", { class: "frame" }, sidebar, h("div", { class: "content" }, banners, main)), news);
   onLive("link", ({ state, before }) => {
     drawLink();

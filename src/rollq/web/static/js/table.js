@@ -65,7 +65,7 @@ export function table({ label, columns, key, compact = false, marks = false, onm
     const line = before?.node ?? h("tr", { role: "row", dataset: { row: id } });
     const at = focusable(line).indexOf(document.activeElement);
     fill(line, cells(row, id));
-    if (at >= 0) focusable(line)[at]?.focus({ preventScroll: true }); // whoever is on it stays there
+    if (at >= 0) focusable(line)[at]?.focus({ preventScroll: true }); // keep the focus
     return { row, text, node: line };
   };
 

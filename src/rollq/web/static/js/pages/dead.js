@@ -13,7 +13,7 @@ import { button, card, causeWords, empty, pageHead } from "../parts.js";
 import { t } from "../words.js";
 
 const PAGE_ROWS = 500;
-const DETAIL_CHARS = 200; // of a detail that groups are told apart by
+const DETAIL_CHARS = 200; // of the detail that distinguishes groups
 
 export function open(root, { query, signal }) {
   const filter = { queue: query.queue ?? "" };

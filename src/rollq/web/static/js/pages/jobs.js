@@ -12,7 +12,7 @@ import { table } from "../table.js";
 import { t } from "../words.js";
 
 const ROWS = 50;
-const ROWS_LOOKED_AT = 500; // at once, where rows are judged one by one
+const ROWS_LOOKED_AT = 500; // per request, where the server filters row by row
 const LOOKS_MAX = 10;
 const TEXT_FILTERS = ["exec", "queue", "client", "key", "text"];
 const SPANS = { "15m": 900_000, "1h": 3_600_000, "6h": 21_600_000, "1d": 86_400_000, "7d": 604_800_000 };
@@ -64,7 +64,7 @@ export function open(root, { query, signal }) {
     const known = new Set(rows.rows().map((row) => row.id));
     const fresh = found.filter((row) => !known.has(row.id)).length;
     const isHeld = !asWanted && known.size && (rows.marked.size || window.scrollY > 240);
-    if (isHeld && fresh) { // whoever reads further down, or has marked rows, is not moved
+    if (isHeld && fresh) { // do not move a user who has scrolled or selected rows
       const byId = new Map(found.map((row) => [row.id, row]));
       rows.update(rows.rows().map((row) => byId.get(row.id) ?? row));
       more.lastChild.textContent = t("jobs.more", { n: fresh });
