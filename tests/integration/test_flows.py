@@ -61,6 +61,53 @@ def test_a_flow_from_a_file(grid: Grid, tmp_path: Path) -> None:
     ends = {"fetch": "ok", "train": "failed", "report": "cancelled", "alarm": "ok"}
     assert states == ends
     assert grid.json("explain", told["report"]["id"])["code"] == "parent"
+    assert grid.json("flow", "run", str(path), "--name", "n1")["known"] is True
+
+
+SHIPPED = """
+[run]
+exec = "own.sh"
+args = ["x", 1]
+priority = 3
+labels = ["!spot"]
+files = {"own.sh" = "own.sh"}
+then = "hi"
+
+[next]
+exec = "hi"
+queue = "other"
+inputs = {"said" = "run:-"}
+after = ["run"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('[next]\nexec = "hi"', '[next]\nexec = "bad"', "[next] differs in exec"),
+        ('["x", 1]', '["y", 1]', "[run] differs in args"),
+        ("priority = 3", "priority = 4", "[run] differs in options"),
+        ('queue = "other"', 'queue = "third"', "[next] differs in queue"),
+        ('inputs = {"said" = "run:-"}', "", "[next] differs in after or inputs"),
+        ("[next]", "[last]", "[next] is not in the file"),
+        ('then = "hi"', "", "the file has 2 jobs, and the flow 3"),
+    ],
+)
+def test_another_flow_under_a_name_that_is_taken_is_refused(
+    grid: Grid, tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    (tmp_path / "own.sh").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "own.sh").chmod(0o755)
+    path = tmp_path / "ship.toml"
+    path.write_text(SHIPPED, encoding="utf-8")
+    grid.run("flow", "run", str(path), "--name", "s1")
+    until(lambda: grid.json("flow", "show", "s1")["count"] == 3)
+    assert grid.json("flow", "run", str(path), "--name", "s1")["known"] is True
+    assert old in SHIPPED
+    path.write_text(SHIPPED.replace(old, new), encoding="utf-8")
+    grid.run("flow", "run", str(path), "--name", "s1", code=4)
+    assert "another flow has the name 's1'" in grid.stderr
+    assert told in grid.stderr
 
 
 def test_a_flow_is_cancelled_as_a_whole(grid: Grid, tmp_path: Path) -> None:

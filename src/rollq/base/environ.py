@@ -51,7 +51,7 @@ def check_env(env: Mapping[str, str]) -> None:
         if not is_name(name):
             raise _bad(
                 f"no environment variable can be named {name[:64]!a}",
-                "use letters, digits and _, and no digit first",
+                "use a-z, A-Z, 0-9 and _, and no digit first",
             )
         if name.startswith(OURS):
             raise _bad(f"{name[:64]} is set by rollq itself", "choose another name")

@@ -64,7 +64,7 @@ def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> 
         if not is_name(variable) or len(variable) > SECRET_NAME_BYTES_MAX:
             raise _bad(
                 f"no environment variable can be named {variable[:64]!a}",
-                "use letters, digits and _, and no digit first",
+                "use a-z, A-Z, 0-9 and _, and no digit first",
             )
         if variable.startswith(OURS):
             raise _bad(f"{variable[:64]} is set by rollq itself", "choose another name")

@@ -235,7 +235,7 @@ def _why_twice(what: str, amounts: Amounts) -> str:
 
 def _good(value: Said, why: str) -> Said:
     if why:
-        raise _bad(why, "use letters, digits and _ . / - in names, and = before a value")
+        raise _bad(why, "use a-z, A-Z, 0-9 and _ . / - in names, and = before a value")
     return value
 
 

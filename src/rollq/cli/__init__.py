@@ -12,8 +12,8 @@ help;
 - `rows`, `event_lines`: live history rows, for `watch` and `history tail`;
 - `service`, `notify`, `logs`, `tracing`, `places`: processes that run until a signal;
 - `submitting`, `submit_checks`, `needs`, `following`, `joblist`, `filejobs` for `submit`;
-  `flow_file` for `flow`; `health` for `doctor`; `jobfollow` for `job`; `fleet` and `audit` for
-  `demo`;
+  `flow_file` and `flow_changes` for `flow`; `health` for `doctor`; `jobfollow` for `job`;
+  `fleet` and `audit` for `demo`;
   `spark` and `tables` for `sql`, `report` and `pipeline`, `sql_shell` for `sql`,
   `pipeline_serve` and `pipeline_tables` for `pipeline`; `access_credentials` and
   `access_roles` for `access`; `sandboxing` for `worker`;

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rollq.cli.flow_file import Tables
     from rollq.grid.views import RawJobView
     from rollq.roles.client.client import Client
+    from rollq.roles.client.specs import JobSpec
 
 EPILOG = """\b
 Examples:
@@ -25,6 +26,7 @@ Examples:
 """
 PREFIX: Final = "flow-"  # of the client id that owns the jobs of a flow; its name follows
 BATCH: Final = "flow"
+TOLD: Final = 3  # differences of two flows that are named
 
 app = typer.Typer(
     name="flow",
@@ -55,7 +57,8 @@ def run(
 ) -> None:
     """Submit all jobs of a flow, or none.
 
-    Prints its name. The same name is accepted once: if the response was lost, run it again.
+    Prints its name. The same name is accepted once: if the response was lost, run it again. Exit
+    code 4 if the name is that of another flow.
     """
     from rollq.cli.flow_file import read_flow
     from rollq.cli.output import remark, write_answer
@@ -76,9 +79,33 @@ async def _submit(servers: str, timeout_s: float, name: str, tables: Tables, fol
     from rollq.cli.grid import connected
 
     async with connected(servers, timeout_s, _client_of(name)) as client:
-        specs = specs_of(tables, client.client_id, folder)
+        specs = list(specs_of(tables, client.client_id, folder))
         part = await client.stage(BATCH, secrets.token_hex(8), specs)
-        return (await client.commit(BATCH, (part,))).known
+        outcome = await client.commit(BATCH, (part,))
+        if outcome.known:
+            await _check_same(client, name, specs, outcome.count)
+        return outcome.known
+
+
+async def _check_same(client: Client, name: str, specs: list[JobSpec], count: int) -> None:
+    """Refuse a file whose name another flow has.
+
+    Raises:
+        StateError: BATCH_CONFLICT, naming what differs.
+    """
+    from rollq.cli.choosing import jobs_like
+    from rollq.cli.flow_changes import differences
+    from rollq.grid.matching import JobFilter
+
+    ids = [job.job_id async for job in jobs_like(client, JobFilter(client_id=client.client_id))]
+    known = [view for job_id in ids if (view := await client.jobs.view(job_id)) is not None]
+    found = list(differences(specs, known, count))
+    if found:
+        raise StateError(
+            ErrorCode.BATCH_CONFLICT,
+            f"another flow has the name {name[:64]!r}: {'; '.join(found[:TOLD])}",
+            f"give this one another --name; `rollq flow show {name}` shows the one that has it",
+        )
 
 
 @app.command(epilog="Example: rollq flow show nightly-2026-11-18 --json | jq .counts")

@@ -60,7 +60,7 @@ def check_account_name(name: str) -> None:
         raise LocalError(
             ErrorCode.BAD_ACCESS,
             f"{name[:64]!a} cannot be the name of an account",
-            "use letters, digits, '.', '_' and '-', at most 64, a letter or digit first",
+            "use a-z, A-Z, 0-9 and . _ -, at most 64, and none of . _ - first",
         )
 
 

@@ -94,7 +94,7 @@ def open_vault(
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"secrets cannot be variables that begin with {prefix[:64]!r}",
-            "use letters, digits and _, and a _ at the end, as in JOB_SECRET_",
+            "use a-z, A-Z, 0-9 and _, and a _ at the end, as in JOB_SECRET_",
         )
     names = [name for name in environ if prefix and name.startswith(prefix) and name != prefix]
     kept = {name.removeprefix(prefix): Secret(os.fsencode(environ.pop(name))) for name in names}

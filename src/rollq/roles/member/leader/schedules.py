@@ -50,7 +50,7 @@ class ScheduleRequests:
         if not is_schedule_name(wanted.name):
             raise RemoteError(
                 ErrorCode.BAD_OPTIONS,
-                f"{wanted.name[:64]!a} cannot be the name of a schedule",
+                f"{wanted.name[:64]!r} cannot be the name of a schedule",
                 "use a-z, A-Z and 0-9, with _ . / - in between",
             )
         if bool(wanted.cron) is bool(wanted.every_ms):

@@ -1,0 +1,59 @@
+"""Compares a flow in a file with the one that the group accepted under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from rollq.base.jobs import JobOptions
+from rollq.grid.views import RawJobView
+from rollq.roles.client.job_files import JobFile
+from rollq.roles.client.option_parents import stored_parents
+from rollq.roles.client.specs import JobSpec, Options, job_options, subject_of
+from rollq.subjects.queues import queue_of
+
+
+def differences(specs: Iterable[JobSpec], known: Iterable[RawJobView], count: int) -> Iterator[str]:
+    """Yield what differs, a phrase each. Jobs that the group has forgotten, and the content of
+    files, are not compared.
+
+    Args:
+        specs: The jobs of the file.
+        known: The jobs of the flow that the group still knows, with their parents.
+        count: How many jobs the group accepted under the name.
+    """
+    in_file = {spec.key: spec for spec in specs}
+    if len(in_file) != count:
+        yield f"the file has {len(in_file)} jobs, and the flow {count}"
+    for job in known:
+        spec = in_file.get(job.key)
+        if spec is None:
+            yield f"[{job.key}] is not in the file"
+        elif not job.is_changed and (what := _difference(spec, job)):
+            yield f"[{job.key}] differs in {what}"
+
+
+def _difference(spec: JobSpec, job: RawJobView) -> str:
+    options = spec.options or Options()
+    if spec.exec_name != job.exec_name:
+        return "exec"
+    if queue_of(subject_of(spec.exec_name, options)) != job.queue:
+        return "queue"
+    parents = [(one.job_id, "result") for one in spec.files.values() if isinstance(one, JobFile)]
+    waited_for = stored_parents([*options.get("after", ()), *parents])
+    if {(one.job_id, one.condition) for one in waited_for} != {
+        (one.job_id, one.condition) for one in job.parents
+    }:
+        return "after or inputs"
+    if _own(job_options(options) or JobOptions()) != _own(job.options):
+        return "options"
+    request = job.request
+    if request is None or request.is_cut or request.is_payload:
+        return ""
+    return "" if tuple(spec.args) == request.args else "args"
+
+
+def _own(options: JobOptions) -> JobOptions:
+    """Without what is compared apart, and what the client finds out."""
+    return msgspec.structs.replace(options, after=(), ships_exec=False)
