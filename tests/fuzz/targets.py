@@ -23,7 +23,7 @@ from rollq.gossip.codec import DatagramRefusal, decode_datagram, encode_datagram
 from rollq.gossip.map import federation_view
 from rollq.gossip.records import Datagram
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
-from rollq.roles.login import Identity, LoginMachine, LoginSetup
+from rollq.roles.login import LinkIdentity, LoginMachine, LoginSetup
 from rollq.security.identity import PART, parse_uri
 from rollq.security.mode import Mode
 from rollq.security.secret import Secret
@@ -130,7 +130,7 @@ def login(data: bytes) -> None:
             answer = machine.hear(message)
         except RemoteError:
             return
-        if isinstance(answer, Identity):
+        if isinstance(answer, LinkIdentity):
             assert (answer.account, answer.method) == ("ann", "token")
             assert isinstance(message, Login)
             assert message.proof == TOKEN

@@ -1,9 +1,8 @@
-"""Who may say what: the decision about every message that comes in. Pure.
+"""Authorization: the decision about every incoming message. Pure.
 
-`check` is about types: a principal may say what the table of messages gives to the role of its
-link. `Decisions` is about rules: what an account may do with which resources, as the group agreed.
-What a message asks for in these terms is told by whoever knows what its ids mean: the `Guard` of a
-member (`roles.member.guard`).
+`check` is about types: a principal may send the messages that the registry permits to the role of
+its link. `Decisions` is about rules: which actions an account may do on which resources. The
+`Guard` of a member (`roles.member.guard`) finds the resources of a message.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rollq.wire.messages import HelloClient, HelloWorker, LeaderHello
 from rollq.wire.reader_messages import HelloReader
 from rollq.wire.registry import ROW_OF, ROWS, Direction
 
-NAME_SHOWN: Final = 128  # of a resource in an answer
+NAME_SHOWN: Final = 128  # bytes of a resource in an error
 
 ROLE_OF_HELLO: Final[Mapping[type[Struct], LinkRole]] = {
     HelloClient: LinkRole.CLIENT,
@@ -44,7 +43,7 @@ SPEAKER: Final[Mapping[Direction, LinkRole]] = {
     Direction.READER_TO_MEMBER: LinkRole.READER,
 }
 
-MAY_SAY: Final[Mapping[LinkRole, frozenset[type[Struct]]]] = {
+PERMITTED: Final[Mapping[LinkRole, frozenset[type[Struct]]]] = {
     role: frozenset(
         row.struct
         for row in ROWS
@@ -55,18 +54,18 @@ MAY_SAY: Final[Mapping[LinkRole, frozenset[type[Struct]]]] = {
 
 
 def check(principal: Principal, message: Struct) -> None:
-    """Let a message in, or say why not.
+    """Check that the role of a principal may send a message.
 
     Raises:
-        RemoteError: BAD_HANDSHAKE, or UNKNOWN_MESSAGE if no role may say it.
+        RemoteError: BAD_HANDSHAKE, or UNKNOWN_MESSAGE if no role may send it.
     """
-    if type(message) not in MAY_SAY[principal.role]:
+    if type(message) not in PERMITTED[principal.role]:
         raise refusal(type(message))
 
 
 def refusal(kind: type[Struct]) -> RemoteError:
-    """The one answer to a message that its principal may not say."""
-    roles = [role for role in LinkRole if kind in MAY_SAY[role]]
+    """The error for a message that its sender's role may not send."""
+    roles = [role for role in LinkRole if kind in PERMITTED[role]]
     if not roles:
         return RemoteError(ErrorCode.UNKNOWN_MESSAGE, f"{kind.__name__} is not taken here")
     which = " or ".join(roles)
@@ -78,12 +77,12 @@ def refusal(kind: type[Struct]) -> RemoteError:
 
 
 class RefusedError(Exception):
-    """A message was judged, and is not taken.
+    """A message was refused by a guard.
 
     Attributes:
-        answers: What its sender is told.
-        plain_answers: The same to one that reads no errors.
-        why: For the log, if the link ends; empty: it goes on.
+        answers: Sent to its sender.
+        plain_answers: Sent instead to a peer that reads no errors.
+        why: Logged when the link is closed; empty: the link stays open.
     """
 
     def __init__(
@@ -96,25 +95,25 @@ class RefusedError(Exception):
 
 
 class Guard(Protocol):
-    """Judges messages by the accounts of their principals."""
+    """Checks messages against the rules of their principals' accounts."""
 
     def must_wait(self, principal: Principal) -> bool:
-        """Whether it cannot judge now: this member is about to lead, and does not know all yet."""
+        """Whether to hold the message: this member is about to lead, and its state is behind."""
 
     def judge(self, principal: Principal, message: Message) -> Message:
-        """The message, narrowed to what the principal may ask for.
+        """The message, narrowed to what the principal is permitted.
 
         Raises:
-            RefusedError: it may not ask for any of it.
+            RefusedError: nothing of it is permitted.
         """
 
 
 class Decisions:
-    """Decides by the rules, and keeps what it decided until they change.
+    """Decides by the rules, and caches decisions until the rules change.
 
     Args:
-        table: Gives the accounts and roles of the group as they are now.
-        on_refused: Told of every refusal: principal, action, resource.
+        table: Returns the present accounts and roles.
+        on_refused: Called with principal, action and resource of every refusal.
     """
 
     def __init__(
@@ -125,21 +124,21 @@ class Decisions:
         self._table = table
         self.on_refused = on_refused
         self._version = -1
-        # By account, role of its certificate, action and resource; at most DECISIONS_KEPT_MAX.
+        # By account, certificate role, action and resource; at most DECISIONS_KEPT_MAX.
         self._kept: dict[tuple[str, str, str, str], bool] = {}
 
     def authorize(self, principal: Principal, action: str, resources: Iterable[str]) -> None:
-        """Let a principal do an action on all of these resources, or say why not.
+        """Check that a principal may do an action on all of these resources.
 
         Raises:
-            StateError: ACCESS_DENIED; `on_refused` was told.
+            StateError: ACCESS_DENIED; `on_refused` was called.
         """
         for resource in resources:
             if not self.may(principal, action, resource):
                 raise self.denied(principal, action, resource)
 
     def may(self, principal: Principal, action: str, resource: str) -> bool:
-        """Whether a principal may do an action on a resource, `KIND:NAME`."""
+        """Whether a principal may do an action on a resource `KIND:NAME`."""
         if is_anonymous(principal):
             return True
         table = self._table()
@@ -156,7 +155,7 @@ class Decisions:
         return decided
 
     def is_allowed_some(self, principal: Principal, action: str, resource: str) -> bool:
-        """Whether a rule allows an action on a resource, whatever another denies of it."""
+        """Whether some rule allows the action on the resource, regardless of deny rules."""
         account = principal.account
         return any(
             rule.effect == "allow"
@@ -166,7 +165,7 @@ class Decisions:
         )
 
     def denied(self, principal: Principal, action: str, resource: str) -> StateError:
-        """The answer to what no rule allows."""
+        """Report a refusal; returns its error."""
         self.on_refused(principal, action, resource)
         account = principal.account
         return StateError(
@@ -177,22 +176,23 @@ class Decisions:
 
 
 def is_anonymous(principal: Principal) -> bool:
-    """Whether it proves nothing, where that is let in: until all do, it may do everything."""
+    """Whether it has not logged in where that is permitted (`auth` off or optional): all
+    allowed."""
     return principal.account == ANONYMOUS and not principal.method
 
 
 def _rules_for(table: AccessTable, principal: Principal) -> Sequence[Rule]:
-    """Of an account; of the role of its certificate, where the group knows no such account."""
+    """The rules of an account; of its certificate's role, if the group has no such account."""
     if principal.certificate_role and principal.account not in table.accounts:
         return table.rules_of_role(principal.certificate_role)
     return table.rules_of(principal.account)
 
 
 def principal_of(hello: Struct, address: str) -> Principal:
-    """Who a first message says that it is.
+    """The principal that a hello claims to be.
 
     Raises:
-        RemoteError: BAD_HANDSHAKE, if it is no hello.
+        RemoteError: BAD_HANDSHAKE if it is no hello.
     """
     role = ROLE_OF_HELLO.get(type(hello))
     if role is None:

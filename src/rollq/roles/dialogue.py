@@ -1,7 +1,6 @@
-"""The part of a role's machine that client and worker share: a session with one member.
+"""Events and instructions of the machines of client and worker: a session with one member.
 
-What their shells tell (events) and are asked to do (instructions) about the connection and the
-time. Only records.
+Events come from the shell, instructions go to it. Only records.
 """
 
 from __future__ import annotations
@@ -12,35 +11,35 @@ from rollq.wire.messages import Error, MemberMessage, ToMemberMessage
 
 
 class Record(Struct, frozen=True, gc=False):
-    """An event or an instruction. Nobody changes one, and none is part of a cycle."""
+    """An event or an instruction. Immutable, and never part of a reference cycle."""
 
 
 # --- events
 
 
 class Started(Record, frozen=True):
-    """The process is up and wants a leader."""
+    """The process has started."""
 
 
 class Connected(Record, frozen=True):
-    """The connection that the last `Connect` asked for is open."""
+    """The connection of the last `Connect` is open."""
 
 
 class Disconnected(Record, frozen=True):
-    """That connection broke, or could not be made; `refusal` if that is because we are not let in.
-    Never told after a `Disconnect`."""
+    """The connection broke, or could not be opened; with `refusal` if the member refused the
+    session. Never follows a `Disconnect`."""
 
     refusal: Error | None = None
 
 
 class Received(Record, frozen=True):
-    """A message came on the open connection."""
+    """A message arrived on the open connection."""
 
     message: MemberMessage
 
 
 class Tick(Record, frozen=True):
-    """Time passes. `now_ms` is monotonic."""
+    """Time has passed. `now_ms` is monotonic."""
 
     now_ms: int
 
@@ -48,21 +47,21 @@ class Tick(Record, frozen=True):
 # --- instructions
 
 
-class Send(Record, frozen=True):
-    """Send this on the open connection."""
+class SendToLeader(Record, frozen=True):
+    """Send a message on the open connection."""
 
     message: ToMemberMessage
 
 
 class Connect(Record, frozen=True):
-    """Dial this member after so long; answer with `Connected` or `Disconnected`."""
+    """Dial this member after a delay; answer with `Connected` or `Disconnected`."""
 
     address: str
     delay_ms: int
 
 
 class Disconnect(Record, frozen=True):
-    """Close the connection; say nothing more of it. One that is `stuck` is not waited for: what was
-    sent on it and is not taken yet is dropped."""
+    """Close the connection; no event follows. With `stuck`, do not wait for the peer: unsent data
+    is dropped."""
 
     stuck: bool = False

@@ -1,10 +1,9 @@
-"""The one way in: every message of every accepted link passes here before its handler.
+"""The entry of a member: every message of every accepted link passes here before its handler.
 
-A link may log in first. Its hello says what it is for: it names the principal, together with what
-the link has proved, and chooses the service that takes the messages of the link from then on. A
-type that its role may not say ends the link with an error, and nothing else. Where accounts count,
-a guard judges every message by what the account may do: services never ask.
-"""
+A link may log in first. Its hello names the role: with the result of the login it makes the
+principal, and chooses the service for the messages of the link. A message type that the role may
+not send closes the link with an error. If accounts are in use, a guard checks every message:
+services never do."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.log_events import LOGIN_FAILED, seldom, tell
 from rollq.base.repeats import Repeats
 from rollq.net.link import Link
-from rollq.roles.access import MAY_SAY, Guard, RefusedError, check, principal_of
+from rollq.roles.access import PERMITTED, Guard, RefusedError, check, principal_of
 from rollq.roles.login import (
     NOBODY,
-    Identity,
+    LinkIdentity,
     LoginFailedError,
     LoginMachine,
     LoginSetup,
@@ -41,37 +40,37 @@ WITHDRAWN: Final = RemoteError(
     "the token or key of this link was removed, or has expired",
     "log in with another: `rollq access token` makes one",
 )
-FAILED_LINES: Final = 3  # of failed logins from one address, until they are counted
+FAILED_LINES: Final = 3  # log lines of failed logins from one host before they are counted
 
 
 class Service(Protocol):
-    """Takes the messages of links of a role."""
+    """Handles the messages of links of a role."""
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """Messages came that the principal may say; on a new link the hello is the first."""
+        """Handle permitted messages; the first of a new link is its hello."""
 
     def closed(self, link: Link, reason: str) -> None:
-        """A link that was heard is gone."""
+        """A link closed after `hear` was called for it."""
 
 
 class _Entry(NamedTuple):
-    """A link that said hello."""
+    """A link after its hello."""
 
     principal: Principal
     service: Service
-    may_say: frozenset[type]
+    permitted: frozenset[type]
     hello: Message
-    hears_errors: bool
-    identity: Identity  # what its principal has proved
+    reads_errors: bool
+    identity: LinkIdentity  # from its login
 
 
 class Door:
     """The links of one listener.
 
     Args:
-        services: By role; a link of any other role is refused.
-        logins: What links are judged by. None: nobody logs in here, and nobody is asked to.
-        guard: Judges messages by accounts. None: who is let in may do whatever its role may.
+        services: By role; links of other roles are refused.
+        logins: The options of logins. None: no logins.
+        guard: Checks messages by accounts. None: a link may do whatever its role may.
     """
 
     def __init__(
@@ -83,20 +82,20 @@ class Door:
         self._services = services
         self._logins = logins
         self._guard = guard
-        # What came before the guard can judge it, of links that are not read meanwhile.
+        # Messages that the guard cannot check yet, of paused links.
         self._waiting: dict[Link, list[Message]] = {}
         self._entries: dict[Link, _Entry] = {}  # from the hello until the link is closed
-        # From the first message of a login until the hello: how far it is, or what came of it.
-        self._arriving: dict[Link, LoginMachine | Identity] = {}
+        # From the first login message until the hello: the login under way, or its result.
+        self._arriving: dict[Link, LoginMachine | LinkIdentity] = {}
         self._failed = Repeats(FAILED_LINES)
         self.refused: Counter[int] = Counter()  # links, by error code
-        # What was asked for on a link, let in, and goes on: judged again when the rules change.
+        # Accepted requests of a link that still have effect: checked again when rules change.
         self.held: Callable[[Link], Sequence[Message]] = lambda link: ()
-        # No token by which a link is here ends before this time of the group; 0: none ever ends.
+        # The first time of the group at which a token of a link expires; 0: none does.
         self.expires_ms = 0
 
     def messages(self, link: Link, messages: list[Message]) -> None:
-        """Messages came on a link."""
+        """Handle messages of a link."""
         if link in self._waiting:
             self._waiting[link] += messages
             return
@@ -109,7 +108,7 @@ class Door:
                     return
                 message = messages[0]
             entry = known or self._entry_of(link, message)
-            if not entry.may_say.issuperset(map(type, messages)):  # one test for a whole read
+            if not entry.permitted.issuperset(map(type, messages)):  # one test for all of a read
                 for message in messages:
                     check(entry.principal, message)
         except RemoteError as error:
@@ -123,7 +122,7 @@ class Door:
             messages = self._judged(link, entry, messages, self._guard)
             if not messages:
                 return
-        if known is None:  # only now: a service is not told the end of a link that it never heard
+        if known is None:  # only now: services get `closed` only for links whose hello they got
             entry = _renamed(entry, messages[0])
             self._entries[link] = entry
             self._arriving.pop(link, None)
@@ -131,20 +130,20 @@ class Door:
         entry.service.hear(link, messages, entry.principal)
 
     def count_by_role(self) -> dict[str, float]:
-        """How many links have said their hello, by what they are for."""
+        """The number of links after their hello, by role."""
         roles = Counter([entry.principal.role for entry in self._entries.values()])
         return {role.value: roles[role] for role in self._services}
 
     def go_on(self) -> None:
-        """Hand on what waited, as far as it can be judged now."""
+        """Pass on waiting messages, as far as the guard can check them now."""
         for link, messages in list(self._waiting.items()):
             del self._waiting[link]
             link.resume()
             link.hand_over(messages)
 
     def judge_again(self) -> None:
-        """The accounts have changed, or a token has expired: end the links of those who may not be
-        here any more."""
+        """Rules have changed, or a token has expired: close links that are not permitted any
+        more."""
         if self._guard is None or self._logins is None:
             return
         self.expires_ms = 0
@@ -159,19 +158,19 @@ class Door:
                 self._note_expiry(entry.identity)
 
     def closed(self, link: Link, reason: str) -> None:
-        """A link is gone."""
+        """A link closed."""
         self._arriving.pop(link, None)
         self._waiting.pop(link, None)
         entry = self._entries.pop(link, None)
         if entry is not None:
             entry.service.closed(link, reason)
 
-    def _note_expiry(self, identity: Identity) -> None:
+    def _note_expiry(self, identity: LinkIdentity) -> None:
         if identity.expires_ms:
             self.expires_ms = min(self.expires_ms or identity.expires_ms, identity.expires_ms)
 
     def _log_in(self, link: Link, messages: list[Message]) -> list[Message]:
-        """Hear what of the first messages of a link is a login; the rest."""
+        """Handle the login messages at the start of a link; returns the messages after them."""
         logins = self._logins
         if logins is None:
             return messages
@@ -182,7 +181,7 @@ class Door:
             if not isinstance(machine, LoginMachine):
                 raise LoginFailedError(machine.account, "a second login")
             answer = machine.hear(message)
-            if isinstance(answer, Identity):
+            if isinstance(answer, LinkIdentity):
                 self._arriving[link] = answer
             else:
                 link.send(answer)
@@ -215,13 +214,13 @@ class Door:
                 method=identity.method,
                 certificate_role=identity.certificate_role,
             )
-        may_say = MAY_SAY[principal.role]
-        return _Entry(principal, service, may_say, hello, _hears_errors(hello), identity)
+        permitted = PERMITTED[principal.role]
+        return _Entry(principal, service, permitted, hello, _reads_errors(hello), identity)
 
     def _judged(
         self, link: Link, entry: _Entry, messages: list[Message], guard: Guard
     ) -> list[Message]:
-        """What of the messages is let in; whoever sent the others is told."""
+        """The permitted messages; senders of the others are answered."""
         principal = entry.principal
         taken: list[Message] = []
         for message in messages:
@@ -231,7 +230,7 @@ class Door:
                     principal = principal._replace(name=judged.client_id)
                 taken.append(judged)
             except RefusedError as refused:
-                for answer in refused.answers if entry.hears_errors else refused.plain_answers:
+                for answer in refused.answers if entry.reads_errors else refused.plain_answers:
                     link.send(answer)
                 if refused.why:
                     link.close(refused.why)
@@ -255,19 +254,19 @@ class Door:
 
 
 def _offers(hello: Message) -> bool:
-    """Whether the peer offers features: one of the legacy protocol does not."""
+    """Whether the peer offers features; a legacy one does not."""
     return not isinstance(hello, HelloClient | HelloWorker) or bool(hello.features)
 
 
-def _hears_errors(hello: Message) -> bool:
-    """Whether the peer reads Error: one of the legacy protocol does not."""
+def _reads_errors(hello: Message) -> bool:
+    """Whether the peer reads Error; a legacy one does not."""
     if isinstance(hello, HelloClient | HelloWorker):
         return ACCEPTED in hello.features or COMPACT in hello.features
     return True
 
 
 def _renamed(entry: _Entry, hello: Message) -> _Entry:
-    """A link whose hello the guard gave a name."""
+    """The entry with the name that the guard gave to the client."""
     if hello is entry.hello or not isinstance(hello, HelloClient):
         return entry
     return entry._replace(principal=entry.principal._replace(name=hello.client_id), hello=hello)

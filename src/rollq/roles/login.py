@@ -1,9 +1,7 @@
-"""Who a link is: the accepter's part of a login. Pure.
+"""Authentication of links: the accepter's part of a login. Pure.
 
-A login that fails is answered in the same words whatever was wrong with it, and after about the
-same work whether its account exists or not: what a stranger can learn is that it failed. The
-reason is for the log of the member.
-"""
+Every failed login gets the same error after about the same work, whether its account exists or not:
+a stranger learns only that it failed. The reason goes to the log of the member."""
 
 from __future__ import annotations
 
@@ -32,28 +30,28 @@ from rollq.wire.login_messages import (
     LoginProof,
 )
 
-LEGACY: Final = "legacy"  # by its address: a peer of the legacy protocol
-CERTIFICATE: Final = "certificate"  # how an identity was proved, if not by a login
-NO_DIGEST: Final = b""  # of what is no token: that of no secret
-NO_TOKENS: Final = (TokenHash("", bytes(32)),)  # compared with where there is no account
+LEGACY: Final = "legacy"  # the method of a legacy peer: by its address
+CERTIFICATE: Final = "certificate"  # the method without a login
+NO_DIGEST: Final = b""  # of an invalid token; matches no secret
+NO_TOKENS: Final = (TokenHash("", bytes(32)),)  # compared with if there is no account
 
 
 class Accounts(Protocol):
-    """The accounts of the group, as they are now."""
+    """The present accounts of the group."""
 
     def get(self, name: str, /) -> Account | None:
-        """The account of this name."""
+        """The account with this name."""
 
 
-class Identity(NamedTuple):
-    """Who a link has proved to be.
+class LinkIdentity(NamedTuple):
+    """The authenticated identity of a link.
 
     Attributes:
-        account: Its account; empty: nobody asked.
-        method: How: `certificate`, or the method of the login; empty: not at all.
-        certificate_role: What the certificate says that its holder is, if that was how.
-        credential: Which token (its id) or key (its bytes) of the account was proved.
-        expires_ms: When that token ends, by the time of the group; 0: never.
+        account: Its account; empty: logins are off.
+        method: `certificate`, or the method of the login; empty: none.
+        certificate_role: The role in the certificate, if that is the method.
+        credential: The token (its id) or key (its bytes) that was proved.
+        expires_ms: When that token expires, by the time of the group; 0: never.
     """
 
     account: str = ""
@@ -63,11 +61,11 @@ class Identity(NamedTuple):
     expires_ms: int = 0
 
 
-NOBODY: Final = Identity()
+NOBODY: Final = LinkIdentity()
 
 
 class LoginFailedError(RemoteError):
-    """A login is wrong. `why` is not for whoever logged in."""
+    """A login failed. `why` is for the log only, and not for the peer."""
 
     def __init__(self, account: str, why: str) -> None:
         super().__init__(
@@ -80,21 +78,21 @@ class LoginFailedError(RemoteError):
 
 @dataclass(slots=True, frozen=True)
 class LoginSetup:
-    """What the links of a listener are judged by.
+    """The login options of a listener.
 
     Attributes:
-        mode: Whether links must prove who they are. Where it is off a login is answered and not
-            looked at: credentials do no harm where nobody asks for them.
-        group: The name of the group, which a login by key signs.
-        accounts: Gives the accounts of the group.
-        now_ms: Tells the time of the group, by which tokens expire.
-        draw_nonce: Gives NONCE_BYTES that nobody can guess.
-        tls: Whether links speak TLS; where they must, members have certificates.
-        is_current: Whether all accounts that were agreed on are known here. A member that has just
-            started, or hears of no leader, may lack some.
+        mode: Whether links must log in. If off, logins are answered but not checked, so that peers
+            may always send credentials.
+        group: The name of the group, which is part of a signed login.
+        accounts: Returns the accounts of the group.
+        now_ms: The time of the group, for the expiry of tokens.
+        draw_nonce: Returns NONCE_BYTES random bytes.
+        tls: Whether links use TLS; if required, members have certificates.
+        is_current: Whether all committed accounts are known here. A member that has just
+            started, or knows no leader, may lack some.
         legacy: The accounts of peers that cannot log in.
         address: By which members dial this one.
-        cluster_keys: Gives the keys that members may prove.
+        cluster_keys: Returns the keys that members may prove.
     """
 
     mode: Mode
@@ -110,25 +108,25 @@ class LoginSetup:
 
 
 class LoginMachine:
-    """The login of one link: at most one, and nothing of it is taken twice."""
+    """The login of one link; each message is accepted once."""
 
-    __slots__ = ("_asked", "_cluster_key", "_nonce", "_setup")
+    __slots__ = ("_cluster_key", "_login", "_nonce", "_setup")
 
     def __init__(self, setup: LoginSetup) -> None:
         self._setup = setup
-        self._asked: Login | None = None  # the first message
-        self._nonce = b""  # of the challenge that waits for its proof; empty: none does
-        self._cluster_key = b""  # that is to be proved, if it is a member that logs in
+        self._login: Login | None = None  # the first message
+        self._nonce = b""  # of the challenge that waits for its proof; empty: none
+        self._cluster_key = b""  # to be proved, in a login of a member
 
-    def hear(self, message: LoginMessage) -> LoginChallenge | Identity:
-        """A message of the dialer came: what to answer, or who it is.
+    def hear(self, message: LoginMessage) -> LoginChallenge | LinkIdentity:
+        """Handle a message of the dialer; returns the answer, or the identity at the end.
 
         Raises:
-            LoginFailedError: it is nobody; the link ends.
-            RemoteError: NOT_READY, if that cannot be told yet.
+            LoginFailedError: the login is wrong; the link is closed.
+            RemoteError: NOT_READY if that cannot be decided yet.
         """
-        if isinstance(message, Login) and self._asked is None:
-            self._asked = message
+        if isinstance(message, Login) and self._login is None:
+            self._login = message
             if message.method == TOKEN:
                 return self._judge_token(message)
             if message.method == KEY and len(message.nonce) == NONCE_BYTES:
@@ -137,15 +135,15 @@ class LoginMachine:
             if message.method == CLUSTER and len(message.nonce) == NONCE_BYTES:
                 return self._challenge_member(message)
             raise LoginFailedError(message.account, f"cannot log in by {message.method!a}")
-        if isinstance(message, LoginProof) and self._asked is not None and self._nonce:
+        if isinstance(message, LoginProof) and self._login is not None and self._nonce:
             if self._cluster_key:
-                return self._judge_member(self._asked, message.proof)
+                return self._judge_member(self._login, message.proof)
             nonce, self._nonce = self._nonce, b""
-            return self._judge_key(self._asked, nonce, message.proof)
-        account = "" if self._asked is None else self._asked.account
+            return self._judge_key(self._login, nonce, message.proof)
+        account = "" if self._login is None else self._login.account
         raise LoginFailedError(account, f"{type(message).__name__} is out of order")
 
-    def _judge_token(self, login: Login) -> Identity:
+    def _judge_token(self, login: Login) -> LinkIdentity:
         setup = self._setup
         if setup.mode is Mode.OFF:
             return NOBODY
@@ -161,9 +159,11 @@ class LoginMachine:
             raise self._unknown(login.account, "a wrong token")
         if found.expires_ms and found.expires_ms <= setup.now_ms():
             raise LoginFailedError(login.account, f"the token {found.id!a} has expired")
-        return self._admit(Identity(account.name, TOKEN, "", found.id, found.expires_ms), account)
+        return self._admit(
+            LinkIdentity(account.name, TOKEN, "", found.id, found.expires_ms), account
+        )
 
-    def _judge_key(self, login: Login, nonce: bytes, proof: bytes) -> Identity:
+    def _judge_key(self, login: Login, nonce: bytes, proof: bytes) -> LinkIdentity:
         setup = self._setup
         if setup.mode is Mode.OFF:
             return NOBODY
@@ -174,10 +174,11 @@ class LoginMachine:
         if key is None or account is None:
             reason = "a wrong signature" if keys else "no such account, or it has no key"
             raise self._unknown(login.account, reason)
-        return self._admit(Identity(account.name, KEY, "", key), account)
+        return self._admit(LinkIdentity(account.name, KEY, "", key), account)
 
     def _unknown(self, account: str, why: str) -> RemoteError:
-        """What to raise for what is not known here, and may be known to others."""
+        """The error for an account or credential that is unknown here, but may be known to
+        others."""
         if self._setup.is_current():
             return LoginFailedError(account, why)
         return RemoteError(
@@ -200,17 +201,17 @@ class LoginMachine:
         proof = prove(self._cluster_key, LoginSide.ACCEPTER, self._terms(login))
         return LoginChallenge(self._nonce, proof, self._setup.group)
 
-    def _judge_member(self, login: Login, proof: bytes) -> Identity:
+    def _judge_member(self, login: Login, proof: bytes) -> LinkIdentity:
         key, terms = self._cluster_key, self._terms(login)
         self._nonce = self._cluster_key = b""
         if not is_proof(proof, key, LoginSide.DIALER, terms):
             raise LoginFailedError(login.account, "no proof of the cluster key")
-        return Identity(method=CLUSTER)
+        return LinkIdentity(method=CLUSTER)
 
     def _terms(self, login: Login) -> LoginTerms:
         return LoginTerms(self._setup.group, self._setup.address, login.nonce, self._nonce)
 
-    def _admit(self, identity: Identity, account: Account) -> Identity:
+    def _admit(self, identity: LinkIdentity, account: Account) -> LinkIdentity:
         if account.is_disabled:
             raise LoginFailedError(account.name, "the account is disabled")
         return identity
@@ -219,24 +220,24 @@ class LoginMachine:
 def identify(
     setup: LoginSetup,
     role: LinkRole,
-    logged_in: Identity,
+    logged_in: LinkIdentity,
     certificate: CertificateIdentity | None,
     *,
     legacy_address: str = "",
-) -> Identity:
-    """Who a link is when its hello comes: by its login, else by its certificate.
+) -> LinkIdentity:
+    """The identity of a link at its hello: from its login, else from its certificate.
 
     Args:
         setup: Of the listener.
-        role: What the hello says that the link is for. Members prove the cluster key, which is
-            asked for where they are heard.
-        logged_in: What its login has shown; NOBODY, if there was none.
-        certificate: What TLS has shown.
-        legacy_address: Where a peer connected from that offers no features: it cannot log in.
+        role: From the hello. Members prove the cluster key, which is checked with their
+            messages.
+        logged_in: Result of the login; NOBODY without one.
+        certificate: From TLS.
+        legacy_address: Of a peer without features, which cannot log in.
 
     Raises:
         LoginFailedError: the account is disabled.
-        RemoteError: LOGIN_REQUIRED; ACCESS_DENIED, if a certificate is not for this.
+        RemoteError: LOGIN_REQUIRED; ACCESS_DENIED if a certificate is not for this role.
     """
     is_member = certificate is not None and certificate.role is CertificateRole.MEMBER
     if role is LinkRole.MEMBER and not is_member and (certificate or setup.tls is Mode.REQUIRE):
@@ -260,19 +261,19 @@ def identify(
         name = setup.legacy.account_of(legacy_address)
         account = setup.accounts().get(name) if name else None
         if account is not None and not account.is_disabled:
-            return Identity(name, LEGACY)
+            return LinkIdentity(name, LEGACY)
     if setup.mode is Mode.REQUIRE:
         raise RemoteError(
             ErrorCode.LOGIN_REQUIRED,
             "this member requires a login",
             "give the credentials of an account: --credentials DIR, or ROLLQ_CREDENTIALS",
         )
-    return Identity(ANONYMOUS)
+    return LinkIdentity(ANONYMOUS)
 
 
-def is_withdrawn(setup: LoginSetup, identity: Identity) -> bool:
-    """Whether the token or key by which a link was let in is not its account's any more, or has
-    expired. Whether the account itself may go on is a matter of rules."""
+def is_withdrawn(setup: LoginSetup, identity: LinkIdentity) -> bool:
+    """Whether the token or key of a link was removed from its account, or has expired. Changes of
+    the account's rules are checked elsewhere."""
     if identity.method not in (TOKEN, KEY):
         return False
     account = setup.accounts().get(identity.account)
@@ -285,9 +286,9 @@ def is_withdrawn(setup: LoginSetup, identity: Identity) -> bool:
     return all(token.id != identity.credential for token in account.tokens)
 
 
-def _certified(certificate: CertificateIdentity, accounts: Accounts) -> Identity:
-    """The holder of a certificate; the group need not know its account."""
+def _certified(certificate: CertificateIdentity, accounts: Accounts) -> LinkIdentity:
+    """The identity of a certificate; its account need not exist."""
     account = accounts.get(certificate.name)
     if account is not None and account.is_disabled:
         raise LoginFailedError(certificate.name, "the account is disabled")
-    return Identity(certificate.name, CERTIFICATE, certificate.role)
+    return LinkIdentity(certificate.name, CERTIFICATE, certificate.role)

@@ -1,12 +1,11 @@
-"""Whether a leader is a legacy one: shared by the machines of workers and clients. Pure.
+"""Detects legacy leaders: shared by the machines of workers and clients. Pure.
 
-A leader of the first system does not answer an offer of features. So one that takes connections
-and leaves two offers in a row without a word is spoken to in the legacy protocol, offering nothing.
-Whoever was welcomed once has a group of ours, and never does that: its members are only silent.
+A legacy leader does not answer an offer of features. So an address that accepts connections and
+leaves two offers in a row unanswered is sent a legacy hello without features. After one welcome
+that is never done again: the group is not a legacy one, and its members are only silent.
 
-The hello says that it is such a one (`plain`), so that a member of ours, which was silent for
-another reason, hangs up; then features are offered again.
-"""
+Such a hello is marked `plain`, so that a current member that was silent for another reason closes
+the connection; then features are offered again."""
 
 from __future__ import annotations
 
@@ -16,26 +15,26 @@ UNANSWERED_MAX: Final = 2
 
 
 class Offers:
-    """Which addresses leave offers unanswered."""
+    """Addresses that leave offers unanswered."""
 
     __slots__ = ("_is_ours", "_unanswered")
 
     def __init__(self) -> None:
         self._is_ours = False
-        self._unanswered: dict[str, int] = {}  # how often in a row; few addresses are known
+        self._unanswered: dict[str, int] = {}  # in a row, by address; few addresses are known
 
     def is_plain(self, address: str) -> bool:
-        """Whether to offer nothing there."""
+        """Whether to send this address a legacy hello."""
         return not self._is_ours and self._unanswered.get(address, 0) >= UNANSWERED_MAX
 
     def unanswered(self, address: str) -> None:
-        """A hello with features was not answered there."""
+        """A hello with features was not answered."""
         self._unanswered[address] = self._unanswered.get(address, 0) + 1
 
     def hung_up(self, address: str) -> None:
-        """It ended a conversation in which it had said nothing."""
+        """The member closed a connection on which it had sent nothing."""
         self._unanswered.pop(address, None)
 
     def welcomed(self) -> None:
-        """A member of ours took us in."""
+        """A current member sent Welcome."""
         self._is_ours = True

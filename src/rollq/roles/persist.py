@@ -1,9 +1,8 @@
-"""Everything of a member or a worker that waits for the disk: one by one, on a thread.
+"""Disk work of a member or a worker: one job at a time, on a thread.
 
-An executor, so that the loop can wait for it; `post` leaves out the future, which costs more than
-the hand-over itself where there is one for every turn. With a disk that is quick the hand-over
-costs more than the wait: then the loop may do it itself (`may_stay`), as long as it stays quick.
-"""
+An executor, so that the loop can wait for results; `post` makes no future, which would cost more
+than the hand-over itself in every turn. With a fast disk the hand-over costs more than the write:
+then the loop may write itself (`may_stay`), as long as the disk stays fast."""
 
 from __future__ import annotations
 
@@ -20,39 +19,39 @@ T = TypeVar("T")
 
 
 class PersistThread(Executor):
-    """One thread. It runs from its making to `shutdown`.
+    """One thread, from construction to `shutdown`.
 
     Args:
         name: Of the thread.
-        prepare: Called in it, first.
+        prepare: Runs first on the thread.
     """
 
     def __init__(self, name: str, prepare: Callable[[], None] | None = None) -> None:
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._posted = 0  # counted by the loop
-        self._done = 0  # counted by the thread; <= _posted
-        self._sync_ms = 2.0 * QUICK_SYNC_MS_MAX  # a moving average; unknown is slow
+        self._posted = 0  # written by the loop
+        self._done = 0  # written by the thread; <= _posted
+        self._sync_ms = 2.0 * QUICK_SYNC_MS_MAX  # a moving average; slow until measured
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         if prepare is not None:
             self.post(prepare)
         self._thread.start()
 
     def post(self, order: Callable[[], None]) -> None:
-        """Have something done that raises nothing and tells by itself how it went."""
+        """Queue a call that raises nothing and reports its result itself."""
         self._posted += 1
         self._orders.put(order)
 
     def may_stay(self) -> bool:
-        """Whether the caller of `post` may as well do a small write with a sync itself: the disk
-        was quick lately, and nothing is being written that it must not come before."""
+        """Whether the caller of `post` may do a small write with a sync itself: syncs were fast
+        lately, and no posted work has to come before it."""
         return self._sync_ms <= QUICK_SYNC_MS_MAX and self._done == self._posted
 
     def synced(self, seconds: float) -> None:
-        """A write with a sync took so long, wherever it was done. Not called by two at once."""
+        """Note the duration of a sync, on either thread. Calls must not overlap."""
         self._sync_ms += (seconds * 1000 - self._sync_ms) / SYNCS_AVERAGED
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have something done; the future tells how it went."""
+        """Queue a call; the future gets its result."""
         future: Future[T] = Future()
 
         def order() -> None:
@@ -69,7 +68,7 @@ class PersistThread(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the thread after what was posted. Twice is no error."""
+        """End the thread after all posted work. Idempotent."""
         self._orders.put(None)
         if wait:
             self._thread.join()

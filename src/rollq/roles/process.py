@@ -1,4 +1,4 @@
-"""What the system knows of this process, for its metrics."""
+"""Metrics of the process from the operating system."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _BUILD = (version("rollq"), platform.python_version())
 
 
 def process_families() -> list[Family]:
-    """Memory, CPU, descriptors and threads, under the names that they have everywhere; and what
-    this process is."""
+    """Memory, CPU, descriptors and threads, under their conventional names; and build info."""
     with _PROCESS.oneshot():
         times = _PROCESS.cpu_times()
         memory = _PROCESS.memory_info()

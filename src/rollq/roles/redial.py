@@ -1,15 +1,15 @@
 """The next address to dial: shared by the machines of workers and clients. Pure.
 
-Knows the addresses of the group's members, follows a redirect at once, and waits longer and longer
-while no member welcomes us, up to a second: a wait must not outlive the fault that it is for. After
-a session was lost the first tries come quickly: an election takes less time than the first long
-wait. Two members that name each other as leader must not make us spin, so only the first redirect
-after a welcome (or after a wait) is free.
+Knows the addresses of the group's members, follows a redirect at once, and backs off up to a second
+while no member accepts the session: a wait must not outlive the fault. After a lost session the
+first tries are quick, as an election takes less time than the first long wait. Two members that
+name each other as leader must not cause a busy loop: only the first redirect after a welcome (or
+after a wait) is free of a wait.
 
-A member that fell silent is not dialed again as long as the quick tries last, also if others still
-name it as the leader: its listening socket takes connections, and every hello would be lost there.
-If another cannot be reached either, it is tried like the rest: it may have been electing, or slow.
-Before the first welcome it is too: then it is probably starting, together with its group.
+A member that fell silent is not dialed again during the quick tries, even if others still name it
+as the leader: its listening socket accepts connections, and every hello would be lost. It is tried
+again if another member cannot be reached either: it may have been electing, or slow. Before the
+first welcome it is not avoided: it is probably starting, together with its group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rollq.policy.retry import backoff_ms
 
 
 class Redial:
-    """The address book and the backoff."""
+    """Addresses and backoff."""
 
     __slots__ = (
         "_addresses",
@@ -55,12 +55,12 @@ class Redial:
         self._failures = 0
         self._quick_left = 0
         self._redirected = False
-        self._silent = ""  # the member that fell silent, until another welcomes us or fails too
+        self._silent = ""  # the member that fell silent, until another welcomes or fails
         self._was_welcomed = False  # by any member
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """All members that are known."""
+        """All known members."""
         return tuple(self._addresses)
 
     @property
@@ -69,7 +69,7 @@ class Redial:
         return self._addresses[self._at]
 
     def welcomed(self, members: Iterable[str] = ()) -> None:
-        """A member took our hello, and named others: the next search starts with short waits."""
+        """A member sent Welcome, with other addresses: the next search starts with short waits."""
         self._learn(members)
         self._failures = 0
         self._quick_left = REDIAL_QUICK_TRIES
@@ -78,34 +78,34 @@ class Redial:
         self._was_welcomed = True
 
     def failed(self) -> tuple[str, int]:
-        """The connection broke or never came about: the next address, and how long to wait."""
+        """The connection broke or could not be opened: the next address, and the delay."""
         next_one = self._next()
         self._silent = ""
         return next_one
 
     def refused(self) -> tuple[str, int]:
-        """The member does not let us in, and the others will not either: the next address, after a
-        long wait."""
-        self._go_on()
+        """The member refused the session, and others will too: the next address, with a long
+        delay."""
+        self._advance()
         self._silent = ""
         return self.address, backoff_ms(1, REDIAL_REFUSED_MS, REDIAL_REFUSED_MS, self._jitter)
 
     def silent(self) -> tuple[str, int]:
-        """The member that was dialed says nothing: the next address, at once if there is one."""
+        """The dialed member is silent: the next address, without a delay if there is another."""
         silent = self.address
         self._silent = silent if self._was_welcomed else ""
         self._quick_left = REDIAL_QUICK_TRIES
         self._redirected = False
-        self._go_on()
+        self._advance()
         return self.address, 0 if self.address != silent else self._wait_ms()
 
     def reachable(self, address: str) -> tuple[str, int]:
-        """A member takes connections again: there, at once."""
+        """A member accepts connections again: dial it at once."""
         self._at = self._addresses.index(address)
         return self.address, 0
 
     def redirected(self, leader: str, members: Iterable[str]) -> tuple[str, int]:
-        """A member named the leader, or knows none: the next address, and how long to wait."""
+        """A member named the leader, or knows none: the next address, and the delay."""
         self._learn(members)
         if not leader or leader == self.address:
             return self._next()
@@ -126,11 +126,11 @@ class Redial:
                 self._addresses.append(address)
 
     def _next(self) -> tuple[str, int]:
-        self._go_on()
+        self._advance()
         return self.address, self._wait_ms()
 
-    def _go_on(self) -> None:
-        """The next address, but not yet the one that fell silent."""
+    def _advance(self) -> None:
+        """Go to the next address, but not yet to the silent member."""
         count = len(self._addresses)
         self._at = (self._at + 1) % count
         if count > 1 and self._is_avoided(self.address):

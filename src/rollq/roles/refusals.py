@@ -1,8 +1,8 @@
-"""Members that do not let us in. Pure.
+"""Sessions that members refuse. Pure.
 
-One that is behind the others may not know an account or token that was made a moment ago, so one
-refusal proves nothing. Two in a row do: then whoever waits is told, and members are dialed seldom.
-A member that is not reached says nothing about it: with two of three down, one refuses each time.
+A member that is behind may not know a new account or token yet, so one refusal proves nothing. Two
+in a row do: then waiting requests fail, and dialing slows down. Members that cannot be reached do
+not count: with two of three down, the third refuses each time.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ ENOUGH: Final = 2
 
 
 def is_refusal(message: Error) -> bool:
-    """Whether an answer to a hello says that we are not let in."""
+    """Whether an answer to a hello refuses the session."""
     return message.request_id == NIL_ID and message.code in NOT_LET_IN_CODES
 
 
 def refusal_of(error: RollqError) -> Error | None:
-    """An error of dialing, as an answer that says so; None if it is about something else."""
+    """A dial error as the answer that refuses a session; None if it is another error."""
     if error.code not in NOT_LET_IN_CODES:
         return None
     return Error(NIL_ID, int(error.code), error.message, error.hint)
 
 
 class Refusals:
-    """Those in a row.
+    """Refusals in a row.
 
     Attributes:
-        last: Why we are not let in; None: we may be.
+        last: The last refusal; None: the session may be accepted.
     """
 
     __slots__ = ("_count", "last")
@@ -43,15 +43,15 @@ class Refusals:
 
     @property
     def final(self) -> Error | None:
-        """What to answer to whatever is asked, as long as there were enough of them."""
+        """The error for all requests while there were enough refusals in a row."""
         return self.last if self._count >= ENOUGH else None
 
     def noted(self, error: Error) -> None:
-        """We are not let in."""
+        """Count a refusal."""
         self.last = error
         self._count += 1
 
     def over(self) -> None:
-        """A member let us in, or answered our hello in another way."""
+        """A member accepted the session, or answered the hello in another way."""
         self.last = None
         self._count = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait until they are over, however they end."""
+    """Cancel tasks and wait until they have ended, ignoring their results."""
     ending = list(tasks)
     for task in ending:
         task.cancel()
@@ -18,7 +18,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of the machine."""
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""

@@ -1,15 +1,14 @@
-"""Whether a silent member is still there: shared by the machines of workers and clients. Pure.
+"""Detects a silent member: shared by the machines of workers and clients. Pure.
 
-A member whose process was stopped, whose host is gone or whose network drops packets keeps its
-connections open. So silence is a fault: a member that says nothing for a while is asked (`PING`),
-and one that does not answer is left (`HANG_UP`). While requests wait for answers the time is
-shorter, because a caller waits.
+A member whose process is stopped, whose host is gone or whose network drops packets keeps its
+connections open. So a member that sends nothing for a while is pinged (`PING`), and is left if it
+does not answer (`HANG_UP`). While requests wait for answers the time is shorter.
 
-Every hang-up that helped nothing doubles the time, so that a slow group is not made slower by
-sessions that come again and again; one that led back to the same member helped nothing either.
+Every hang-up without effect doubles the time, so that reconnecting sessions do not slow down a slow
+group; one that led back to the same member has no effect either.
 
-Silence is what was looked at: a look that comes late means that we had no time, and what the
-member said meanwhile is not read yet.
+Time counts only between timely checks: a late check means that this process had no time, and that
+messages of the member may be unread.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ from rollq.base.limits import (
 
 
 class Verdict(enum.Enum):
-    """What to do about the silence."""
+    """The result of a check."""
 
     WAIT = "wait"
-    PING = "ping"  # ask, so that silence means something
+    PING = "ping"  # request a message
     HANG_UP = "hang up"
 
 
 class Silence:
-    """For how long a link is silent, and how long that is borne.
+    """How long a link is silent, and how long it may be.
 
     Args:
-        greeting_ms: How long a hello may go unanswered at first.
-        greeting_ms_max: And at most, after doubling.
+        greeting_ms: How long a hello may stay unanswered at first.
+        greeting_ms_max: The maximum after doubling.
     """
 
     __slots__ = (
         "_address",
-        "_asks",
         "_doubled",
         "_doubted",
         "_greeting_ms",
         "_greeting_ms_max",
         "_looked_ms",
         "_opened_ms",
+        "_pinged",
         "_silent_ms",
     )
 
@@ -62,29 +61,29 @@ class Silence:
         self._silent_ms = 0
         self._opened_ms = 0  # when the link was opened
         self._doubled = 0  # how often the time was doubled
-        self._asks = False  # a ping was sent and nothing was heard since
+        self._pinged = False  # a ping was sent, and no message came since
         self._address = ""
-        self._doubted = ""  # the member that was left last
+        self._doubted = ""  # the member of the last hang-up
 
     @property
     def is_patient(self) -> bool:
-        """Whether silence is borne for longer than at first: hang-ups did not help lately."""
+        """Whether more silence than at first is permitted: the last hang-ups had no effect."""
         return self._doubled > 0
 
     def opened(self, now_ms: int, address: str) -> None:
-        """A new link; the hello is on its way."""
+        """A link was opened, and the hello sent."""
         self._address = address
         self._opened_ms = now_ms
         self.began(now_ms)
 
     def began(self, now_ms: int) -> None:
-        """Something is asked on a link where nothing was awaited."""
+        """A request was sent on an idle link."""
         self._looked_ms = now_ms
         self._silent_ms = 0
-        self._asks = False
+        self._pinged = False
 
     def heard(self, now_ms: int, *, is_answer: bool) -> None:
-        """The member said something; a greeting or a redirect is not yet an answer."""
+        """A message arrived; Welcome and redirects are no answers."""
         self.began(now_ms)
         if not is_answer or not self._doubled:
             return
@@ -101,14 +100,14 @@ class Silence:
         ping_ms: int = 0,
         extra_ms: int = 0,
     ) -> Verdict:
-        """Look at the clock, every LOOK_MS.
+        """Check the link; called every LOOK_MS.
 
         Args:
             now_ms: Monotonic time.
-            is_greeting: The answer to our hello is due.
+            is_greeting: The hello is unanswered.
             is_asked: Requests wait for answers.
-            ping_ms: After so much silence the member is pinged; 0: it does not answer pings.
-            extra_ms: What requests are given beyond the usual, because they are large.
+            ping_ms: Ping the member after so much silence; 0: it does not answer pings.
+            extra_ms: Added to the limit for large requests.
         """
         self._silent_ms += min(now_ms - self._looked_ms, LOOK_MS)
         self._looked_ms = now_ms
@@ -122,15 +121,15 @@ class Silence:
             limit_ms = self._patience_ms(2 * ping_ms)
         else:
             return Verdict.WAIT
-        if silent_ms >= limit_ms and (is_greeting or is_asked or self._asks):
+        if silent_ms >= limit_ms and (is_greeting or is_asked or self._pinged):
             self._doubled += 1
             self._doubted = self._address
             return Verdict.HANG_UP
-        if ping_ms and not is_greeting and not self._asks and silent_ms >= ping_ms:
-            self._asks = True
+        if ping_ms and not is_greeting and not self._pinged and silent_ms >= ping_ms:
+            self._pinged = True
             return Verdict.PING
         return Verdict.WAIT
 
     def _patience_ms(self, base_ms: int) -> int:
-        """The base, doubled so often, up to the maximum."""
+        """The base, doubled for every hang-up, up to the maximum."""
         return min(base_ms << min(self._doubled, 16), max(SILENCE_MS_MAX, base_ms))

@@ -77,7 +77,7 @@ class SimClient(SimSession):
 
     def send(self, message: Any) -> None:
         """Send a message without an answer, if there is a connection."""
-        self._do_send(signals.Send(message))
+        self._do_send(signals.SendToLeader(message))
 
     def start(self) -> None:
         """Start the process; unanswered requests are sent again."""
@@ -159,7 +159,7 @@ SUBMITS = (SubmitJob, SubmitBulk, SubmitArray, StageJobs, CommitBatch, DropBatch
 
 
 DO: dict[type, str] = {
-    signals.Send: "_do_send",
+    signals.SendToLeader: "_do_send",
     signals.Connect: "_do_connect",
     signals.Disconnect: "_do_disconnect",
     signals.DeliverResponses: "_do_tell",

@@ -27,9 +27,9 @@ from rollq.roles.member.outputs import (
     CloseSession,
     Complete,
     KeepBlobs,
+    LogLine,
     Mishap,
     ProvePeer,
-    Tell,
     ToPeer,
     ToSession,
 )
@@ -399,7 +399,7 @@ class SimMember:
                 pass  # messages carry the sender's key here
             elif isinstance(output, Mishap):
                 raise output.error  # production continues after it; a test must not hide it
-            elif isinstance(output, Tell):
+            elif isinstance(output, LogLine):
                 self.world.trace.note(self.name, output.event.word, output.fields)
             else:
                 delay_us = self.world.streams.disk.draw(100, self.disk_ms_max * MS)

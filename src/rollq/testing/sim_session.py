@@ -42,7 +42,7 @@ class SimSession:
             self._link = None
             self._feed(dialogue.Disconnected())
 
-    def _do_send(self, instruction: dialogue.Send) -> None:
+    def _do_send(self, instruction: dialogue.SendToLeader) -> None:
         if self._link is not None:
             self.world.trace.note(self.name, "says", instruction.message)
             self.world.network.to_member(self._link, instruction.message)

@@ -199,7 +199,7 @@ class SimWorker(SimSession):
 
     def _do_send_all(self, instruction: signals.SendToMember) -> None:
         for message in instruction.messages:
-            self._do_send(dialogue.Send(message))
+            self._do_send(dialogue.SendToLeader(message))
 
     # --- inputs
 

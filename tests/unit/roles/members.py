@@ -23,9 +23,9 @@ from rollq.roles.member.outputs import (
     CloseSession,
     Complete,
     KeepBlobs,
+    LogLine,
     Mishap,
     ProvePeer,
-    Tell,
     ToPeer,
     ToSession,
 )
@@ -246,7 +246,7 @@ class Group:
                 pass  # every letter proves what its sender holds
             elif isinstance(output, Mishap):
                 self.mishaps.append(output)
-            elif isinstance(output, Tell):
+            elif isinstance(output, LogLine):
                 level, text = output.event.level, output.event.text.format_map(output.fields)
                 kept = {"debug": self.details, "info": self.news}.get(level, self.warned)
                 kept.append(text)

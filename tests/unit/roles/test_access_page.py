@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollq.base.access import Action, LinkRole, Resource
 from rollq.base.access import ResourceKind as K
-from rollq.roles.access import MAY_SAY
+from rollq.roles.access import PERMITTED
 from rollq.roles.member.guard.names import FREE
 from rollq.roles.member.leader.admin import VERBS
 from rollq.roles.member.queries import VIEWS
@@ -28,7 +28,7 @@ BY_CONTENT = (CachePut, PartAsk)  # what they are on is found in them, though no
 
 def table() -> Iterator[str]:
     """The lines, in the order of the tables."""
-    heard = {one for role in LinkRole if role is not LinkRole.MEMBER for one in MAY_SAY[role]}
+    heard = {one for role in LinkRole if role is not LinkRole.MEMBER for one in PERMITTED[role]}
     for row in ROWS:
         is_other = row.action in FREE or row.action in (Action.ADMIN, Action.QUERY)
         if row.struct in heard and not is_other:

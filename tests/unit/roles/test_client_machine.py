@@ -26,7 +26,7 @@ from rollq.roles.client.signals import (
     Received,
     Requested,
     ResultsTaken,
-    Send,
+    SendToLeader,
     Started,
     id_of,
 )
@@ -77,7 +77,7 @@ def again(client: ClientMachine) -> list[Instruction]:
 def test_start_dials_and_greets() -> None:
     client = machine()
     assert client.handle(Started()) == [Connect("m1", 0)]
-    assert client.handle(Connected()) == [Send(HELLO)]
+    assert client.handle(Connected()) == [SendToLeader(HELLO)]
     assert client.handle(WELCOME) == []
     assert client.link is SessionState.OPEN
 
@@ -85,13 +85,13 @@ def test_start_dials_and_greets() -> None:
 def test_a_leader_that_is_not_the_first_is_to_tell_us_all() -> None:
     client = ClientMachine(ClientSetup("c", ("m1",), 0, ("compact", "own")), MiddleJitter())
     client.handle(Started())
-    alone = Send(wire.HelloClient("c", 0, ("compact", "own")))
+    alone = SendToLeader(wire.HelloClient("c", 0, ("compact", "own")))
     assert client.handle(Connected()) == [alone]
     client.handle(Disconnected())
     assert client.handle(Connected()) == [alone]
     client.handle(WELCOME)
     client.handle(Disconnected())
-    assert client.handle(Connected()) == [Send(wire.HelloClient("c", 0, ("compact",)))]
+    assert client.handle(Connected()) == [SendToLeader(wire.HelloClient("c", 0, ("compact",)))]
 
 
 def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
@@ -99,18 +99,18 @@ def test_asked_before_the_welcome_goes_out_with_it_in_order() -> None:
     assert client.handle(Requested((submit(1),))) == []
     client.handle(Connected())
     assert client.handle(Requested((submit(2),))) == []
-    assert client.handle(WELCOME) == [Send(submit(1)), Send(submit(2))]
+    assert client.handle(WELCOME) == [SendToLeader(submit(1)), SendToLeader(submit(2))]
 
 
 def test_unanswered_goes_to_the_next_leader_with_the_same_id_and_answered_does_not() -> None:
     client = welcomed()
-    assert client.handle(Requested((submit(1),))) == [Send(submit(1))]
+    assert client.handle(Requested((submit(1),))) == [SendToLeader(submit(1))]
     client.handle(Requested((submit(2),)))
     accepted = wire.Accepted(job(1))
     assert client.handle(Received(accepted)) == [DeliverResponses([accepted])]
     assert client.handle(Received(accepted)) == []
     assert client.pending_count == 1
-    assert again(client) == [Send(submit(2))]
+    assert again(client) == [SendToLeader(submit(2))]
 
 
 def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise() -> None:
@@ -126,7 +126,7 @@ def test_an_array_is_not_sent_to_a_leader_that_would_number_its_tasks_otherwise(
     client.handle(Requested((array,)))
     client.handle(Connected())
     welcome = Received(wire.Welcome("group", 1, ("compact", "tasks")))
-    assert client.handle(welcome) == [Send(array)]
+    assert client.handle(welcome) == [SendToLeader(array)]
 
 
 def test_a_member_that_takes_connections_again_ends_a_long_wait() -> None:
@@ -167,7 +167,7 @@ def test_change_asked_without_a_session_waits_for_one() -> None:
     client.handle(Requested((admin,)))
     client.handle(Disconnected())
     client.handle(Connected())
-    assert client.handle(WELCOME) == [Send(admin)]
+    assert client.handle(WELCOME) == [SendToLeader(admin)]
 
 
 def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
@@ -181,7 +181,7 @@ def test_refusal_is_told_and_one_that_may_pass_is_tried_again() -> None:
     busy = wire.Error(job(2), int(ErrorCode.OVERLOADED), "busy", retryable=True)
     assert client.handle(Received(busy)) == []
     assert client.handle(ClientTick(1_000 + RETRY_MS - 1)) == []
-    assert client.handle(ClientTick(1_000 + RETRY_MS)) == [Send(submit(2))]
+    assert client.handle(ClientTick(1_000 + RETRY_MS)) == [SendToLeader(submit(2))]
     assert client.handle(ClientTick(9_000)) == []
 
 
@@ -206,7 +206,7 @@ def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -
     client = welcomed()
     assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
     assert client.handle(Received(result(1))) == []
-    confirm = Send(wire.Confirm((job(1),)))
+    confirm = SendToLeader(wire.Confirm((job(1),)))
     assert client.handle(ResultsTaken([job(1)])) == [confirm]
     assert client.handle(ResultsTaken([job(1)])) == [confirm]  # which harms nobody
     assert client.handle(Received(result(1))) == [confirm]
@@ -222,7 +222,7 @@ def test_results_that_nobody_takes_are_remembered_up_to_a_bound(
     assert len(client._deliveries._untaken) <= 10
     assert client.handle(Received(result(100))) == []
     assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]  # again
-    assert client.handle(ResultsTaken([job(2)])) == [Send(wire.Confirm((job(2),)))]
+    assert client.handle(ResultsTaken([job(2)])) == [SendToLeader(wire.Confirm((job(2),)))]
 
 
 def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> None:
@@ -232,7 +232,7 @@ def test_result_taken_without_a_session_is_confirmed_when_it_comes_again() -> No
     assert client.handle(ResultsTaken([job(1)])) == []
     client.handle(Connected())
     client.handle(WELCOME)
-    assert client.handle(Received(result(1))) == [Send(wire.Confirm((job(1),)))]
+    assert client.handle(Received(result(1))) == [SendToLeader(wire.Confirm((job(1),)))]
 
 
 def test_redriven_or_resubmitted_job_has_a_new_result() -> None:
@@ -267,7 +267,7 @@ def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         client.handle(Received(result(number)))
         client.handle(ResultsTaken([job(number)]))
     assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
-    assert client.handle(Received(result(3))) == [Send(wire.Confirm((job(3),)))]
+    assert client.handle(Received(result(3))) == [SendToLeader(wire.Confirm((job(3),)))]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,9 @@ def test_what_one_read_brought_is_told_in_order_and_its_results_together() -> No
         DeliverResponses([accepted[0], accepted[1]]),
         DeliverResults([result(7), result(1)]),
     ]
-    assert client.handle(ResultsTaken([job(7), job(1)])) == [Send(wire.Confirm((job(7), job(1))))]
+    assert client.handle(ResultsTaken([job(7), job(1)])) == [
+        SendToLeader(wire.Confirm((job(7), job(1))))
+    ]
 
 
 def test_what_follows_a_redirect_is_of_the_past() -> None:
@@ -341,7 +343,7 @@ def test_a_result_is_the_word_that_its_submit_was_accepted(
     """Its jobs may end, be confirmed and forgotten: sent once more it would run once more."""
     client = welcomed()
     client.handle(Requested((request_,)))
-    assert again(client) == [Send(request_)]
+    assert again(client) == [SendToLeader(request_)]
     end = wire.Result(ended, "done", attempt=1)
     told = DeliverResponses([wire.Accepted(id_of(request_), known=True)])
     assert client.handle(MessagesReceived([end])) == [told, DeliverResults([end])]

@@ -21,7 +21,7 @@ from rollq.roles.client.signals import (
     Received,
     Requested,
     ResultsTaken,
-    Send,
+    SendToLeader,
     Started,
 )
 from rollq.wire import messages as wire
@@ -58,7 +58,7 @@ def welcomed() -> ClientMachine:
 
 
 def sent(out: list[Instruction]) -> list[SubmitRun]:
-    said = [one.message for one in out if isinstance(one, Send)]
+    said = [one.message for one in out if isinstance(one, SendToLeader)]
     runs = [one for one in said if isinstance(one, SubmitRun)]
     assert len(runs) == len(said)
     return runs
@@ -181,7 +181,7 @@ def test_what_is_given_up_before_its_answer_is_not_told() -> None:
 def test_a_cancellation_keeps_its_place_behind_the_jobs_of_its_turn() -> None:
     cancel = wire.Cancel(job(9), (job(1),))
     out = welcomed().handle(Requested([submit(1), cancel, submit(2)]))
-    kinds = [type(one.message) for one in out if isinstance(one, Send)]
+    kinds = [type(one.message) for one in out if isinstance(one, SendToLeader)]
     assert kinds == [SubmitRun, wire.Cancel, SubmitRun]
 
 
@@ -198,7 +198,7 @@ def test_results_of_a_run_are_delivered_once_and_confirmed_together() -> None:
     )
     assert (two.result, two.run_ms, two.blobs) == (b"s", 4, blobs[1])
     assert client.handle(Received(run)) == [DeliverResults([one, two])]
-    confirm = Send(wire.Confirm((job(1), job(2))))
+    confirm = SendToLeader(wire.Confirm((job(1), job(2))))
     assert client.handle(ResultsTaken([job(1), job(2)])) == [confirm]
     assert client.handle(Received(run)) == [confirm]
 

@@ -18,7 +18,7 @@ from rollq.roles.client.signals import (
     MessagesReceived,
     Received,
     Requested,
-    Send,
+    SendToLeader,
     Unsubscribed,
 )
 from rollq.wire import messages as wire
@@ -58,12 +58,12 @@ def code_of(told: Any) -> int:
 
 def test_a_subscription_goes_to_every_leader_until_it_ends() -> None:
     made = client()
-    assert made.handle(Requested([PRICES])) == [Send(PRICES)]
+    assert made.handle(Requested([PRICES])) == [SendToLeader(PRICES)]
     accepted = wire.Accepted(ASKED)
     assert made.handle(Received(accepted)) == [DeliverResponses([accepted])]
-    assert again(made) == [Send(PRICES)]
-    assert again(made) == [Send(PRICES)]  # also one that was not answered
-    assert made.handle(Unsubscribed(ASKED)) == [Send(Unsubscribe(7))]
+    assert again(made) == [SendToLeader(PRICES)]
+    assert again(made) == [SendToLeader(PRICES)]  # also one that was not answered
+    assert made.handle(Unsubscribed(ASKED)) == [SendToLeader(Unsubscribe(7))]
     assert made.handle(Unsubscribed(ASKED)) == []
     assert again(made) == []
 
@@ -90,7 +90,7 @@ def test_one_that_is_refused_for_now_is_asked_for_again() -> None:
     made.handle(Received(wire.Accepted(ASKED)))
     again(made)
     assert made.handle(Received(error(ErrorCode.OVERLOADED, retryable=True))) == []
-    assert made.handle(ClientTick(60_000)) == [Send(PRICES)]
+    assert made.handle(ClientTick(60_000)) == [SendToLeader(PRICES)]
 
 
 def test_what_is_published_is_handed_over_together_and_in_order() -> None:
@@ -104,7 +104,7 @@ def test_what_is_published_is_handed_over_together_and_in_order() -> None:
 def test_a_publish_that_was_sent_is_not_sent_again() -> None:
     made = client()
     said = Publish("a", b"", request_id=ASKED)
-    assert made.handle(Requested([said])) == [Send(said)]
+    assert made.handle(Requested([said])) == [SendToLeader(said)]
     told, connect = made.handle(Disconnected())
     assert (code_of(told), type(connect)) == (ErrorCode.OUTCOME_UNKNOWN, Connect)
     made.handle(Connected())
@@ -117,7 +117,7 @@ def test_one_that_was_not_sent_waits_for_a_leader() -> None:
     said = Publish("a", b"", request_id=ASKED)
     assert made.handle(Requested([said])) == []
     made.handle(Connected())
-    assert made.handle(WELCOME) == [Send(said)]
+    assert made.handle(WELCOME) == [SendToLeader(said)]
 
 
 def test_an_older_leader_is_sent_nothing_of_this() -> None:
@@ -143,5 +143,5 @@ def test_whoever_listens_notices_that_the_leader_is_silent() -> None:
     assert said(0) == []
     made.handle(Requested([PRICES]))
     made.handle(Received(wire.Accepted(ASKED)))
-    assert said(30_000)[0] == Send(wire.Ping())
+    assert said(30_000)[0] == SendToLeader(wire.Ping())
     assert made.link is SessionState.DOWN

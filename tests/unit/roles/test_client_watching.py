@@ -10,7 +10,7 @@ from rollq.roles.client.signals import (
     Disconnected,
     Instruction,
     Received,
-    Send,
+    SendToLeader,
 )
 from rollq.roles.client.signals import WatchChanged as Watches
 from rollq.wire import messages as wire
@@ -30,10 +30,10 @@ def later(client: ClientMachine) -> list[Instruction]:
 
 def test_a_watch_goes_to_every_leader_from_where_the_application_is() -> None:
     client = welcomed()
-    assert client.handle(Watches(WATCH)) == [Send(WATCH)]
+    assert client.handle(Watches(WATCH)) == [SendToLeader(WATCH)]
     moved = WatchOutput(REQUEST, job(1), 1, (5, 0))
-    assert client.handle(Watches(moved)) == [Send(moved)]
-    assert later(client) == [Send(moved)]
+    assert client.handle(Watches(moved)) == [SendToLeader(moved)]
+    assert later(client) == [SendToLeader(moved)]
 
 
 def test_without_a_leader_a_watch_waits() -> None:
@@ -41,7 +41,7 @@ def test_without_a_leader_a_watch_waits() -> None:
     client.handle(Disconnected())
     assert client.handle(Watches(WATCH)) == []
     client.handle(Connected())
-    assert client.handle(WELCOME) == [Send(WATCH)]
+    assert client.handle(WELCOME) == [SendToLeader(WATCH)]
 
 
 def test_output_is_shown_until_the_job_is_over() -> None:
@@ -63,6 +63,6 @@ def test_a_watch_that_is_refused_or_left_is_over() -> None:
     assert later(client) == []
     client.handle(Watches(WATCH))
     off = WatchOutput(REQUEST, job(1), on=False)
-    assert client.handle(Watches(off)) == [Send(off)]
+    assert client.handle(Watches(off)) == [SendToLeader(off)]
     assert client.handle(Watches(off)) == []
     assert later(client) == []

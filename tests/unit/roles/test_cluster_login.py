@@ -9,7 +9,7 @@ import pytest
 from rollq.base.access import LinkRole
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.roles.login import (
-    Identity,
+    LinkIdentity,
     LoginFailedError,
     LoginMachine,
     LoginSetup,
@@ -52,7 +52,7 @@ def challenge_of(machine: LoginMachine, by: ClusterLogin) -> LoginChallenge:
 def test_a_member_proves_a_key_that_is_held(mode: Mode, key: bytes) -> None:
     machine, ours = LoginMachine(setup(KEY, OTHER, mode=mode)), login(key)
     proof = ours.prove(challenge_of(machine, ours))
-    assert machine.hear(proof) == Identity(method=CLUSTER)
+    assert machine.hear(proof) == LinkIdentity(method=CLUSTER)
     with pytest.raises(LoginFailedError):
         machine.hear(proof)  # nothing is taken twice
 
@@ -101,7 +101,7 @@ def test_a_member_gives_no_proof_to_who_proves_nothing(challenge: LoginChallenge
 
 
 def test_the_key_of_members_opens_links_of_members_alone() -> None:
-    proven = Identity(method=CLUSTER)
+    proven = LinkIdentity(method=CLUSTER)
     assert identify(setup(KEY), LinkRole.MEMBER, proven, None) == proven
     for role in LinkRole:
         if role is not LinkRole.MEMBER:

@@ -12,7 +12,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.net.link import Link
 from rollq.net.login import KeyLogin, TokenLogin
 from rollq.raft.types import RaftHeartbeat
-from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO, check, principal_of
+from rollq.roles.access import PERMITTED, ROLE_OF_HELLO, check, principal_of
 from rollq.roles.door import Door
 from rollq.roles.login import LoginSetup
 from rollq.security.identity import CertificateIdentity, CertificateRole
@@ -89,7 +89,7 @@ def test_the_first_message_names_the_principal(hello: Any, principal: Principal)
 def test_every_hello_of_the_table_has_a_role() -> None:
     hellos = {row.struct for row in ROWS if Phase.HELLO in row.phase}
     assert hellos == set(ROLE_OF_HELLO)
-    assert all(hello in MAY_SAY[role] for hello, role in ROLE_OF_HELLO.items())
+    assert all(hello in PERMITTED[role] for hello, role in ROLE_OF_HELLO.items())
 
 
 @pytest.mark.parametrize(

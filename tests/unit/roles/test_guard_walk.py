@@ -26,7 +26,7 @@ from rollq.grid.batches import BatchFilter
 from rollq.grid.commands import BatchName, Settings
 from rollq.grid.matching import JobFilter
 from rollq.grid.pages import IdFilter
-from rollq.roles.access import MAY_SAY, ROLE_OF_HELLO
+from rollq.roles.access import PERMITTED, ROLE_OF_HELLO
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.guard.names import FREE
 from rollq.roles.member.leader.admin import VERBS
@@ -147,7 +147,7 @@ def cases() -> Iterator[Case]:
     samples[WatchOutput] = WatchOutput(JOB, JOB)  # to end one needs no right
     samples[b.HelloBlobs] = HELLOS[LinkRole.BLOBS]
     for role in LinkRole:
-        for struct in sorted(MAY_SAY[role], key=lambda one: ROW_OF[one].number):
+        for struct in sorted(PERMITTED[role], key=lambda one: ROW_OF[one].number):
             row = ROW_OF[struct]
             if row.action in (Action.ADMIN, Action.QUERY):
                 continue
@@ -290,12 +290,12 @@ def test_only_a_member_that_proves_the_key_is_heard(case: Case) -> None:
 
 def test_nothing_that_a_member_hears_is_left_out() -> None:
     walked = {(case.role, type(case.message)) for case in CASES}
-    assert walked == {(role, struct) for role in LinkRole for struct in MAY_SAY[role]}
+    assert walked == {(role, struct) for role in LinkRole for struct in PERMITTED[role]}
     assert {case.message.action for case in CASES if isinstance(case.message, m.Admin)} == set(
         VERBS
     )
     assert {case.message.what for case in CASES if isinstance(case.message, m.Query)} == set(VIEWS)
-    heard = {struct for structs in MAY_SAY.values() for struct in structs}
+    heard = {struct for structs in PERMITTED.values() for struct in structs}
     unheard = {row.struct for row in ROWS} - heard
     # What is left is what a member says itself, and the login, which comes before.
     assert all(

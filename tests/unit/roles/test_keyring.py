@@ -41,18 +41,18 @@ def told(to: KeyRing, held: ClusterKey, by: Member = B, **changes: object) -> Ro
 
 def test_a_birth_with_all_shares_gives_a_key_that_is_sure() -> None:
     keys = ring()
-    keys.born(b"x", SHARES)
+    keys.form(b"x", SHARES)
     assert keys.found is not None
     assert keys.found.is_sure
     assert not keys.held  # not before it is written down
-    keys.noted(keys.found)
+    keys.written(keys.found)
     assert keys.is_guarded
     assert keys.held == (keys.key.value,)
 
 
 def test_a_birth_with_a_member_that_knows_no_keys_gives_none() -> None:
     keys = ring()
-    keys.born(b"x", SHARES | {2: b""})
+    keys.form(b"x", SHARES | {2: b""})
     assert keys.found is None
 
 
@@ -114,25 +114,25 @@ def test_a_key_that_is_not_sure_gives_way_to_a_later_and_to_a_sure_one() -> None
 
 def test_a_leader_makes_a_key_and_is_sure_of_it_when_all_hold_it() -> None:
     keys, chance = ring(), SeededJitter("")
-    keys.mind([B, C], 7, chance)
+    keys.advance([B, C], 7, chance)
     assert keys.found is not None
     made = keys.found
     assert (made.term, made.is_sure, len(made.value)) == (7, False, 32)
-    keys.mind([B, C], 8, chance)
+    keys.advance([B, C], 8, chance)
     assert keys.found is made
-    keys.noted(made)
+    keys.written(made)
     assert_open(keys)
     assert keys.take(told(keys, made), (A, B, C))  # it has just said so
     assert not keys.take(told(keys, made), (A, B, C))
-    keys.mind([B, C], 8, chance)
+    keys.advance([B, C], 8, chance)
     assert_open(keys)
     keys.take(told(keys, ClusterKey(K2, 3), by=C), (A, B, C))
-    keys.mind([B, C], 8, chance)
+    keys.advance([B, C], 8, chance)
     assert_open(keys)
     assert keys.is_lacked_by(C.id)
     assert not keys.is_lacked_by(B.id)
     keys.take(told(keys, made, by=C), (A, B, C))
-    keys.mind([B, C], 8, chance)
+    keys.advance([B, C], 8, chance)
     assert keys.found == ClusterKey(made.value, 7, is_sure=True)
 
 

@@ -14,7 +14,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.net.login import KeyLogin
 from rollq.roles.login import (
     NOBODY,
-    Identity,
+    LinkIdentity,
     LoginFailedError,
     LoginMachine,
     LoginSetup,
@@ -47,8 +47,8 @@ ACCOUNTS = {
     "bob": Account("bob", tokens=(BOB_STORED,), public_keys=(BOB_KEY.public,), is_disabled=True),
 }
 NONCE = b"n" * NONCE_BYTES
-ALICE_BY_TOKEN = Identity("alice", "token", "", ALICE_STORED.id, NOW_MS + 1)
-ALICE_BY_KEY = Identity("alice", "key", "", ALICE_KEY.public)
+ALICE_BY_TOKEN = LinkIdentity("alice", "token", "", ALICE_STORED.id, NOW_MS + 1)
+ALICE_BY_KEY = LinkIdentity("alice", "key", "", ALICE_KEY.public)
 
 
 def setup(mode: Mode = Mode.REQUIRE) -> LoginSetup:
@@ -196,7 +196,7 @@ def certificate(name: str, role: CertificateRole = CertificateRole.CLIENT) -> Ce
 @pytest.mark.parametrize("role", ROLES)
 def test_a_link_that_proves_nothing_is_let_in_as_the_mode_says(role: LinkRole) -> None:
     assert identify(setup(Mode.OFF), role, NOBODY, None) == NOBODY
-    assert identify(setup(Mode.ALLOW), role, NOBODY, None) == Identity("anonymous")
+    assert identify(setup(Mode.ALLOW), role, NOBODY, None) == LinkIdentity("anonymous")
     with pytest.raises(RemoteError) as caught:
         identify(setup(Mode.REQUIRE), role, NOBODY, None)
     assert caught.value.code == ErrorCode.LOGIN_REQUIRED
@@ -214,7 +214,7 @@ def test_a_login_counts_before_a_certificate(mode: Mode, role: LinkRole) -> None
 def test_the_name_of_a_certificate_is_its_account_also_if_nobody_knows_it(mode: Mode) -> None:
     for name in ("alice", "carol"):
         who = identify(setup(mode), LinkRole.CLIENT, NOBODY, certificate(name))
-        assert who == Identity(name, "certificate", "client")
+        assert who == LinkIdentity(name, "certificate", "client")
     with pytest.raises(LoginFailedError):
         identify(setup(mode), LinkRole.CLIENT, NOBODY, certificate("bob"))
 
@@ -244,7 +244,7 @@ def test_a_member_without_a_certificate_is_asked_for_its_key_elsewhere(mode: Mod
 def test_a_token_or_key_that_the_account_lost_is_withdrawn() -> None:
     accounts = {"alice": ACCOUNTS["alice"]}
     terms = replace(setup(), accounts=lambda: accounts)
-    held = (ALICE_BY_TOKEN, ALICE_BY_KEY, Identity("carol", "certificate", "client"), NOBODY)
+    held = (ALICE_BY_TOKEN, ALICE_BY_KEY, LinkIdentity("carol", "certificate", "client"), NOBODY)
     assert not any(is_withdrawn(terms, one) for one in held)
     accounts["alice"] = Account("alice", tokens=(OLD_STORED,), public_keys=(BOB_KEY.public,))
     assert [is_withdrawn(terms, one) for one in held] == [True, True, False, False]

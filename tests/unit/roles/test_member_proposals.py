@@ -153,8 +153,8 @@ def kinds(batch: ProposalBatch) -> list[type]:
 def test_a_lone_submit_is_in_the_next_entry_however_much_another_client_asked_for() -> None:
     proposals = Proposals()
     for _ in range(64):
-        proposals.ask(BULK, of(1))
-    proposals.ask(LONE, of(2))
+        proposals.add_request(BULK, of(1))
+    proposals.add_request(LONE, of(2))
     first, second = proposals.batches()
     assert kinds(first) == [commands.SubmitJob]
     assert kinds(second) == [commands.SubmitBulk]
@@ -163,10 +163,10 @@ def test_a_lone_submit_is_in_the_next_entry_however_much_another_client_asked_fo
 def test_no_more_of_what_is_heavy_goes_into_the_log_before_it_is_applied() -> None:
     proposals = Proposals()
     for _ in range(64):
-        proposals.ask(BULK, of(1))
+        proposals.add_request(BULK, of(1))
     (bulk,) = proposals.batches()
     proposals.proposed(1, bulk, 0)
-    proposals.ask(LONE, of(2))
+    proposals.add_request(LONE, of(2))
     (lone,) = proposals.batches()
     assert kinds(lone) == [commands.SubmitJob]
     proposals.proposed(2, lone, 0)
@@ -177,29 +177,29 @@ def test_no_more_of_what_is_heavy_goes_into_the_log_before_it_is_applied() -> No
 
 def test_what_is_heavy_comes_in_time_however_many_ask_for_little() -> None:
     proposals = Proposals()
-    proposals.ask(BULK, of(1))
+    proposals.add_request(BULK, of(1))
     for number in range(20 * TURN_COMMANDS_MAX):
-        proposals.ask(LONE, of(2 + number % 500))
+        proposals.add_request(LONE, of(2 + number % 500))
     assert commands.SubmitBulk in [kind for batch in proposals.batches() for kind in kinds(batch)]
 
 
 def test_a_client_that_is_alone_is_not_held_up() -> None:
     proposals = Proposals()
     for _ in range(TURN_COMMANDS_MAX):
-        proposals.ask(LONE, of(1))
+        proposals.add_request(LONE, of(1))
     (batch,) = proposals.batches()
     assert len(batch) == TURN_COMMANDS_MAX
     largest = commands.SubmitBulk("bob", "q", "calc", BULK.items * 31)
-    proposals.ask(largest, of(1))
+    proposals.add_request(largest, of(1))
     (batch,) = proposals.batches()
     assert kinds(batch) == [commands.SubmitBulk]
 
 
 def test_what_one_client_asks_for_keeps_its_order() -> None:
     proposals = Proposals()
-    proposals.ask(LONE, of(1))
-    proposals.ask(BULK, of(1))
-    proposals.ask(commands.CancelJobs(IDS[:1]), of(1))
+    proposals.add_request(LONE, of(1))
+    proposals.add_request(BULK, of(1))
+    proposals.add_request(commands.CancelJobs(IDS[:1]), of(1))
     said = []
     while len(proposals):
         for index, batch in enumerate(proposals.batches()):
@@ -212,7 +212,7 @@ def test_what_one_client_asks_for_keeps_its_order() -> None:
 def test_a_step_of_a_batch_comes_behind_all_else() -> None:
     proposals = Proposals()
     proposals.add_own([STEP, commands.AssignJob(job(1), b"w" * 16, 1, 1, 1_000)])
-    proposals.ask(LONE, of(1))
+    proposals.add_request(LONE, of(1))
     proposals.add(SMALL)
     light, heavy = proposals.batches()
     assert kinds(light) == [commands.OpenClient, commands.SubmitJob, commands.AssignJob]
@@ -229,8 +229,8 @@ def test_a_large_body_weighs_less_than_as_many_bytes_of_jobs() -> None:
 def test_only_the_session_of_which_much_waits_is_busy() -> None:
     proposals = Proposals()
     for _ in range(8):
-        proposals.ask(BULK, of(1))
-    proposals.ask(LONE, of(2))
+        proposals.add_request(BULK, of(1))
+    proposals.add_request(LONE, of(2))
     assert proposals.is_busy_with(1)
     assert not proposals.is_busy_with(2)
     assert not proposals.is_busy_with(3)
@@ -326,7 +326,7 @@ def test_every_command_that_is_not_applied_is_told() -> None:
     proposals = Proposals()
     waits, asks, own = (commands.CancelJobs((bytes([n]) * 16,)) for n in (1, 2, 3))
     proposals.add(waits)
-    proposals.ask(asks, SILENT)
+    proposals.add_request(asks, SILENT)
     proposals.add_own([own])
     assert list(proposals.commands()) == [waits, asks, own]
     batches = list(proposals.batches())

@@ -130,11 +130,11 @@ def test_only_the_worker_that_holds_a_job_publishes_its_events(group: Group) -> 
 
 def test_the_leader_itself_publishes(group: Group) -> None:
     publishing = group.leader.leader_state.publishing
-    assert not publishing.is_heard("a")
-    assert publishing.tell(Deliver("a", b"1")) == 0
+    assert not publishing.has_subscriber("a")
+    assert publishing.publish_own(Deliver("a", b"1")) == 0
     subscribe(group, ANN, "a")
-    assert publishing.is_heard("a")
-    assert publishing.tell(Deliver("a", b"2", stamp_ms=5)) == 1
+    assert publishing.has_subscriber("a")
+    assert publishing.publish_own(Deliver("a", b"2", stamp_ms=5)) == 1
     group.settle()
     assert group.hear(ANN) == [Deliver("a", b"2", stamp_ms=5)]
 

@@ -1,4 +1,4 @@
-"""Refusals on their way into the history, and who the history says has asked."""
+"""RefusalNotes on their way into the history, and who the history says has asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rollq.base.limits import REFUSALS_NOTE_MS, REFUSALS_PER_NOTE_MAX
 from rollq.grid.access_commands import NoteRefusals, Refusal
 from rollq.history.schema import from_line
-from rollq.roles.member.leader.refusals import ALL_OTHERS, OTHERS, Refusals
+from rollq.roles.member.leader.refusals import ALL_OTHERS, OTHERS, RefusalNotes
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, submit
 
@@ -30,7 +30,7 @@ def history(group: Group, *kinds: str) -> list[dict[str, Any]]:
 
 
 def test_the_first_are_noted_at_once_and_the_next_together() -> None:
-    refusals = Refusals()
+    refusals = RefusalNotes()
     assert refusals.due(10) == []
     refusals.add("ann", "jobs.read", "client:bob", "10.0.0.7:40112")
     (first,) = refusals.due(10)
@@ -48,7 +48,7 @@ def test_the_first_are_noted_at_once_and_the_next_together() -> None:
 
 
 def test_no_number_of_refusals_makes_more_than_a_note_holds() -> None:
-    refusals = Refusals()
+    refusals = RefusalNotes()
     for number in range(200):
         refusals.add("ann", "jobs.read", f"client:{number}{'x' * 2_000}", "h:1")
     for number in range(200):

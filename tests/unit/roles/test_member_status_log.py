@@ -33,8 +33,8 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
         caplog.clear()
         for name, value in changes.items():
             setattr(raft, name, value)
-        news.tell(raft)  # type: ignore[arg-type]
-        news.tell(raft)  # type: ignore[arg-type]
+        news.log_changes(raft)  # type: ignore[arg-type]
+        news.log_changes(raft)  # type: ignore[arg-type]
         return [record.getMessage() for record in caplog.records]
 
     assert told() == ["the group is a:1, b:1, c:1"]
@@ -70,9 +70,9 @@ def test_a_member_that_was_removed_says_so_at_every_start(caplog: pytest.LogCapt
     caplog.set_level("INFO", "rollq.member")
     raft = Raft()
     raft.config = Config((B, C))
-    StatusLog().tell(raft)  # type: ignore[arg-type]
+    StatusLog().log_changes(raft)  # type: ignore[arg-type]
     raft.last_index = 0  # a new one, which is about to be let in
-    StatusLog().tell(raft)  # type: ignore[arg-type]
+    StatusLog().log_changes(raft)  # type: ignore[arg-type]
     first, second = [record.getMessage() for record in caplog.records]
     assert first.startswith("this member is not in the group b:1, c:1: it was removed, or ")
     assert second == "the group is b:1, c:1"
@@ -86,7 +86,7 @@ def test_a_member_says_whom_it_waits_for_when_that_changes(
     missing = [("b:1", "c:1"), ("b:1", "c:1"), ("c:1",), ()]
     for addresses in missing:
         roll = SimpleNamespace(me=A, missing=lambda peers, found=addresses: found)
-        news.tell_roll(roll, ("b:1", "c:1"))  # type: ignore[arg-type]
+        news.log_roll(roll, ("b:1", "c:1"))  # type: ignore[arg-type]
     assert [record.getMessage() for record in caplog.records] == [
         "waiting for peers b:1, c:1 (1 of 3 connected)",
         "waiting for peers c:1 (2 of 3 connected)",

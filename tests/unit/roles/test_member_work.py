@@ -38,7 +38,7 @@ def test_a_few_entries_are_light() -> None:
         },
         {"cluster": (b"", ())},
         {"boots": [None]},
-        {"boots_told": {1: 1}},
+        {"boots_relayed": {1: 1}},
         {"rows": [None]},
         {"clear_suspect": True},
         {"admitted": True},

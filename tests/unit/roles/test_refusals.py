@@ -16,7 +16,7 @@ from rollq.roles.client.signals import (
     Instruction,
     Received,
     Requested,
-    Send,
+    SendToLeader,
     Started,
 )
 from rollq.roles.refusals import Refusals, is_refusal, refusal_of
@@ -125,7 +125,7 @@ def test_a_client_that_another_member_lets_in_goes_on(between: wire.MemberMessag
         client.handle(Disconnected())
     assert told(refuse(client)) == []
     client.handle(Connected())
-    assert Send(submit(1)) in client.handle(WELCOME)
+    assert SendToLeader(submit(1)) in client.handle(WELCOME)
 
 
 def test_a_client_goes_on_when_it_is_let_in_again() -> None:
@@ -135,7 +135,7 @@ def test_a_client_goes_on_when_it_is_let_in_again() -> None:
     client.handle(Connected())
     client.handle(WELCOME)
     assert not client.is_refused
-    assert Send(submit(2)) in client.handle(Requested([submit(2)]))
+    assert SendToLeader(submit(2)) in client.handle(Requested([submit(2)]))
 
 
 # --- a worker

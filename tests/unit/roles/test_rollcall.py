@@ -67,9 +67,9 @@ def test_one_member_with_a_past_makes_a_newcomer_join_instead() -> None:
 
 def test_a_member_alone_founds_its_cluster_at_once() -> None:
     roll = newcomer()
-    assert roll.found_alone(())
+    assert roll.form(())
     assert roll.roster == (A,)
-    assert not roll.found_alone(())
+    assert not roll.form(())
 
 
 def test_it_is_present_when_a_majority_of_voters_noted_its_boot() -> None:

@@ -12,7 +12,7 @@ from rollq.roles.client.machine import ClientMachine
 from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.client.signals import ClientTick, MessagesReceived
 from rollq.roles.client.signals import Requested as AskedClient
-from rollq.roles.dialogue import Connect, Connected, Disconnect, Send, Started
+from rollq.roles.dialogue import Connect, Connected, Disconnect, SendToLeader, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick
 from rollq.wire import messages as wire
@@ -174,7 +174,7 @@ def test_a_client_leaves_a_member_that_accepts_and_says_nothing() -> None:
 
 def test_a_client_that_awaits_results_leaves_a_member_that_fell_silent() -> None:
     found = client(WELCOME)(0, 2 * PING_MS + LOOK_MS, True)
-    assert found == {PING_MS: [Send(wire.Ping())], 2 * PING_MS: LEAVES}
+    assert found == {PING_MS: [SendToLeader(wire.Ping())], 2 * PING_MS: LEAVES}
 
 
 def test_a_client_that_awaits_nothing_asks_nothing() -> None:
@@ -186,4 +186,4 @@ def test_a_client_whose_request_is_not_answered_leaves(pings: bool) -> None:
     welcome = WELCOME if pings else wire.Welcome("g", 1, ("compact",))
     found = client(welcome, asks=True)(0, SILENCE_MS_MIN + LOOK_MS, False)
     assert found.pop(SILENCE_MS_MIN) == LEAVES
-    assert list(found.values()) == ([[Send(wire.Ping())]] if pings else [])
+    assert list(found.values()) == ([[SendToLeader(wire.Ping())]] if pings else [])

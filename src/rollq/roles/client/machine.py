@@ -35,7 +35,7 @@ from rollq.roles.client.doubtful import DoubtfulSubmits
 from rollq.roles.client.legacy_jobs import LegacyJobs
 from rollq.roles.client.runs import SentRuns, results_of
 from rollq.roles.client.session_state import ClientSetup, SessionState
-from rollq.roles.client.signals import Connect, DeliverResponses, Disconnect, Request, Send, id_of
+from rollq.roles.client.signals import Connect, DeliverResponses, Request, SendToLeader, id_of
 from rollq.roles.client.subscribe_requests import SubscribeRequests, too_old_for
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
@@ -172,13 +172,13 @@ class ClientMachine:
         elif self._watches.pop(request.request_id, None) is None:
             return
         if self.link is SessionState.OPEN:
-            self._out.append(Send(request))
+            self._out.append(SendToLeader(request))
 
     def _on_unsubscribed(self, event: signals.Unsubscribed) -> None:
         self._settle(event.request_id)
         subscribe = self._subscribes.ended(event.request_id)
         if subscribe is not None and self.link is SessionState.OPEN and SUBJECTS in self._features:
-            self._out.append(Send(subjects.Unsubscribe(subscribe.number)))
+            self._out.append(SendToLeader(subjects.Unsubscribe(subscribe.number)))
 
     def _on_tick(self, event: signals.ClientTick) -> None:
         self._now_ms = event.now_ms
@@ -210,12 +210,12 @@ class ClientMachine:
             extra_ms=event.asked_bytes // SILENCE_BYTES_PER_MS,
         )
         if verdict is Verdict.PING:
-            self._out.append(Send(wire.Ping()))
+            self._out.append(SendToLeader(wire.Ping()))
         elif verdict is Verdict.HANG_UP:
             if self.link is SessionState.GREETING:
                 self._offers.unanswered(self._redial.address)
             self._lose_session()
-            self._out.append(Disconnect(stuck=True))
+            self._out.append(signals.Disconnect(stuck=True))
             self._out.append(Connect(*self._redial.silent()))
 
     # --- the session
@@ -237,17 +237,17 @@ class ClientMachine:
         if self.was_welcomed:  # a new leader does not know which results this process asked for
             features = tuple(feature for feature in features if feature != OWN)
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, features)
-        self._out.append(Send(hello))
+        self._out.append(SendToLeader(hello))
 
     def _open_legacy(self) -> None:
         """Open the session with a legacy leader, which does not answer a hello."""
         setup = self._setup
         hello = wire.HelloClient(setup.client_id, setup.desired_parallelism, plain=True)
-        self._out.append(Send(hello))
+        self._out.append(SendToLeader(hello))
         self.link = SessionState.OPEN
         self.was_welcomed = True
         self._features = ()
-        self._out += map(Send, self._legacy_jobs.unended())
+        self._out += map(SendToLeader, self._legacy_jobs.unended())
         self._send_all(list(self._pending.values()))
 
     def _on_disconnected(self, event: signals.Disconnected) -> None:
@@ -275,7 +275,7 @@ class ClientMachine:
     def _on_not_leader(self, message: wire.NotLeader) -> None:
         self._refusals.over()
         self._lose_session()
-        self._out.append(Disconnect())
+        self._out.append(signals.Disconnect())
         self._out.append(Connect(*self._redial.redirected(message.leader, message.members)))
 
     def _lose_session(self) -> None:
@@ -302,12 +302,12 @@ class ClientMachine:
         self._refusals.over()
         self._offers.welcomed()
         self._features = message.features
-        self._out += map(Send, self._legacy_jobs.unended())  # the legacy group was replaced
+        self._out += map(SendToLeader, self._legacy_jobs.unended())  # the legacy group was replaced
         for subscribe in self._subscribes.all():
             self._pending.setdefault(subscribe.request_id, subscribe)
         self._send_all(list(self._pending.values()))
         for watch in self._watches.values():
-            self._out.append(Send(watch))
+            self._out.append(SendToLeader(watch))
 
     def _send_all(self, requests: Sequence[Request]) -> None:
         """Send pending requests in order; consecutive submits as runs, if the leader supports
@@ -318,16 +318,16 @@ class ClientMachine:
             if takes_runs and type(request) is wire.SubmitJob:
                 jobs.append(request)
                 continue
-            self._out += map(Send, self._runs.messages(jobs))
+            self._out += map(SendToLeader, self._runs.messages(jobs))
             jobs = []
             self._send(request)
-        self._out += map(Send, self._runs.messages(jobs))
+        self._out += map(SendToLeader, self._runs.messages(jobs))
 
     def _send(self, request: Request) -> None:
         """Send a pending request, unless the leader is too old for it."""
         if self._is_legacy:
             if self._legacy_jobs.may_send(request):
-                self._out.append(Send(request))
+                self._out.append(SendToLeader(request))
             return
         if isinstance(request, subjects.Publish | subjects.Subscribe) and (
             SUBJECTS not in self._features
@@ -344,7 +344,7 @@ class ClientMachine:
                 False,
             )
             return
-        self._out.append(Send(request))
+        self._out.append(SendToLeader(request))
 
     def _on_received(self, event: signals.Received) -> None:
         self._handle_messages((event.message,))
@@ -456,7 +456,7 @@ class ClientMachine:
     def _confirm(self, job_ids: Sequence[JobId]) -> None:
         """Confirm results, if the session is open; otherwise the next leader sends them again."""
         if job_ids and self.link is SessionState.OPEN:
-            self._out.append(Send(wire.Confirm(tuple(job_ids))))
+            self._out.append(SendToLeader(wire.Confirm(tuple(job_ids))))
 
     def _fail(self, request_id: MessageId, code: ErrorCode, text: str, retryable: bool) -> None:
         self._reply(wire.Error(request_id, int(code), text, retryable=retryable))

@@ -413,7 +413,7 @@ class GroupSession:
             self._on_session_change(self._was_open)
         return bool(instructions)
 
-    def _do_send(self, instruction: signals.Send) -> None:
+    def _do_send(self, instruction: signals.SendToLeader) -> None:
         message = instruction.message
         if type(message) is wire.Confirm:
             self._confirms.extend(message.job_ids)
@@ -490,7 +490,7 @@ def as_addresses(text: str) -> tuple[str, ...]:
 
 
 DO: dict[type, Callable[[GroupSession, Any], None]] = {
-    signals.Send: GroupSession._do_send,
+    signals.SendToLeader: GroupSession._do_send,
     signals.DeliverResults: GroupSession._do_deliver_results,
     signals.DeliverResponses: GroupSession._do_deliver_responses,
     signals.DeliverOutput: GroupSession._do_deliver_output,

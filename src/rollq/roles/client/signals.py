@@ -13,7 +13,7 @@ from rollq.roles.dialogue import (
     Disconnect,
     Disconnected,
     Received,
-    Send,
+    SendToLeader,
     Started,
 )
 from rollq.wire import subject_messages as subjects
@@ -52,7 +52,7 @@ __all__ = [
     "Request",
     "Requested",
     "ResultsTaken",
-    "Send",
+    "SendToLeader",
     "Started",
     "SubscribeChanged",
     "Unsubscribed",
@@ -219,7 +219,7 @@ class DeliverPublications:
 
 Instruction: TypeAlias = (
     DeliverPublications
-    | Send
+    | SendToLeader
     | DeliverResults
     | DeliverResponses
     | DeliverOutput

@@ -1,5 +1,5 @@
-"""What wakes a member's loop though nothing comes in: its ticks, and an alarm between two of them,
-when a leader has something to do at a time."""
+"""Timers that wake a member's loop without input: periodic ticks, and an alarm for the leader's
+next deadline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Ticker:
-    """Calls at even times, from its start to its stop; each time it says how late that is."""
+    """Calls `tick` once per period until stopped, with the delay of the call in seconds."""
 
     __slots__ = ("_at_s", "_period_s", "_tick", "_timer")
 
@@ -19,12 +19,12 @@ class Ticker:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin with a call."""
+        """Call `tick` now, then once per period."""
         self._at_s = asyncio.get_running_loop().time()
         self._ring()
 
     def stop(self) -> None:
-        """Call no more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -37,7 +37,7 @@ class Ticker:
 
 
 class Alarm:
-    """Wakes the loop of turns once, at the earliest time that it was set to since."""
+    """Wakes the loop of turns once, at the earliest of the times set since the last wake-up."""
 
     __slots__ = ("_timer", "_wake")
 
@@ -46,7 +46,7 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, wait_ms: int | None) -> None:
-        """Wake in so long; None: nothing is to be done by then."""
+        """Wake after at most `wait_ms`; None: no deadline."""
         if wait_ms is None:
             return
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ class Alarm:
         self._timer = loop.call_at(at_s, self._ring)
 
     def stop(self) -> None:
-        """Wake nobody any more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

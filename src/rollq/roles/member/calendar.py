@@ -1,14 +1,14 @@
-"""When a cron line comes next, on the clocks of a zone. No state of the group lives here.
+"""The next firing time of a cron line in a time zone. Holds no state of the group.
 
-A line names times of local clocks. What is promised where those clocks are set:
+A line names times of local clocks. At a change of the clocks:
 
-- a local time that comes twice (clocks go back) is the first of the two;
-- a local time that never comes (clocks go forward) is the moment at which they are set;
-- unless the hour is any hour (`*` or `*/n`): such a line goes by the clocks as they are, so it
-  fires in both of two hours of the same name, and not for an hour that is left out.
+- an ambiguous local time (clocks go back) is the first of the two;
+- a skipped local time (clocks go forward) is the moment of the change;
+- a line whose hour field is `*` or `*/n` follows the clocks as they run: it fires in both hours of
+  the same name, and not in a skipped hour.
 
-So a line with named hours fires once a day for each time that it names, but for times that become
-one. What zones do is read from the zone data of this machine.
+So a line with named hours fires once a day for each named time, except that skipped times merge.
+The rules of a zone come from the zone data of this machine.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ SHORTHANDS: Final = {
 }
 YEARS_MAX: Final = 9  # 29 February is 8 years away at most, where a century has no leap year
 DAY: Final = timedelta(days=1)
-LINES_KEPT: Final = 16_384  # parsed, and thousands of schedules look again every minute
-DATES_END: Final = date(9990, 1, 1)  # far from where dates end
+LINES_KEPT: Final = 16_384  # in the cache; thousands of schedules use them each minute
+DATES_END: Final = date(9990, 1, 1)  # well before the last date of datetime
 
 
 class CronLine(NamedTuple):
-    """A line, understood.
+    """A parsed cron line.
 
     Attributes:
-        minutes: Of the day, ascending: when it fires on a day that counts.
+        minutes: Of the day, ascending: when it fires on a matching day.
         days: Of the month.
         months: Of the year.
         weekdays: 0 is Sunday.
-        any_day: Whether a day must be in both of `days` and `weekdays`, and not in one of them:
-            one of the two fields begins with `*`.
-        any_hour: Whether it goes by the clocks as they are.
+        any_day: Whether a day must match both `days` and `weekdays` instead of either: one of the
+            two fields begins with `*`.
+        any_hour: Whether the hour field begins with `*`; see the head of the module.
     """
 
     minutes: tuple[int, ...]
@@ -67,24 +67,24 @@ class CronLine(NamedTuple):
     any_hour: bool
 
     def has(self, day: date) -> bool:
-        """Whether it fires on this day."""
+        """Whether the line fires on this day."""
         in_month = day.day in self.days
         in_week = day.isoweekday() % 7 in self.weekdays
         return (in_month and in_week) if self.any_day else (in_month or in_week)
 
 
 class ZoneCalendar:
-    """The calendar of this machine."""
+    """The calendar with the zone data of this machine."""
 
     def next_ms(self, cron: str, zone: str, after_ms: int) -> int:
-        """The first instant of a line after another instant.
+        """The first firing time of a line after `after_ms`.
 
         Raises:
-            RemoteError: BAD_OPTIONS: the line or the zone is none, or the line never fires.
+            RemoteError: BAD_OPTIONS: invalid line, unknown zone, or the line never fires.
         """
         line, rules, after = parse_cron(cron), zone_named(zone), after_ms // 1_000
         today = datetime.fromtimestamp(after, UTC).astimezone(rules).date()
-        day = today - DAY  # clocks that go back may be in yesterday again
+        day = today - DAY  # where clocks go back, yesterday's date may come again
         last = date(day.year + YEARS_MAX, 1, 1) if day < DATES_END else day
         while day <= last:
             if day.month not in line.months:
@@ -92,7 +92,7 @@ class ZoneCalendar:
                 continue
             found = _next_on(line, rules, day, after)
             if found is not None:
-                # The end of a day may come again when the next one has begun.
+                # Where clocks go back, the end of a day may repeat after the start of the next day.
                 other = _next_on(line, rules, day + DAY, after) if found[1] else None
                 return 1_000 * min(found[0], found[0] if other is None else other[0])
             day += DAY
@@ -101,13 +101,13 @@ class ZoneCalendar:
 
 @lru_cache(LINES_KEPT)
 def parse_cron(text: str) -> CronLine:
-    """What a line says.
+    """Parse a line.
 
     Raises:
         RemoteError: BAD_OPTIONS.
     """
-    said = SHORTHANDS.get(text.strip().lower(), text)
-    fields = said.lower().split()
+    expanded = SHORTHANDS.get(text.strip().lower(), text)
+    fields = expanded.lower().split()
     if len(fields) != len(FIELDS):
         shorthands = " ".join(SHORTHANDS)
         raise _refused(
@@ -128,14 +128,14 @@ def parse_cron(text: str) -> CronLine:
 
 
 def _field(number: int, text: str) -> list[int]:
-    """The values of a field: a list of numbers, names, ranges and steps."""
+    """The values of a field: a comma-separated list of numbers, names, ranges and steps."""
     found: list[int] = []
     low, high = BOUNDS[number]
     for part in text.split(","):
-        what, slash, step_text = part.partition("/")
+        span, slash, step_text = part.partition("/")
         step = _number(number, step_text, text) if slash else 1
-        first, dash, last = what.partition("-")
-        if what == "*":
+        first, dash, last = span.partition("-")
+        if span == "*":
             start, end = low, high if number < 4 else 6
         else:
             start = _value(number, first, text)
@@ -170,14 +170,14 @@ def _bad_field(number: int, text: str) -> RemoteError:
 
 @lru_cache(1_024)
 def zone_named(name: str) -> ZoneInfo:
-    """The zone of this name.
+    """The zone with this name.
 
     Raises:
         RemoteError: BAD_OPTIONS.
     """
     try:
         return ZoneInfo(name)
-    except (KeyError, OSError, ValueError):  # not found, a folder, not a name
+    except (KeyError, OSError, ValueError):  # not found, a directory, not a valid name
         raise _refused(
             f"the leader does not know the time zone {name[:64]!r}",
             "use a name of the IANA list, as Asia/Tokyo, and install the package tzdata there",
@@ -185,8 +185,8 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def _next_on(line: CronLine, zone: ZoneInfo, day: date, after: int) -> tuple[int, bool] | None:
-    """The first instant of a line on a day after another instant, in seconds since 1970, and
-    whether clocks are set on that day."""
+    """The first firing time of a line on `day` and after `after`, in seconds since 1970, and
+    whether the clocks change on that day."""
     if day.month not in line.months or not line.has(day):
         return None
     start, is_changed = _start_of(zone, day)
@@ -199,7 +199,7 @@ def _next_on(line: CronLine, zone: ZoneInfo, day: date, after: int) -> tuple[int
 
 @lru_cache(4_096)
 def _start_of(zone: ZoneInfo, day: date) -> tuple[int, bool]:
-    """When a day begins, in seconds since 1970, and whether clocks are set on it."""
+    """The start of a day in seconds since 1970, and whether the clocks change on it."""
     start = datetime(day.year, day.month, day.day, tzinfo=zone)
     around = (start - DAY, start + DAY, start.replace(fold=1), (start + DAY).replace(fold=1))
     offset = start.utcoffset()
@@ -207,15 +207,15 @@ def _start_of(zone: ZoneInfo, day: date) -> tuple[int, bool]:
 
 
 def _instants(line: CronLine, zone: ZoneInfo, day: date) -> list[int]:
-    """When a line fires on a day on which clocks are set."""
+    """When a line fires on a day on which the clocks change."""
     found: list[int] = []
     for minute in line.minutes:
-        # On the local clock: to add to a time asks no zone.
+        # Local arithmetic: adding a timedelta ignores the zone.
         local = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(minutes=minute)
         earlier, later = int(local.timestamp()), int(local.replace(fold=1).timestamp())
-        if earlier <= later:  # it comes once, or twice
+        if earlier <= later:  # exists once or twice
             found += (earlier, later) if line.any_hour else (earlier,)
-        elif not line.any_hour:  # it never comes: these are on both sides of the gap
+        elif not line.any_hour:  # skipped: the two values lie on both sides of the gap
             found.append(_set_at(zone, later, earlier))
     return found
 

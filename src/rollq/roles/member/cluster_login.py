@@ -1,4 +1,4 @@
-"""How a member logs in at another: the dialer's part of a login by `cluster`. Pure."""
+"""Login of a member at another member: the dialer's part of a login by `cluster`. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rollq.wire.login_messages import CLUSTER, NONCE_BYTES, Login, LoginChalleng
 
 
 class ClusterLogin:
-    """A login of one link. The other side proves the key first: nobody else is told a proof.
+    """Login of one link. The accepter proves the key first, so no proof goes to an impostor.
 
     Args:
-        key: Of the cluster.
-        group: Of the link.
-        address: That is dialled.
-        nonce: NONCE_BYTES that nobody can guess.
+        key: The cluster key.
+        group: The group of the link.
+        address: The dialed address.
+        nonce: NONCE_BYTES random bytes.
     """
 
     is_challenged = True
@@ -26,10 +26,10 @@ class ClusterLogin:
         self._address = address
 
     def prove(self, challenge: LoginChallenge) -> LoginProof:
-        """The answer to a challenge.
+        """The proof for a challenge.
 
         Raises:
-            RemoteError: LOGIN_FAILED: the other side has not proved the key.
+            RemoteError: LOGIN_FAILED: the accepter did not prove the key.
         """
         terms = LoginTerms(self._group, self._address, self.first.nonce, challenge.nonce)
         is_whole = len(challenge.nonce) == NONCE_BYTES

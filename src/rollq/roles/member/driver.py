@@ -1,19 +1,19 @@
-"""The member's loop: the only place where the order of things matters.
+"""One turn of the member's loop: the only place where the order of steps matters.
 
 A turn, whatever woke it:
 
 1. inputs have changed memory (`tick`, `peer_message`, `session_message`, …);
-2. `begin`: the leader adds its own commands (timers, assignments), everything that waits becomes
-   one raft entry, `Ready` is taken, and what may be sent at once is handed out;
-3. `work.run()`: everything is written, with one fsync, on the persist thread; `meanwhile`, what
-   was committed before is applied;
-4. `finish`: what had to wait for the disk is sent, the other committed entries are applied, and
-   consensus is told to advance. Outcomes and effects of applied entries become messages.
+2. `begin`: the leader adds its own commands (timers, assignments), all waiting commands become
+   one raft entry, `Ready` is taken, and messages that need no disk are handed out;
+3. `work.run()`: everything is written, with one fsync, on the persist thread; `meanwhile` applies
+   what was committed before;
+4. `finish`: messages that had to wait for the disk are sent, the other committed entries are
+   applied, and raft advances. Outcomes and effects of applied entries become messages.
 
 Beside the turns, at most one snapshot is under way (`begin_snapshot`, `finish_snapshot`).
 
-Nothing that a client, a worker or a peer can see leaves before its entry is committed and, here,
-on disk. Each boundary is a named crash point for the simulator; in production it does nothing.
+No client, worker or peer sees an effect before its entry is committed and, here, on disk. Each
+boundary is a named crash point for the simulator; in production it does nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SCRUB_EVERY_TICKS = 400
 
 
 class Driver:
-    """One member, without its threads and sockets."""
+    """One member, without threads and sockets."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Driver:
         self._store = recovered.store
         self.replica = recovered.replica
         self.raft = recovered.raft
-        self.was_damaged = recovered.was_damaged  # the log, as it was found
+        self.was_damaged = recovered.was_damaged  # whether recovery found the log damaged
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
         self.counters = MemberCounters()
@@ -116,22 +116,22 @@ class Driver:
         )
         self._gateway = self.leader_state.gateway
         self.read_points = ReadPoints()
-        self._leading_term = 0  # the term in which this member leads (see `leading`); 0: none
+        self._leading_term = 0  # the term in which it leads (see `leading`); 0: none
         self._early = EarlyMessages()  # empty while this member leads
         self.snapshots = SnapshotSchedule(self._store, crash_point, self.replica)
         self._ticks = 0
-        self._applied_tick = 0  # when an entry was last applied
+        self._applied_tick = 0  # of the last applied entry
         self._idle_ticks = 0
-        self._unled_ticks = 0  # since a leader was known, or the group came together
+        self._unled_ticks = 0  # without a known leader, since the group formed
         self._scrub_at = SCRUB_EVERY_TICKS
-        self._admitted = False  # the group has just let us in
+        self._admitted = False  # the group has just admitted this member; not on disk yet
         self._work: Work | None = None
-        self._failure: DiskError | None = None  # of the disk, between turns
+        self._failure: DiskError | None = None  # between turns; the next `begin` raises it
         self.roll.settle(self.raft.config, self.state.applied_index)
 
     @property
     def state(self) -> GridState:
-        """The replicated state as applied here."""
+        """The replicated state as applied on this member."""
         return self.replica.state
 
     @property
@@ -141,15 +141,15 @@ class Driver:
 
     @property
     def is_about_to_lead(self) -> bool:
-        """Whether what sessions say waits: this member may be elected, and has not applied all
-        that was committed before."""
+        """Whether session messages wait: this member may be elected, and has not applied all
+        committed entries."""
         return not self.leading and self._holds
 
     @property
     def _holds(self) -> bool:
-        """Whether no better answer than waiting can be given to a client: this member is about to
-        lead (one that is the whole group is from its start), the group is just coming together, or
-        a leader is being elected."""
+        """Whether to let clients wait instead of redirecting them: this member is about to lead
+        (the only voter is, from its start), the group is still forming, or a leader is being
+        elected."""
         raft, options = self.raft, self._setup.raft
         if raft.role is Role.LEADER:
             return True
@@ -160,23 +160,23 @@ class Driver:
         return not raft.leader_id and self._unled_ticks < options.election_ticks_max
 
     def hello(self, address: str) -> LeaderHello:
-        """What this member says first on a link to the member at an address."""
+        """The first message on a link to the member at an address."""
         return self.roll.hello(self.raft.config, self.raft.last_index, address)
 
     def close(self) -> None:
-        """Leave the disk in the state that reads back best. Nothing may follow."""
+        """Close the log in the form that recovers fastest. The last call."""
         self.snapshots.close(self.raft)
         self.replica.history.seal_rest()
         self._store.wal.close()
 
     def take_outputs(self) -> list[Output]:
-        """What to send now; drained after every `begin` and `finish`."""
+        """The outputs to send now; drained after every `begin` and `finish`."""
         return outputs_in_runs(self._outputs.take(), self.leader_state.sessions.takes_runs)
 
     # --- inputs
 
     def tick(self) -> None:
-        """Time passes; call every `tick_ms`."""
+        """Advance time by one tick; called every `tick_ms`."""
         self._ticks += 1
         self._idle_ticks += 1
         raft = self.raft
@@ -192,17 +192,17 @@ class Driver:
             self._peers.ask_for_gap(raft, self.replica)
         if self._ticks % REPORT_TICKS == 0:
             if self.leading:
-                self._mind_reports()
+                self._check_reports()
             elif raft.leader_id and raft.role is not Role.LEADER:
                 is_idle = self._ticks - self._applied_tick > REPORT_TICKS
                 known = self.replica.known_hash(is_idle=is_idle)
                 report = self.reports.own(raft.member_id, *known)
                 self._peers.report(raft, report)
 
-    def _mind_reports(self) -> None:
-        """Warn of what is wrong with a member; move the group's time forward to what most members'
-        clocks say, or slow it down."""
-        to_ms = self.reports.mind(self.raft, self.time, self._outputs)
+    def _check_reports(self) -> None:
+        """Raise alarms on members; move the group's time forward to the majority of the members'
+        clocks, or slow it down."""
+        to_ms = self.reports.check(self.raft, self.time, self._outputs)
         if to_ms is not None:
             self.leader_state.maybe_leap(to_ms)
 
@@ -214,28 +214,28 @@ class Driver:
         *,
         is_proven: bool = False,
     ) -> str:
-        """A member said something. `boot` is what the sender's LeaderHello said on this link: an
-        answer of an earlier life may promise what that member has forgotten since. `is_proven`:
-        the link has proved the cluster key.
+        """Handle a message of another member. `boot` is of the sender's LeaderHello on this link: a
+        response of an earlier boot may promise what that member has lost since. `is_proven`:
+        whether the link has proved the cluster key.
 
         Returns:
-            Why the link by which it came must be closed; empty if it need not.
+            Why the link must be closed; empty if it need not.
         """
         peers = self._peers
-        is_heard = is_proven or not peers.keys.is_guarded
+        is_trusted = is_proven or not peers.keys.is_guarded
         try:
-            if not is_heard and (refusal := peers.refusal(message, self.raft)):
+            if not is_trusted and (refusal := peers.refusal(message, self.raft)):
                 return refusal
-            if is_heard:
-                peers.heard(address)
+            if is_trusted:
+                peers.note_alive(address)
             if isinstance(message, PeerMessage):
-                take = peers.message if is_heard else peers.unproven
+                take = peers.message if is_trusted else peers.unproven
                 take(address, message, self.raft, self.replica, leads=self.leading, boot=boot)
             elif self.roll.phase is JoinPhase.PRESENT and message.to == self.raft.member_id:
                 self._consensus_message(address, message, boot)
-        except RemoteError as error:  # what no correct member says
+        except RemoteError as error:  # a protocol violation
             return str(error)
-        except DiskError as error:  # while reading what a follower lacks: the next turn says so
+        except DiskError as error:  # while reading for a follower: the next `begin` raises it
             self._failure = error
         except Exception as error:
             name = type(message).__name__
@@ -248,11 +248,12 @@ class Driver:
         membership.check_sender(self.raft, message)
         if boot and self._peers.is_outdated(address, sender, boot, self.raft, self.replica):
             return
-        self._peers.speaks_from(message, address)
+        self._peers.note_address(message, address)
         self.raft.step(message)
 
     def peer_lost(self, address: str) -> None:
-        """The link to a member broke: if it led, do not wait for the timeout."""
+        """The link to a member broke: if it was the leader, do not wait for the election
+        timeout."""
         if self.roll.phase is not JoinPhase.PRESENT:
             return
         for member in self.raft.config.voters + self.raft.config.learners:
@@ -261,25 +262,25 @@ class Driver:
                 self.raft.leader_lost(member.id)
 
     def session_message(self, session: int, message: ToMemberMessage) -> None:
-        """A client or worker said something; its first word must be a hello."""
+        """A message of a client or worker; the first of a session must be a hello."""
         if self.leading:
             self._gateway.message(session, message)
         elif not self._holds or not self._early.add(session, message):
-            self._send_away(session)
+            self._redirect(session)
 
     def session_closed(self, session: int) -> None:
-        """The connection of a session is gone."""
+        """The connection of a session closed."""
         if self.leading:
             self._gateway.closed(session)
         else:
             self._early.add_end(session)
 
     def kept(self, ticket: int, refs: Sequence[BlobRef], error: RollqError | None = None) -> None:
-        """The shell has kept what `KeepBlobs` asked for, or could not."""
+        """Result of a `KeepBlobs`: the blobs are on a majority, or an error."""
         self.leader_state.keeping.kept(ticket, refs, error)
 
     def completed(self, ticket: int, message: AssignJob | Result | None) -> None:
-        """The shell has completed the message of a `Complete`; None: it could not, for now."""
+        """Result of a `Complete`; None: it failed for now."""
         self.leader_state.deliveries.completed(ticket, message)
 
     # --- the loop
@@ -305,7 +306,7 @@ class Driver:
         return work
 
     def meanwhile(self, work: Work) -> None:
-        """While the work is being written: apply what is committed and on disk already."""
+        """While the work is being written: apply committed entries that are already on disk."""
         if work.ready is not None:
             self._apply(work.ready.ready_to_apply)
             self._crash_point("applied_meanwhile")
@@ -318,8 +319,8 @@ class Driver:
         if work.cluster is not None:
             self._join()
         if work.key is not None:
-            self._peers.key_noted(work.key, self.raft)
-        self._peers.noted(work.boots, work.boots_told, self.raft, self.replica)
+            self._peers.key_written(work.key, self.raft)
+        self._peers.boots_written(work.boots, work.boots_relayed, self.raft, self.replica)
         if work.clear_suspect:
             self._suspect_on_disk = False
         self._peers.snapshot_wanted |= work.rotten
@@ -327,7 +328,7 @@ class Driver:
             if work.rejected is not None:
                 self.raft.snapshot_failed()
             self._after_persist(work.ready, work.loaded)
-            self._go_on()
+            self._apply_newly_committed()
         self.snapshots.settle(self.raft)
         self._follow_role()
         if self.leading:
@@ -336,8 +337,8 @@ class Driver:
             self._steps.over("answer")
 
     def begin_snapshot(self) -> SnapshotOrder | None:
-        """Order a snapshot if one is due and none is under way. The caller has it written before
-        anything else changes, published on the persist thread, and hands it to
+        """Order a snapshot if one is due and none is under way. The caller must fork or write it
+        before the state changes again, publish it on the persist thread, and pass the order to
         `finish_snapshot`; turns go on meanwhile."""
         if self.snapshots.order is not None or not self._is_snapshot_due():
             return None
@@ -345,7 +346,7 @@ class Driver:
         return self.snapshots.begin(self.raft)
 
     def finish_snapshot(self, order: SnapshotOrder) -> None:
-        """A snapshot is published, or came to nothing; then the next one will be later."""
+        """A snapshot is published or has failed; a failure delays the next one."""
         self.snapshots.finished(order)
         if self._work is None:  # else at the end of the turn
             self.snapshots.settle(self.raft)
@@ -360,7 +361,7 @@ class Driver:
             try:
                 index = self.raft.propose(data)
             except StateError:
-                proposals.put_back(batch)  # being transferred, or the window is full
+                proposals.put_back(batch)  # leadership is being transferred, or the window is full
                 return
             proposals.proposed(index, batch, self._clock.now_us())
 
@@ -373,19 +374,19 @@ class Driver:
             peers.cluster_found = False
         work.key = peers.keys.found
         work.boots, peers.boot_notes = peers.boot_notes, []
-        work.boots_told, peers.boots_told = peers.boots_told, {}
+        work.boots_relayed, peers.boots_relayed = peers.boots_relayed, {}
         work.rows, peers.rows = peers.rows, []
         work.doubted, peers.snapshot_doubted = peers.snapshot_doubted, None
         work.clear_suspect = self._suspect_on_disk and self.raft.suspect is None
         work.admitted, self._admitted = self._admitted, False
-        # Before roll call is over consensus is not fed: there is only the committed log to apply.
+        # Until roll call is over raft gets no input: there is only the committed log to apply.
         if self.roll.phase is not JoinPhase.NEWCOMER and self.raft.has_ready():
             work.ready = self.raft.ready()
             peers.send(self.raft, work.ready.send_now, self._store.snapshots)
         elif self._idle_ticks == IDLE_TICKS_BEFORE_MARK:
             work.mark = True
             self._idle_ticks += 1
-        # One that is never idle looks after the length of its history all the same, only later.
+        # A member that is never idle applies its retention too, only later.
         if self._ticks >= self._scrub_at + SCRUB_EVERY_TICKS * (work.ready is not None):
             work.scrub = work.ready is None
             self._scrub_at = self._ticks + SCRUB_EVERY_TICKS
@@ -406,7 +407,7 @@ class Driver:
             self.replica.replace(loaded)
             self.time.follow(self.state.time_ms)
             self.snapshots.installed()
-            self._outputs.tell(SNAPSHOT_INSTALLED, index=loaded.applied_index)
+            self._outputs.log(SNAPSHOT_INSTALLED, index=loaded.applied_index)
         self._apply(ready.committed)
         self._crash_point("applied")
         self.raft.advance(ready)
@@ -415,10 +416,9 @@ class Driver:
         self.roll.settle(self.raft.config, self.state.applied_index)
         self._admitted |= self.roll.note_config(self.raft.config)
 
-    def _go_on(self) -> None:
-        """What is committed by what was just written is applied in the same turn, if there is
-        nothing to write in another one: then whoever waits for it would wait for that too. Else it
-        is applied while that is written."""
+    def _apply_newly_committed(self) -> None:
+        """Apply what this write committed in the same turn, if nothing else has to be written, so
+        its outcomes do not wait for another turn. Otherwise it is applied during the next write."""
         raft = self.raft
         if not self.leading or self.leader_state.proposals:
             return
@@ -430,7 +430,7 @@ class Driver:
             self._after_persist(ready)
 
     def _apply(self, committed: list[Entry]) -> None:
-        """Apply those that were not applied `meanwhile`."""
+        """Apply the entries that `meanwhile` did not apply."""
         self._steps.begin()
         for entry in committed:
             if entry.index > self.state.applied_index:
@@ -438,14 +438,14 @@ class Driver:
                 if self.leading:
                     self.time.reach(self.state.time_ms)
                     self.leader_state.settle(applied)
-                elif applied.stamp_ms:  # else it is an entry of consensus, and tells no time
+                elif applied.stamp_ms:  # an entry of raft itself has no stamp
                     self.time.follow(self.state.time_ms)
                 self._applied_tick = self._ticks
         if committed:
             self._steps.over("apply")
 
     def _follow_role(self) -> None:
-        """Begin or end leading as consensus says."""
+        """Start or stop leading as raft's role changes."""
         raft = self.raft
         self.counters.follow_leader(raft.leader_id)
         if self._leading_term and (raft.role is not Role.LEADER or raft.term != self._leading_term):
@@ -455,7 +455,7 @@ class Driver:
             while self._early:
                 session, message = self._early.take()
                 if message is not None:
-                    self._send_away(session)
+                    self._redirect(session)
         elif (
             raft.role is Role.LEADER
             and not self._leading_term
@@ -466,7 +466,7 @@ class Driver:
             self.time.lead(self.state.time_ms)
             self.reports.clear()
             self.leader_state.gain(raft.member_id)
-            self._mind_reports()
+            self._check_reports()
             while self._early:
                 session, message = self._early.take()
                 if message is None:
@@ -479,19 +479,19 @@ class Driver:
     def _is_snapshot_due(self) -> bool:
         if self._peers.snapshot_wanted:
             return True
-        if self._early:  # clients wait for a leader: a fork would compete with the election
+        if self._early:  # clients wait for a leader: a fork would delay the election
             return False
         is_idle = self._ticks - self._applied_tick >= IDLE_TICKS_BEFORE_SNAPSHOT
         return self.snapshots.is_due(idle=is_idle)
 
     def _join(self) -> None:
-        """The cluster is written down: consensus starts from its roster."""
+        """The cluster is on disk: raft starts with its roster."""
         self.raft = start_of_cluster(
             self._setup, self._store.wal, self.raft.member_id, self.roll.roster, self._jitter
         )
         self.roll.joined()
 
-    def _send_away(self, session: int) -> None:
+    def _redirect(self, session: int) -> None:
         members = tuple(member.address for member in self.raft.config.voters)
         leader = self.raft.leader_address if self.raft.role is not Role.LEADER else ""
         self._outputs.mail(session).append(NotLeader(leader, members))

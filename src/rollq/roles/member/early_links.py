@@ -1,8 +1,7 @@
 """Links that are opened before their member serves: while it still reads its disk.
 
-Their messages wait here in the order of their arrival, bounded by number, by bytes and by time;
-then the door takes them as if they had just come. Whoever has to dial again would wait for longer
-than the member takes to start.
+Their messages wait here in the order of arrival, bounded by number, bytes and time; then the door
+handles them. Redialing would take longer than the rest of the recovery.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ NOT_SERVING = "not serving yet"
 
 
 class EarlyLinks:
-    """What links said so far."""
+    """Messages of links that wait until the member serves."""
 
     def __init__(self) -> None:
         # At most HELD_MESSAGES_MAX messages of HELD_BYTES_MAX in all.
-        self._said: dict[Link, list[Message]] = {}
-        self._timers: dict[Link, asyncio.TimerHandle] = {}  # of the links in `_said`
+        self._waiting: dict[Link, list[Message]] = {}
+        self._timers: dict[Link, asyncio.TimerHandle] = {}  # of the links in `_waiting`
         self._count = 0
         self._bytes = 0
 
     def add(self, link: Link, messages: list[Message]) -> None:
-        """Keep messages for later; closes the link if there is no room for them."""
+        """Queue messages of a link; close it if there is no room for them."""
         size_bytes = sum(map(held_bytes, messages))
         if (
             self._count + len(messages) > HELD_MESSAGES_MAX
@@ -38,25 +37,25 @@ class EarlyLinks:
             return
         self._count += len(messages)
         self._bytes += size_bytes
-        said = self._said.get(link)
-        if said is None:
-            self._said[link] = messages
+        waiting = self._waiting.get(link)
+        if waiting is None:
+            self._waiting[link] = messages
             self._timers[link] = link.loop.call_later(EARLY_MS_MAX / 1000, link.close, NOT_SERVING)
         else:
-            said += messages
+            waiting += messages
 
     def closed(self, link: Link) -> None:
-        """A link is gone."""
-        said = self._said.pop(link, None)
-        if said is not None:
+        """The link closed: drop its messages."""
+        waiting = self._waiting.pop(link, None)
+        if waiting is not None:
             self._timers.pop(link).cancel()
-            self._count -= len(said)
-            self._bytes -= sum(map(held_bytes, said))
+            self._count -= len(waiting)
+            self._bytes -= sum(map(held_bytes, waiting))
 
     def hand_over(self) -> None:
-        """The member serves: its handlers get everything that waits."""
-        while self._said:
-            link, said = next(iter(self._said.items()))
+        """Pass all waiting messages to the handlers, once the member serves."""
+        while self._waiting:
+            link, waiting = next(iter(self._waiting.items()))
             self.closed(link)
             if link.is_open:
-                link.hand_over(said)
+                link.hand_over(waiting)

@@ -14,11 +14,11 @@ from rollq.base.limits import HELD_BYTES_MAX, HELD_MESSAGES_MAX
 from rollq.wire.compact import ENCODE, Message
 from rollq.wire.messages import ToMemberMessage
 
-MESSAGE_BYTES: Final = 128  # what a message takes beside its encoding
+MESSAGE_BYTES: Final = 128  # overhead of a queued message beside its encoding
 
 
 class EarlyMessages:
-    """Messages of sessions, and the ends of sessions."""
+    """Queued messages and ends of sessions."""
 
     __slots__ = ("_bytes", "_messages")
 
@@ -32,7 +32,7 @@ class EarlyMessages:
         return len(self._messages)
 
     def add(self, session: int, message: ToMemberMessage) -> bool:
-        """Keep a message for later; false if there is no room for it."""
+        """Queue a message; false if there is no room for it."""
         size_bytes = held_bytes(message)
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > HELD_BYTES_MAX:
             return False
@@ -41,16 +41,16 @@ class EarlyMessages:
         return True
 
     def add_end(self, session: int) -> None:
-        """A session is over."""
+        """Queue the end of a session."""
         self._messages.append((session, None, 0))
 
     def take(self) -> tuple[int, ToMemberMessage | None]:
-        """The oldest; None in place of a message is the end of its session."""
+        """Remove the oldest; None in place of a message is the end of its session."""
         session, message, size_bytes = self._messages.popleft()
         self._bytes -= size_bytes
         return session, message
 
 
 def held_bytes(message: Message) -> int:
-    """What a message takes while it waits."""
+    """The bytes that a queued message is counted with."""
     return MESSAGE_BYTES + len(ENCODE(message))

@@ -1,4 +1,4 @@
-"""A member as a node of a federation: what it says of itself and of its group by gossip."""
+"""A member as a node of a federation: what it publishes about itself and its group by gossip."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rollq.roles.service import SystemClock, SystemJitter
 async def start_gossip(
     setup: MemberSetup, driver: Driver, host: str, port: int
 ) -> GossipNode | None:
-    """The running node of a member; None: it was given no federation key.
+    """Start the gossip node of a member; None without a federation key.
 
     Raises:
-        LocalError: CANNOT_LISTEN; BAD_SETUP, if others would not take what it says of itself.
+        LocalError: CANNOT_LISTEN; BAD_SETUP if its own record breaks the limits of gossip.
     """
     if setup.federation is None:
         return None
@@ -52,7 +52,7 @@ def _state(driver: Driver) -> OwnState:
 
 
 def _figures(driver: Driver) -> Figures:
-    """Of the group, if this member leads it; else nothing: the leader knows better."""
+    """Counts of the group if this member leads it, else empty: the leader publishes them."""
     raft = driver.raft
     if not driver.leading or raft.role is not Role.LEADER:
         return Figures()

@@ -1,9 +1,8 @@
-"""Work with the memory of this moment, beside the loop: in a forked child.
+"""Run work on the present memory beside the loop, in a forked child.
 
-The child has the memory of the moment of the fork (the system copies a page when it is written
-to it), so the loop stands still only for the fork itself. Only the thread that forked lives on in
-the child: it touches no loop, no lock of another thread and no socket, answers through a pipe, and
-dies with its parent.
+The child has the memory of the moment of the fork (copy on write), so the loop stands still only
+for the fork itself. Only the forking thread lives on in the child: it touches no loop, no lock of
+another thread and no socket, answers through a pipe, and dies with its parent.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ READ_BYTES: Final = 64 * 1024
 
 
 class ChildAnswer(msgspec.Struct):
-    """What a child says at its end: what its work gave, or what went wrong."""
+    """The answer of a child: the result of its work, or the error."""
 
     given: bytes = b""
     code: int = 0  # of a DiskError or StateError; 0: none
@@ -42,7 +41,7 @@ _decode = msgspec.msgpack.Decoder(ChildAnswer).decode
 
 
 class Fork:
-    """One child at work."""
+    """One child process."""
 
     def __init__(
         self,
@@ -55,10 +54,10 @@ class Fork:
         """Fork now; on the loop.
 
         Args:
-            disk: The member's own; the child may read it, and write to files that are open.
-            work: What the child does. What it returns must not be empty.
+            disk: The member's own; the child may read it, and write to open files.
+            work: Runs in the child. Its result must not be empty.
             done: Called on the loop with the child's answer, unless it is killed before.
-            niceness: How far the child stands behind the loop.
+            niceness: Added to that of the loop.
 
         Raises:
             OSError: the system has no room for another process.
@@ -67,7 +66,7 @@ class Fork:
         self._done = done
         self._answer = bytearray()
         self._pipe, answer_to = os.pipe()
-        # No handler of ours may run in the child, not even between two of its first steps.
+        # No signal handler of ours may run in the child, not even between two of its first steps.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         begun_ns = time.perf_counter_ns()
         try:
@@ -111,7 +110,7 @@ class Fork:
 def _work_in_child(
     work: Callable[[], bytes], disk: RealDisk, answer_to: int, niceness: int
 ) -> NoReturn:
-    """All that the child does."""
+    """The whole life of the child."""
     answer = ChildAnswer()
     try:
         gc.disable()  # a collection would write to every page
@@ -129,7 +128,7 @@ def _work_in_child(
 
 
 def _leave_parent(files: list[int], answer_to: int) -> None:
-    """Hold nothing of the parent: a socket that we hold would look alive when the parent is not."""
+    """Close all descriptors of the parent: an inherited socket would stay open after its death."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     first = 3

@@ -1,6 +1,6 @@
-"""The group's time, as one member knows it: the stamp of the last entry, and what its own monotonic
-clock measured since. Wall clocks only start it; after that they move it through the log alone
-(`AdvanceTime`), or slow it down where it is ahead of them."""
+"""The group's time on one member: the stamp of the last entry, plus the time that its own monotonic
+clock measured since. Wall clocks only start it; later they move it through the log alone
+(`AdvanceTime`), or slow it down while it is ahead of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 from rollq.base.stamp import Clock
 
-SLOWER_BY: Final = 10  # one part in so many, while the group's time is ahead of the wall clocks
+SLOWER_BY: Final = 10  # slow by 1/10 while the group's time is ahead of the wall clocks
 
 
 class GroupClock:
-    """Follows the log; the leader stamps entries with it."""
+    """Follows the stamps of the log; the leader stamps entries with it."""
 
     __slots__ = ("_base_ms", "_clock", "_held_ms", "_is_slow", "_since_ms")
 
@@ -21,7 +21,7 @@ class GroupClock:
         self._is_slow = False
         self._base_ms = time_ms
         self._since_ms = clock.now_ms()
-        self._held_ms: int | None = None  # when the leap that is under way was asked for
+        self._held_ms: int | None = None  # the time at which the leap under way was proposed
 
     def now_ms(self) -> int:
         """The group's time now. A leader's never goes back."""
@@ -31,18 +31,18 @@ class GroupClock:
         return self._base_ms + passed_ms
 
     def rates_ms(self) -> int:
-        """The time by which rates let jobs start. It stands still while a leap is under way:
-        entries behind the leap are stamped with its end, however long it took to be applied, and
-        so no start may be decided that was not within its rate when the leap was asked for."""
+        """The time for rate limits. It stands still while a leap is under way: entries behind the
+        leap are stamped with its end, however long it took to be applied, so a start is decided
+        only if the rate allowed it when the leap was proposed."""
         return self.now_ms() if self._held_ms is None else self._held_ms
 
     @property
     def is_leaping(self) -> bool:
-        """Whether this leader has asked for a leap that is not applied yet."""
+        """Whether this leader has proposed a leap that is not applied yet."""
         return self._held_ms is not None
 
     def begin_leap(self) -> None:
-        """This leader asks for a leap."""
+        """This leader proposes a leap."""
         self._held_ms = self.now_ms()
 
     def end_leap(self) -> None:
@@ -50,24 +50,24 @@ class GroupClock:
         self._held_ms = None
 
     def follow(self, time_ms: int) -> None:
-        """An entry of another leader was applied: it is so late now."""
+        """Set the time to the stamp of an applied entry."""
         self._base_ms = time_ms
         self._since_ms = self._clock.now_ms()
 
     def lead(self, time_ms: int) -> None:
-        """This member stamps from now on. A group that never had a stamp starts with its clock."""
+        """This member stamps from now on. A group without any stamp starts with its wall clock."""
         self._is_slow = False
         self.end_leap()  # one of an earlier term is applied or lost
         if not time_ms:
             self.follow(self._clock.wall_ms())
 
     def reach(self, time_ms: int) -> None:
-        """An own entry was applied; it may have moved the group's time forward."""
+        """An entry of this leader was applied; it may have moved the group's time forward."""
         if time_ms > self.now_ms():
             self.follow(time_ms)
 
     def slow_down(self, is_ahead: bool) -> None:
-        """Whether the group's time is ahead of what the members' wall clocks say."""
+        """Slow down or go at full speed: whether the group's time is ahead of the wall clocks."""
         if is_ahead is not self._is_slow:
             self.follow(self.now_ms())
             self._is_slow = is_ahead

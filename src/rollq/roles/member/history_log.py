@@ -1,8 +1,9 @@
-"""The member's side of the history: events since the last seal, sealing, and filling of gaps.
+"""History on a member: events since the last seal, sealing, and filling of gaps.
 
 Apply is deterministic, so every member makes the same rows. A member that installed a snapshot
-never applied what the snapshot covers: it asks its peers for those rows. Events are packed when
-they are applied, and sealed as they are then; lines are made of them only for a peer or a person.
+never applied what the snapshot covers: it requests those rows from its peers. Events are packed
+when they are applied, and sealed in that form; they are decoded to lines only for peers and
+queries.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class HistoryLog:
     def __init__(self, segments: Segments) -> None:
         self.segments = segments
         self._recent: list[PackedIndex] = []  # ascending by index, not sealed yet
-        self._covered_to = segments.covered_to()  # sealed when we began: a replay does not count
+        self._covered_to = segments.covered_to()  # sealed at the start: their replay is skipped
 
     def add(self, applied: Applied) -> int:
-        """An entry was applied; returns how many bytes it takes here until it is sealed."""
+        """Add the events of an applied entry; returns its bytes in memory until it is sealed."""
         if applied.index <= self._covered_to:
             return 0
         recent = pack(applied.index, applied.stamp_ms, applied.events)
@@ -36,26 +37,26 @@ class HistoryLog:
         return recent.packed_bytes
 
     def unsealed(self, last: int) -> list[PackedIndex]:
-        """Everything up to `last` that no segment holds: what to seal next."""
+        """The packed events up to `last` that no segment holds: what to seal next."""
         return self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
 
     def sealed(self, last: int) -> None:
-        """Everything up to `last` is in segments."""
+        """Everything up to `last` is sealed: free its memory."""
         del self._recent[: bisect_left(self._recent, last + 1, key=_index_of)]
 
     def recent(self, first: int, count_max: int) -> list[PackedIndex]:
-        """What is in memory from an index on, if that index is: so many of them at most."""
+        """At most `count_max` entries in memory from index `first` on; empty if memory lacks it."""
         begin = bisect_left(self._recent, first, key=_index_of)
         found = self._recent[begin : begin + count_max]
         return found if found and found[0].index == first else []
 
     def recent_before(self, index: int, count_max: int) -> list[PackedIndex]:
-        """What is in memory before an index: the last ones, so many of them at most."""
+        """At most `count_max` entries in memory: the last ones before `index`."""
         end = bisect_left(self._recent, index, key=_index_of)
         return self._recent[max(0, end - count_max) : end]
 
     def seal_rest(self) -> None:
-        """Seal what is in memory: a member that stops in good order leaves its history whole."""
+        """Seal what is in memory: a clean stop leaves a complete history on disk."""
         if not self._recent:
             return
         for first, last in self.segments.gaps(self._recent[-1].index):
@@ -73,23 +74,24 @@ class HistoryLog:
         return self.segments.gaps(memory_from - 1)
 
     def accepts(self, rows: HistoryRows, applied_index: int) -> bool:
-        """Whether a peer's rows are what we lack, and nothing else."""
+        """Whether a peer's rows fill a gap, and hold nothing else."""
         wanted = any(
             first <= rows.first <= rows.last <= last for first, last in self.gaps(applied_index)
         )
         try:
             return wanted and all(rows.first <= index_of(line) <= rows.last for line in rows.lines)
         except LocalError:
-            return False  # not a line of any history
+            return False  # not a history line
 
     def rows(self, first: int, last: int) -> HistoryRows | None:
-        """As many whole indexes from `first` on as fit an answer; None if we lack the first."""
+        """As many whole indexes from `first` on as fit a response; None if this member lacks
+        `first`."""
         try:
             return self._rows(first, last)
         except DiskError as error:
             if error.code is not ErrorCode.DISK_CORRUPT:
                 raise
-            return None  # what is damaged is a gap of our own from now on
+            return None  # the damaged range is a gap of this member from now on
 
     def _rows(self, first: int, last: int) -> HistoryRows | None:
         lines: list[bytes] = []
@@ -106,7 +108,7 @@ class HistoryLog:
         return HistoryRows(first, reached, tuple(lines)) if reached >= first else None
 
     def _chunks(self, first: int, last: int) -> Iterator[tuple[int, list[bytes]]]:
-        """Lines by index. Segments hold every index of their range, also those without rows."""
+        """Lines by index. Segments have every index of their range, also those without rows."""
         yield from self.segments.chunks(first, last)
         for recent in self._recent[bisect_left(self._recent, first, key=_index_of) :]:
             if recent.index > last:

@@ -1,8 +1,8 @@
-"""Bodies and results as a peer is given them: in one frame, with what the members keep as blobs.
+"""Bodies and results put into one frame: blob contents in place of blob references.
 
-Whoever reads blobs calls this; nothing here touches a disk. For clients that know no blobs the
-files and streams of a result are put back into it, as far as a frame has room. What does not fit is
-named in Stderr and Note, with the command that fetches it.
+The caller reads the blobs; nothing here touches a disk. For clients without blob support the files
+and streams of a result are put back into it, as far as a frame has room. What does not fit is named
+in Stderr and Note, with the command that fetches it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from rollq.wire.legacy_codec import encode_legacy
 from rollq.wire.messages import AssignJob, Result
 from rollq.wire.models import JobResult, OutputFile, StreamBlob, decode_if_marked, encode_model
 
-Read: TypeAlias = Callable[[BlobRef], bytes]  # the bytes of a blob; raises RollqError
+Read: TypeAlias = Callable[[BlobRef], bytes]  # reads a blob; raises RollqError
 
 PLAIN: Final = 0o644
-ENTRY_BYTES: Final = 128  # of a file in an archive, apart from its name and content
+ENTRY_BYTES: Final = 128  # overhead of a file in an archive, apart from its name and content
 NAMES_SHOWN: Final = 5
-SPARE_BYTES: Final = 4 * 1024  # of a frame, for the sentence on what is left out
+SPARE_BYTES: Final = 4 * 1024  # of a frame, for the remark on what is left out
 ROOM_BYTES: Final = FRAME_BYTES_MAX - LEN_MIN - SPARE_BYTES
 
 
 def completed(message: AssignJob | Result, read: Read, *, knows_blobs: bool) -> AssignJob | Result:
-    """The message with the bytes of blobs in place. Raises what `read` raises."""
+    """The message with the contents of its blobs. Raises what `read` raises."""
     if isinstance(message, AssignJob):
         ref = body_kept(message.body, message.blobs)
         if ref is None:
@@ -52,7 +52,7 @@ def completed(message: AssignJob | Result, read: Read, *, knows_blobs: bool) -> 
 
 
 def _with_files(message: Result, read: Read) -> Result:
-    """The files and streams that a worker of ours gave as blobs, in the result itself."""
+    """The files and streams that a worker uploaded as blobs, put into the result itself."""
     report = _report(message.result)
     if report is None:
         return message
@@ -92,7 +92,7 @@ def _with_files(message: Result, read: Read) -> Result:
 
 
 def _chosen(outputs: tuple[OutputFile, ...], read: Read, room: int) -> tuple[dict[str, bytes], int]:
-    """The files that fit into the archive, the smallest first, and the room that is left."""
+    """The files that fit into the archive, smallest first, and the bytes left."""
     chosen: dict[str, bytes] = {}
     raw_bytes = 0
     for one in sorted(outputs, key=lambda output: output.size):
@@ -117,7 +117,7 @@ def _text(stream: StreamBlob, read: Read, room: int) -> str | None:
 
 
 def _with_remark(message: Result, text: str) -> Result:
-    """The result with a sentence on what is not in it, for people and for programs."""
+    """The result with a remark on what is left out, for people (Stderr) and programs (Note)."""
     report = _report(message.result)
     if report is None:
         return message

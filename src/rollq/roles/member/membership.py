@@ -1,8 +1,8 @@
-"""Who belongs to the group: the leader's part of it.
+"""Changes of the group's configuration, on the leader.
 
-A newcomer calls until the leader lets it in, as a learner, in the place of the member that had
-its address before; the leader promotes a learner that has caught up. One change at a time, so a
-change that is refused now is asked for again at the next call.
+A newcomer calls until the leader admits it as a learner, in place of the member that had its
+address before; the leader promotes a learner that has caught up. Only one change at a time is
+possible; a refused change is proposed again at the next call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rollq.raft.types import ChangeKind, Config, ConfigChange, Member, MemberCha
 
 
 def admit(raft: RaftNode, newcomer: Member) -> None:
-    """Let a newcomer in as a learner, and the member it replaces out."""
+    """Admit a newcomer as a learner, and remove the member that it replaces."""
     config = raft.config
     if any(member.id == newcomer.id for member in config.voters + config.learners):
         return
@@ -28,8 +28,8 @@ def admit(raft: RaftNode, newcomer: Member) -> None:
 
 
 def promote_caught_up(raft: RaftNode) -> None:
-    """Give one learner that holds everything committed its vote."""
-    progress = raft.progress  # empty if leadership was lost within this very tick
+    """Make a voter of one learner that holds all committed entries."""
+    progress = raft.progress  # empty if leadership was lost within this tick
     for learner in raft.config.learners:
         if learner.id in progress and progress[learner.id].match >= raft.commit:
             try_change(raft, ConfigChange((MemberChange(ChangeKind.ADD_VOTER, learner),)))
@@ -37,7 +37,7 @@ def promote_caught_up(raft: RaftNode) -> None:
 
 
 def try_change(raft: RaftNode, change: ConfigChange) -> bool:
-    """Propose a change; False if it cannot be taken now."""
+    """Propose a change; false if raft cannot accept it now."""
     try:
         raft.propose_config(change)
     except StateError:
@@ -46,7 +46,7 @@ def try_change(raft: RaftNode, change: ConfigChange) -> bool:
 
 
 def check_sender(raft: RaftNode, message: RaftMessage) -> None:
-    """Raises RemoteError BAD_PAYLOAD, if this member is alone and the message is of a stranger."""
+    """Raises RemoteError BAD_PAYLOAD if this member is the only voter and the sender is unknown."""
     if [voter.id for voter in raft.config.voters] == [raft.member_id] and not find(
         raft.config, message.sender
     ):
@@ -66,5 +66,5 @@ def find(config: Config, member_id: MemberId) -> Member | None:
 
 
 def is_current(raft: RaftNode, applied_index: int) -> bool:
-    """Whether there is a leader, and all that was agreed on before its time is applied here."""
+    """Whether a leader is known, and all entries of earlier terms are applied here."""
     return raft.leader_id != 0 and raft.term_at(applied_index) == raft.term

@@ -1,9 +1,9 @@
 """The member process: the driver with a disk, a persist thread, sockets and a clock around it.
 
-Everything runs on one loop. A turn of the driver starts when something arrived and no disk work
-is under way; disk work that needs an fsync runs on the persist thread, and inputs that arrive
-meanwhile wait for the next turn. So one fsync serves everything that came in during the last one.
-Where the disk is quicker than the hand-over to a thread, small writes are done by the loop itself.
+Everything runs on one loop. A turn of the driver starts when there is input and no disk work under
+way. Disk work with an fsync runs on the persist thread; inputs that arrive meanwhile wait for the
+next turn, so one fsync serves all inputs that arrived during the last one. Where the disk is faster
+than the hand-over to a thread, the loop does small writes itself.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from rollq.roles.member.outputs import (
     CloseSession,
     Complete,
     KeepBlobs,
+    LogLine,
     Mishap,
     ProvePeer,
-    Tell,
     ToPeer,
     ToSession,
 )
@@ -73,7 +73,7 @@ log = logging.getLogger("rollq.member")
 
 
 class MemberNode:
-    """One running member. `start` returns when it listens; `wait` when it stopped or failed."""
+    """One running member. `start` returns once it listens; `wait` once it stopped or failed."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class MemberNode:
             features=lambda address: self.driver.roll.features_at.get(address, ()),
         )
         self._persist = PersistThread("persist")
-        self._door: Door | None = None  # once it serves
-        self._early = EarlyLinks()  # until then
+        self._door: Door | None = None  # set once the member serves
+        self._early = EarlyLinks()  # used until then
         self._status_log = StatusLog()
         self._log = NodeLog()
         self._rules_version = 0
@@ -119,7 +119,7 @@ class MemberNode:
         self._working = False
         self._ticker = Ticker(setup.tick_ms, self._tick)
         self._alarm = Alarm(self._wake)
-        self._ending: asyncio.Task[None] | None = None  # held, or it might be collected
+        self._shutting_down: asyncio.Task[None] | None = None  # held, or it might be collected
         self._live_due = False
         self._stopping = False
         self._stopped = asyncio.Event()
@@ -132,7 +132,7 @@ class MemberNode:
         return self._driver
 
     async def start(self) -> None:
-        """Recover from disk and serve. Raises RollqError if it must not, and says why."""
+        """Recover from disk and serve. Raises RollqError if it cannot."""
         if self._driver is not None:
             return
         self._loop = asyncio.get_running_loop()
@@ -190,11 +190,11 @@ class MemberNode:
         self._log.started(self.setup, driver, listen, str(self._state_dir))
 
     async def wait(self) -> None:
-        """Until the member has stopped, by itself or by `stop`."""
+        """Wait until the member has stopped, by itself or by `stop`."""
         await self._stopped.wait()
 
     async def stop(self) -> None:
-        """Hand leadership over if we have it, finish what is being written, and close."""
+        """Transfer leadership away, finish pending writes, and close."""
         if self._driver is None:
             return
         if not self._stopping and self.failure is None:
@@ -204,15 +204,15 @@ class MemberNode:
     # --- inputs
 
     def _guard(self, driver: Driver, blobs: MemberBlobs) -> AccountGuard:
-        """Judges what accounts may do here."""
+        """The permission checks for links of accounts."""
         given = GivenBlobs(self.setup.blobs.lease_ms, blobs.now_ms)
         blobs.server.on_proved = lambda account, digest: given.add(digest, account)
         table_of, on_refused = self._readers.table_of, self._refused
         return guard_of(driver, given, SystemJitter(), table_of=table_of, on_refused=on_refused)
 
     def _refused(self, principal: Principal, action: str, resource: str) -> None:
-        """Somebody asked for what they may not do. The history of the group has what its leader
-        refuses; what others refuse is in their logs alone."""
+        """An account was refused. The leader adds its own refusals to the history of the group;
+        those of other members are only in their logs."""
         if self.driver.leading:
             who = principal.account or principal.name
             self.driver.leader_state.refusals.add(who, action, resource, principal.address)
@@ -220,7 +220,7 @@ class MemberNode:
         self._log.refused(principal, action, resource)
 
     def _knows_worker(self, worker_id: WorkerId) -> bool:
-        """Whether the group has opened this worker, and not given it up."""
+        """Whether this worker is registered in the group, and not lost."""
         return self._driver is not None and worker_id in self._driver.state.workers
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
@@ -257,7 +257,7 @@ class MemberNode:
             self._wake_live()
 
     def _wake_live(self) -> None:
-        """What is published waits for no turn, and not for the disk."""
+        """Schedule the sending of published messages, which waits for no turn and no disk write."""
         if not self._turn_due and not self._live_due:
             self._live_due = True
             self._loop.call_soon(self._send_live)
@@ -273,8 +273,8 @@ class MemberNode:
             self._sessions.deliver(batches)
 
     def _turn(self) -> None:
-        """Turns until there is nothing to do, or one needs the disk, or heartbeats and votes that
-        came meanwhile have waited long enough."""
+        """Run turns until there is nothing to do, one needs the disk, or other callbacks of the
+        loop (heartbeats, votes) have waited for TURNS_MS_MAX."""
         self._turn_due = False
         if self._working or self._stopping:
             return
@@ -294,7 +294,7 @@ class MemberNode:
                     self._send()
                     return
                 driver.finish(work)
-                self._send()  # whoever waits for it does not wait for what follows
+                self._send()  # before the next turn: a receiver must not wait for it
                 if time.monotonic() > yield_at:
                     self._wake()
                     break
@@ -305,8 +305,8 @@ class MemberNode:
             self._fail(error)
             return
         self._follow_rules(driver)
-        self._status_log.tell(driver.raft)
-        self._status_log.tell_roll(driver.roll, self.setup.peers)
+        self._status_log.log_changes(driver.raft)
+        self._status_log.log_roll(driver.roll, self.setup.peers)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         if driver.leading:
@@ -314,7 +314,7 @@ class MemberNode:
         self._sessions.maybe_resume()
 
     def _follow_rules(self, driver: Driver) -> None:
-        """Judge anew what was judged by older rules, and what had to wait."""
+        """Check links again when rules changed or a login expired, and resume held ones."""
         if self._door is None or self.setup.auth is Mode.OFF:
             return
         version = driver.state.access.version
@@ -370,7 +370,7 @@ class MemberNode:
             self._wake()
 
     def _send(self) -> None:
-        """Write what a turn said at once: everything for one receiver in one piece."""
+        """Send the outputs of a turn: one write for each receiver."""
         self._deliver()
         outputs = self.driver.take_outputs()
         if not outputs:
@@ -394,8 +394,8 @@ class MemberNode:
                 self._peers.cut(output.address, output.reason)
             elif isinstance(output, ProvePeer):
                 self._peers.prove(output.address)
-            elif isinstance(output, Tell | Mishap):
-                self._status_log.tell(self.driver.raft)  # who leads comes first
+            elif isinstance(output, LogLine | Mishap):
+                self._status_log.log_changes(self.driver.raft)  # log a change of the leader first
                 self._log.output(output)
         for link in links:
             link.flush()
@@ -405,8 +405,8 @@ class MemberNode:
 
     def _recover(self) -> tuple[Driver, MemberBlobs]:
         assert self._disk is not None
-        # Nothing of what is read is garbage, and nothing of it ever has to be looked at again by
-        # the collector, which would stand in the way of the loop for as long as the state is large.
+        # Recovery makes no garbage, and its objects live long: frozen, they are never scanned by
+        # the collector, which would stop the loop for as long as the state is large.
         gc.disable()
         try:
             remove_exports(self._state_dir)
@@ -423,7 +423,7 @@ class MemberNode:
         finally:
             gc.freeze()
             gc.enable()
-            trim_memory()  # a snapshot and a log were read
+            trim_memory()  # free what reading the snapshot and the log took
 
     def _follow_blobs(self) -> None:
         if self._blobs is not None:
@@ -433,7 +433,7 @@ class MemberNode:
         return self.driver.hello(address)
 
     async def _hand_over(self) -> None:
-        """Let a follower that has everything lead, so that no election is needed."""
+        """Transfer leadership to the most advanced follower, so that no election is needed."""
         raft = self.driver.raft
         others = [voter for voter in raft.config.voters if voter.id != raft.member_id]
         if raft.role is not Role.LEADER or not others:
@@ -448,8 +448,8 @@ class MemberNode:
                 await self._deposed.wait()
 
     def _fail(self, error: Exception) -> None:
-        """The disk failed or says that we must not go on, or a turn was left half done by a bug:
-        stop, acknowledge nothing more. The disk holds everything that was promised."""
+        """The disk failed or refuses to go on, or a bug interrupted a turn: stop and acknowledge
+        nothing more. Everything acknowledged is on disk."""
         if self.failure is not None:
             return
         if isinstance(error, RollqError):
@@ -460,7 +460,7 @@ class MemberNode:
             self.failure = LocalError(
                 ErrorCode.BUG, f"the member loop failed: {error!r}", "report the log"
             )
-        self._ending = self._loop.create_task(self._shut(str(self.failure)))
+        self._shutting_down = self._loop.create_task(self._shut(str(self.failure)))
 
     async def _shut(self, reason: str) -> None:
         if self._stopping:
@@ -496,4 +496,4 @@ class MemberNode:
 
 
 def _no_crash(_point: str) -> None:
-    """Crash points mean nothing outside the simulator."""
+    """A crash point outside the simulator: does nothing."""

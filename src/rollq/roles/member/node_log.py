@@ -1,5 +1,5 @@
-"""Log lines of the member's process about itself: start and end, a slow disk, a loop that stood
-still, and whom it refused. What happens too often is counted."""
+"""Log lines of the member process about itself: start and stop, a slow disk, a stalled loop,
+refused requests. Frequent lines are counted, not repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rollq.base.log_events import (
 )
 from rollq.base.repeats import Repeats
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.outputs import Mishap, Tell
+from rollq.roles.member.outputs import LogLine, Mishap
 from rollq.roles.member.setup import MemberSetup
 
 log = logging.getLogger("rollq.member")
@@ -35,15 +35,15 @@ STALL_MS: Final = 500
 
 
 class NodeLog:
-    """The lines of one process. `recovered` and `wrote` may come from the thread of the disk."""
+    """Writes the lines. `recovered` and `wrote` may be called from the persist thread."""
 
     def __init__(self) -> None:
         self._began_ms = _now_ms()
         self._repeats = Repeats()
-        self._slow = Repeats()  # apart: of another thread
+        self._slow = Repeats()  # separate, as it is used on the persist thread
 
     def recovered(self, driver: Driver, began_s: float) -> None:
-        """The disk was read."""
+        """Recovery from disk is over."""
         raft, snapshot = driver.raft, driver.state.applied_index
         if driver.was_damaged:
             tell(log, DAMAGED)
@@ -58,7 +58,7 @@ class NodeLog:
         )
 
     def started(self, setup: MemberSetup, driver: Driver, listen: str, state: str) -> None:
-        """It serves."""
+        """The member serves."""
         tell(
             log,
             STARTED,
@@ -72,27 +72,27 @@ class NodeLog:
             took_ms=_now_ms() - self._began_ms,
         )
 
-    def output(self, output: Tell | Mishap) -> None:
-        """The driver has something for the log."""
+    def output(self, output: LogLine | Mishap) -> None:
+        """Log an output of the driver."""
         if isinstance(output, Mishap):
             tell(log, HANDLER_FAILED, error=output.error, where=output.where)
         else:
             tell(log, output.event, **output.fields)
 
     def wrote(self, seconds: float) -> None:
-        """A write with a sync took so long."""
+        """A write with a sync took `seconds`; logged if slow."""
         if seconds * 1000 >= SLOW_WRITE_MS:
             fields = seldom(self._slow, "", _now_ms(), {"took_ms": int(seconds * 1000)})
             if fields is not None:
                 tell(log, DISK_SLOW, **fields)
 
     def ticked(self, late_s: float) -> None:
-        """The clock of the loop came so late."""
+        """A tick came `late_s` late; logged if the loop stalled."""
         if late_s * 1000 >= STALL_MS:
             self._seldom(LOOP_STALLED, "", stalled_ms=int(late_s * 1000))
 
     def refused(self, principal: Principal, action: str, resource: str) -> None:
-        """Somebody asked for what they may not do."""
+        """An account was refused."""
         account = principal.account
         self._seldom(
             ACCESS_REFUSED,
@@ -104,16 +104,16 @@ class NodeLog:
         )
 
     def failed(self, cause: str, error: Exception | None = None) -> None:
-        """It cannot go on."""
+        """The member must stop for an error."""
         tell(log, FAILED, error=error, cause=cause)
 
     def stopping(self, cause: str) -> None:
-        """It begins to stop."""
+        """The stop begins."""
         self._began_ms = _now_ms()
         tell(log, STOPPING, cause=cause)
 
     def stopped(self) -> None:
-        """All is closed."""
+        """Everything is closed."""
         tell(log, STOPPED, took_ms=_now_ms() - self._began_ms)
 
     def _seldom(self, event: LogEvent, kind: str, **fields: Any) -> None:

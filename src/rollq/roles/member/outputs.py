@@ -1,4 +1,5 @@
-"""What the driver hands to its shell to send. The shell encodes and writes; it decides nothing."""
+"""Outputs of the driver for its shell to carry out. The shell encodes and writes; it decides
+nothing."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ class ToPeer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClosePeer(msgspec.Struct, frozen=True, gc=False):
-    """Cut the connection to another member: it says nothing."""
+    """Close the connection to another member, which is silent."""
 
     address: str
     reason: str
 
 
 class ProvePeer(msgspec.Struct, frozen=True, gc=False):
-    """If the connection to another member does not prove our cluster key: make one that does."""
+    """Replace the connection to another member if it has not proved our cluster key."""
 
     address: str
 
@@ -39,7 +40,7 @@ class ToSession(msgspec.Struct, frozen=True, gc=False):
 
 
 class CloseSession(msgspec.Struct, frozen=True, gc=False):
-    """Close this session once what was sent before is written."""
+    """Close this session after the messages before are written."""
 
     session: int
     reason: str
@@ -57,31 +58,39 @@ class Complete(msgspec.Struct, frozen=True, gc=False):
 
     ticket: int
     message: AssignJob | Result
-    knows_blobs: bool  # whether the peer that is to get it does
+    knows_blobs: bool  # whether the receiver supports blobs
 
 
-class Tell(msgspec.Struct, frozen=True):
-    """Write this to the log of the process."""
+class LogLine(msgspec.Struct, frozen=True):
+    """Write this event to the log of the process."""
 
     event: LogEvent
     fields: dict[str, Any]
 
 
 class Mishap(msgspec.Struct, frozen=True):
-    """A handler raised what it must not: to be written to the log. The link that sent what it
-    handled is cut off; nothing that is replicated was touched."""
+    """A handler raised an unexpected exception: to be logged. The link of the message is closed; no
+    replicated state was touched."""
 
     where: str
     error: Exception
 
 
 Output: TypeAlias = (
-    ToPeer | ClosePeer | ProvePeer | ToSession | CloseSession | KeepBlobs | Complete | Tell | Mishap
+    ToPeer
+    | ClosePeer
+    | ProvePeer
+    | ToSession
+    | CloseSession
+    | KeepBlobs
+    | Complete
+    | LogLine
+    | Mishap
 )
 
 
 class Outputs:
-    """What was said since the last `take`: one output a session, everything else in order."""
+    """Outputs since the last `take`: one per session, everything else in order."""
 
     __slots__ = ("_all", "_mail")
 
@@ -90,23 +99,22 @@ class Outputs:
         self._mail: dict[int, list[MemberMessage]] = {}
 
     def append(
-        self, output: ToPeer | ClosePeer | ProvePeer | KeepBlobs | Complete | Tell | Mishap
+        self, output: ToPeer | ClosePeer | ProvePeer | KeepBlobs | Complete | LogLine | Mishap
     ) -> None:
-        """Say something to a member, end a link to one, ask for work with blobs, or write to the
-        log."""
+        """Add an output that is not for a session."""
         self._all.append(output)
 
-    def tell(self, event: LogEvent, /, **fields: Any) -> None:
+    def log(self, event: LogEvent, /, **fields: Any) -> None:
         """Write an event to the log of the process."""
-        self._all.append(Tell(event, fields))
+        self._all.append(LogLine(event, fields))
 
     def close(self, session: int, reason: str) -> None:
-        """End a session with what it was told so far; what is put into its mail now is lost."""
+        """Close a session after its messages so far; later messages in this turn are dropped."""
         self._all.append(CloseSession(session, reason))
         self._mail[session] = []
 
     def mail(self, session: int) -> list[MemberMessage]:
-        """Where to put what a session is to be told in this turn."""
+        """The list for this turn's messages to a session."""
         messages = self._mail.get(session)
         if messages is None:
             messages = self._mail[session] = []
@@ -114,7 +122,7 @@ class Outputs:
         return messages
 
     def take(self) -> list[Output]:
-        """Everything, to be sent now."""
+        """Remove and return all outputs."""
         outputs, self._all = self._all, []
         self._mail.clear()
         return outputs

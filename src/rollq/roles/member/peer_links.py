@@ -1,7 +1,7 @@
-"""Links between members: outgoing ones, opened when there is something to send, and incoming ones.
+"""Links between members: outgoing ones, dialed when there is something to send, and incoming ones.
 
-A member sends on the link that it dialled and receives on those that were dialled to it. What
-cannot be sent now is dropped: consensus sends again what matters.
+A member sends on the link that it dialed and receives on those that peers dialed. What cannot be
+sent now is dropped: raft retransmits what matters.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from rollq.wire.messages import Error, LeaderHello, PeerMessage
 
 LIMITS = LinkLimits(unacked_ms_max=PEER_UNACKED_MS_MAX)
 UNPROVEN_MAX: Final = 64
-UNPROVEN_QUIET: Final = 3  # refusals of one address that are not told
+UNPROVEN_QUIET: Final = 3  # refusals of one address before the first is logged
 UNPROVEN_HINT: Final = "all members have the same cluster.key, or none has one"
 UNPROVEN_HERE: Final = (
     "this member does not prove the cluster key; put the cluster.key of the others into its "
@@ -58,11 +58,11 @@ log = logging.getLogger("rollq.member.peers")
 
 
 class PeerLinks:
-    """Links by address. Each proves the cluster key, if there is one; the first word after that is
-    the hello that `hello` makes.
+    """Links by address. Each proves the cluster key, if there is one; the first message after that
+    is the one that `hello` makes.
 
-    Somebody who does not know our key yet is spoken to all the same, unless the key is from a file:
-    it may be one whom we are about to tell the key. What it says to us is another question.
+    A peer that lacks our key is dialed all the same, unless the key is from a file: we may be about
+    to send it the key. Whether its messages are trusted is decided separately.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class PeerLinks:
         self._group = group
         self._hello = hello
         self._keys = keys
-        self._features = features  # of the member at an address, as it told them last
-        # Accounts are for other links than those of members.
+        self._features = features  # last announced by the member at an address
+        # Account credentials are for other links than those of members.
         self._credentials = replace(credentials, token=None, account_key=None)
         self._tls = tls
         self._links: dict[str, Link] = {}
-        self._proven: dict[Link, None] = {}  # those of `_links` that have proved our key
+        self._proven: dict[Link, None] = {}  # the links in `_links` that have proved our key
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._stopped = False
-        self._posted: dict[Link, str] = {}  # and their addresses
-        self._unproven: Counter[str] = Counter()  # refusals for want of proof, by address
-        self._told = Repeats()
+        self._posted: dict[Link, str] = {}  # links to flush, with their addresses
+        self._unproven: Counter[str] = Counter()  # refusals for a missing proof, by address
+        self._repeats = Repeats()
 
     def send(self, address: str, message: Message) -> None:
-        """Send with the next `flush`, or start to dial and let this message go."""
+        """Queue a message for the next `flush`; if no link is open, drop it and dial."""
         link = self._links.get(address)
         if link is not None and link.is_open:
             link.post_all((message,))
@@ -100,27 +100,27 @@ class PeerLinks:
             self._begin_dial(address)
 
     def flush(self) -> None:
-        """Write what was sent since the last time."""
+        """Write what was queued since the last flush."""
         posted, self._posted = self._posted, {}
         for link, address in posted.items():
             link.connection.peer_offers(self._features(address))
             link.flush()
 
     def prove(self, address: str) -> None:
-        """Put a link that proves our key into the place of one that does not, once it is open."""
+        """Dial a link that proves our key, to replace one that has not, once it is open."""
         link = self._links.get(address)
         if link is not None and link not in self._proven:
             self._begin_dial(address)
 
     def cut(self, address: str, reason: str) -> None:
-        """Close the connection to a member; what is on its way is dropped."""
+        """Abort the link to a member; queued messages are dropped."""
         link = self._links.pop(address, None)
         if link is not None:
             self._proven.pop(link, None)
             link.abort(reason)
 
     async def stop(self, reason: str) -> None:
-        """Close everything and dial no more."""
+        """Close all links and stop dialing."""
         self._stopped = True
         await end_tasks(self._dialling.values())
         links, self._links = self._links, {}
@@ -150,8 +150,8 @@ class PeerLinks:
             del self._dialling[address]
 
     async def _open(self, address: str) -> tuple[Link, bool]:
-        """A new link, and whether it has proved a key of ours: what the other side proves is that
-        it will take our proof."""
+        """Open a link; returns it, and whether both sides have proved one of our keys: an accepter
+        that proves a key also accepts our proof of it."""
         keys = self._keys()
         for key in keys.held:
             nonce = secrets.token_bytes(NONCE_BYTES)
@@ -160,8 +160,8 @@ class PeerLinks:
                 link = await self._connect(address, login)
                 del self._unproven[address]
                 return link, True
-            except RemoteError as error:  # it pretends to have it
-                self._tell(KEY_REFUSED, cause=str(error))
+            except RemoteError as error:  # it claims the key but fails the proof
+                self._log(KEY_REFUSED, cause=str(error))
                 raise
             except StateError as error:  # it holds another key, or none
                 log.debug("%s", error)
@@ -170,7 +170,7 @@ class PeerLinks:
                     raise
                 log.debug("%s", error)
         if keys.is_explicit:
-            self._tell(KEY_REFUSED, cause=f"{address} does not know our cluster key")
+            self._log(KEY_REFUSED, cause=f"{address} does not know our cluster key")
             raise DialError(
                 ErrorCode.LOGIN_FAILED,
                 f"{address} takes none of the keys in cluster.key",
@@ -182,7 +182,7 @@ class PeerLinks:
         return await dial(
             address,
             self._group,
-            self._heard,
+            self._errors,
             self._closed,
             LIMITS,
             credentials=self._credentials,
@@ -190,40 +190,41 @@ class PeerLinks:
             login=login,
         )
 
-    def _heard(self, link: Link, messages: list[Message]) -> None:
-        """Members answer on their own links; on this one they say why they hang up."""
+    def _errors(self, link: Link, messages: list[Message]) -> None:
+        """Handle errors: members respond on links of their own, and send here only why they
+        close."""
         for message in messages:
             if isinstance(message, Error) and message.code == ErrorCode.LOGIN_REQUIRED:
                 self._unproven[link.address] += 1
                 if self._unproven[link.address] > UNPROVEN_QUIET:
-                    self._tell(MEMBER_REFUSES, address=link.address, cause=UNPROVEN_HERE)
+                    self._log(MEMBER_REFUSES, address=link.address, cause=UNPROVEN_HERE)
             elif isinstance(message, Error):
                 hint = f" ({message.hint})" if message.hint else ""
-                self._tell(MEMBER_REFUSES, address=link.address, cause=message.message + hint)
+                self._log(MEMBER_REFUSES, address=link.address, cause=message.message + hint)
 
     def _closed(self, link: Link, reason: str) -> None:
         self._proven.pop(link, None)
         for address, known in list(self._links.items()):
             if known is link:
                 del self._links[address]
-                self._tell(LINK_CLOSED, address=address, cause=reason)
+                self._log(LINK_CLOSED, address=address, cause=reason)
 
-    def _tell(self, event: LogEvent, **fields: str) -> None:
-        _tell_seldom(self._told, event, fields)
+    def _log(self, event: LogEvent, **fields: str) -> None:
+        _log_seldom(self._repeats, event, fields)
 
 
 class _Caller(NamedTuple):
-    """Who speaks on a link, as its last hello said."""
+    """The sender on a link, as given by its last hello."""
 
     hello: LeaderHello
     is_proven: bool
 
 
 class IncomingPeers:
-    """A `Service` for links that other members dialed: what they say goes to the driver.
+    """A `Service` for links that other members dialed: passes their messages to the driver.
 
     Args:
-        driver: Takes it.
+        driver: Handles the messages.
         wake: Called when the driver has something to do.
     """
 
@@ -232,19 +233,19 @@ class IncomingPeers:
         self._wake = wake
         self._callers: dict[Link, _Caller] = {}
         self._stopped = False
-        self._gone: dict[str, None] = {}  # addresses of members that are told to be
-        # How often addresses were refused for want of proof; at most UNPROVEN_MAX of them.
+        self._gone: dict[str, None] = {}  # addresses of members that were logged as gone
+        # Refusals for a missing proof, by address; at most UNPROVEN_MAX addresses.
         self._unproven: dict[str, int] = {}
-        self._told = Repeats()
+        self._repeats = Repeats()
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """Hand messages to the driver; a member that it refuses is cut off."""
+        """Pass messages to the driver; close the link if it refuses one."""
         is_proven = principal.method == CLUSTER
         for message in messages:
             if isinstance(message, LeaderHello):
                 self._callers[link] = _Caller(message, is_proven)
                 if is_proven or not self._driver.roll.keys.is_guarded:
-                    self._tell_back(message.address)
+                    self._log_back(message.address)
             hello = self._callers[link].hello
             if isinstance(message, RaftMessage) and not self._is_of(hello, message):
                 link.close("not a member of this cluster, or not the member it claims to be")
@@ -254,7 +255,7 @@ class IncomingPeers:
                 hello.address, message, hello.boot, is_proven=is_proven
             )
             if reason:
-                self._tell_refused(hello.address, reason)
+                self._log_refused(hello.address, reason)
                 if reason == UNPROVEN:
                     link.send(Error(NIL_ID, int(ErrorCode.LOGIN_REQUIRED), reason, UNPROVEN_HINT))
                 link.close(reason)
@@ -262,12 +263,12 @@ class IncomingPeers:
         self._wake()
 
     def stop(self) -> None:
-        """It is this member that goes: say nothing of the others."""
+        """This member stops: log no lost links from now on."""
         self._stopped = True
 
     def closed(self, link: Link, reason: str) -> None:
-        """A member is gone when the last link that named its address is. Where members prove who
-        they are, links that do not are nobody's."""
+        """A member is gone when its last link closes. If members must prove the key, links without
+        proof do not count."""
         caller = self._callers.pop(link)
         needs_proof = self._driver.roll.keys.is_guarded
         if needs_proof and not caller.is_proven:
@@ -275,44 +276,44 @@ class IncomingPeers:
         address = caller.hello.address
         others = [one for one in self._callers.values() if one.is_proven or not needs_proof]
         if all(other.hello.address != address for other in others):
-            self._tell_gone(address, reason)
+            self._log_gone(address, reason)
             self._driver.peer_lost(address)
         self._wake()
 
     def _is_of(self, hello: LeaderHello, message: RaftMessage) -> bool:
-        """Whether a message of consensus is of the cluster and the member of its link."""
+        """Whether a raft message is from the cluster and the member of its link's hello."""
         is_same = hello.cluster_id == self._driver.roll.cluster_id
         return is_same and message.sender == hello.member_id
 
-    def _tell_gone(self, address: str, reason: str) -> None:
-        """A member of the group has no link to us any more. While a group comes together links
-        are replaced by others, and nothing is gone."""
+    def _log_gone(self, address: str, reason: str) -> None:
+        """Log that a member has no link to this one any more. While a group forms, links are
+        replaced, and a closed link means nothing."""
         config = self._driver.raft.config
         known = {member.address for member in (*config.voters, *config.learners)}
-        is_news = not self._stopped and self._driver.roll.phase is JoinPhase.PRESENT
-        if is_news and address in known:
+        counts = not self._stopped and self._driver.roll.phase is JoinPhase.PRESENT
+        if counts and address in known:
             self._gone[address] = None
-            _tell_seldom(self._told, MEMBER_GONE, {"address": address, "cause": reason})
+            _log_seldom(self._repeats, MEMBER_GONE, {"address": address, "cause": reason})
 
-    def _tell_back(self, address: str) -> None:
+    def _log_back(self, address: str) -> None:
         self._unproven.pop(address, None)
         if address in self._gone:
             del self._gone[address]
-            _tell_seldom(self._told, MEMBER_BACK, {"address": address})
+            _log_seldom(self._repeats, MEMBER_BACK, {"address": address})
 
-    def _tell_refused(self, address: str, reason: str) -> None:
-        """A member that has just learnt the key is refused on the links that it has, and proves it
-        on its next one: that is nothing to worry about."""
+    def _log_refused(self, address: str, reason: str) -> None:
+        """Log a refusal. A member that has just received the key is refused on its old links, and
+        proves the key on its next one: the first few refusals are not logged."""
         if reason == UNPROVEN and len(self._unproven) < UNPROVEN_MAX:
             count = self._unproven[address] = self._unproven.get(address, 0) + 1
             if count <= UNPROVEN_QUIET:
                 return
-        _tell_seldom(self._told, MEMBER_REFUSED, {"address": address, "cause": reason})
+        _log_seldom(self._repeats, MEMBER_REFUSED, {"address": address, "cause": reason})
 
 
-def _tell_seldom(told: Repeats, event: LogEvent, fields: dict[str, Any]) -> None:
-    """Once, and then counted: links are dialed ten times a second."""
+def _log_seldom(repeats: Repeats, event: LogEvent, fields: dict[str, Any]) -> None:
+    """Log an event once, then only counts of it: links are dialed ten times a second."""
     kind = f"{event.word} {fields}"
-    shown = seldom(told, kind, int(asyncio.get_running_loop().time() * 1000), fields)
+    shown = seldom(repeats, kind, int(asyncio.get_running_loop().time() * 1000), fields)
     if shown is not None:
         tell(log, event, **shown)

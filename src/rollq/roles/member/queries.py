@@ -1,8 +1,8 @@
-"""What may be asked by `Query`: one row of `VIEWS` a view, with how its key is read, what an access
-check asks for, whether any member can answer it, and the function that makes the answer.
+"""The views of `Query`: each row of `VIEWS` has the decoder of its key, the permission that it
+needs, whether any member can answer it, and the function that reads it.
 
-The leader answers once consensus has named an index (`leader.reads`), any member at once from what
-it has applied (`readers.queries`): both by `answer`.
+The leader answers at a read index of raft (`leader.reads`), any member at once from its applied
+state (`readers.queries`): both by `answer`.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ from rollq.wire.messages import Answer, Error, Query
 
 
 def answer(sources: Sources, query: Query) -> Answer | Error:
-    """The answer to a query, from what is applied now. Raises as `read`."""
+    """The answer to a query from the applied state. Raises as `read`."""
     return as_answer(query, sources.state.applied_index, read(sources, query))
 
 
 def read(sources: Sources, query: Query) -> object:
-    """What a query asks for, from what is applied now: a msgpack value.
+    """The value of a query from the applied state, encodable by msgpack.
 
     Raises:
-        RemoteError: BAD_PAYLOAD; there is no such view, or its key is none.
-        StateError: NOT_LEADER; this member does not lead, and knows nothing of that.
-        DiskError: of the history.
+        RemoteError: BAD_PAYLOAD: unknown view, or an invalid key.
+        StateError: NOT_LEADER: only the leader has this view.
+        DiskError: while reading the history.
     """
     view, key = must_be_of_state(query)
     if view.of_leader and not sources.leads:
@@ -82,7 +82,7 @@ def read(sources: Sources, query: Query) -> object:
 
 
 def as_answer(query: Query, index: int, read: object) -> Answer | Error:
-    """What was read, as it is sent."""
+    """The answer message for a value; an error if it is too large."""
     value = _encode(read)
     if len(value) > ANSWER_BYTES_MAX:
         return Error(
@@ -95,8 +95,8 @@ def as_answer(query: Query, index: int, read: object) -> Answer | Error:
 
 
 def rest_of(query: Query, read: object) -> Query | None:
-    """What to ask for to fill a page of jobs that is not full because there was much to look at;
-    None: it is full, or no page, or there is no more."""
+    """The query for the rest of a page of jobs that was cut because too many jobs were scanned;
+    None: the page is full, this is no page, or there are no more jobs."""
     if isinstance(read, pages.JobPage) and read.after and len(read.jobs) < query.limit:
         wanted = msgspec.structs.replace(job_filter(query.key), after=read.after)
         limit = query.limit - len(read.jobs)
@@ -105,7 +105,7 @@ def rest_of(query: Query, read: object) -> Query | None:
 
 
 def must_be_of_state(query: Query) -> tuple[ViewRow, Any]:
-    """The view that a query names, which is made of the state, and its key.
+    """The view of a query and its decoded key, if it is read from the state and not from files.
 
     Raises:
         RemoteError: BAD_PAYLOAD.
@@ -137,7 +137,7 @@ def must_find(query: Query) -> ViewRow:
 
 
 class Sources(NamedTuple):
-    """What views are made of: the applied state, and what a leader alone knows."""
+    """What views are read from: the applied state, and what only a leader knows."""
 
     replica: Replica
     raft: RaftNode
@@ -147,17 +147,17 @@ class Sources(NamedTuple):
     leads: bool
     metrics: Callable[[], list[Family]]
     federation: Callable[[], FederationView]
-    account: str = ""  # whose jobs are listed; empty: those of all
+    account: str = ""  # list only jobs of this account; empty: of all
     progress_of: Callable[[JobId], JobEvent | None] = lambda _: None
 
     def worker(self, worker_id: WorkerId) -> views.RawWorkerView | None:
-        """A worker, with what its session has told."""
+        """A worker, with the state of its session."""
         view = views.worker_view(self.state, worker_id)
-        return None if view is None else self._told(view)
+        return None if view is None else self._with_session(view)
 
     def workers(self, after: WorkerId, limit: int) -> list[views.RawWorkerView]:
-        """The same of a page of workers."""
-        return [self._told(view) for view in pages.worker_page(self.state, after, limit)]
+        """A page of workers, with the states of their sessions."""
+        return [self._with_session(view) for view in pages.worker_page(self.state, after, limit)]
 
     def explanation(self, job_id: JobId) -> RawExplanation | None:
         """Why a job does not run, or how it ended."""
@@ -166,18 +166,18 @@ class Sources(NamedTuple):
         )
 
     def explain(self, job_id: JobId) -> str:
-        """The same in a sentence, as clients of earlier versions ask for it: they know by its
-        first words whether a job has ended."""
-        told = self.explanation(job_id)
-        if told is None:
+        """The explanation as one sentence, for clients of earlier versions: they recognise an ended
+        job by its first words."""
+        found = self.explanation(job_id)
+        if found is None:
             return "no such job"
-        return f"it has ended: {told.state}: {told.why}" if told.state in ENDED else told.why
+        return f"it has ended: {found.state}: {found.why}" if found.state in ENDED else found.why
 
     def _is_capped(self, worker_id: WorkerId) -> bool:
         session = self.sessions.worker(worker_id)
         return session is not None and session.is_capped
 
-    def _told(self, view: views.RawWorkerView) -> views.RawWorkerView:
+    def _with_session(self, view: views.RawWorkerView) -> views.RawWorkerView:
         if not self.leads:
             return view
         session = self.sessions.worker(view.worker_id)
@@ -193,24 +193,24 @@ class Sources(NamedTuple):
 
     @property
     def state(self) -> GridState:
-        """As it is applied now."""
+        """The applied state."""
         return self.replica.state
 
 
 class ViewRow(NamedTuple):
-    """What may be asked by `Query.what`.
+    """One view.
 
     Attributes:
-        key: Reads `Query.key`; raises what `decode_key` turns into an error.
-        action: What it is to an access check.
-        resource: What it is on; with `key`, the one that the query names; else where its filter
-            names it.
-        read: The answer: a msgpack value, of the sources, the key and the limit of rows.
-        also: What it is on beside that.
-        of_files: It is made of files, by `readers.handlers`, on the link of a reader alone: `read`
-            is not called.
-        of_leader: Only the leader can answer: nothing in the state says it. Of other views a member
-            that does not lead leaves out what it does not know.
+        key: Decodes `Query.key`; its exceptions become errors in `decode_key`.
+        action: The action for the permission check.
+        resource: The resource for the check: named by the key (with `key`), or by a field of the
+            filter.
+        read: Makes the answer from sources, key and row limit.
+        also: Further resources for the check.
+        of_files: Read from files by `readers.handlers`, only on a reader's link: `read` is not
+            called.
+        of_leader: Only the leader can answer it. In other views a member that does not lead leaves
+            out the fields that only a leader knows.
     """
 
     key: Callable[[bytes], Any]
@@ -223,7 +223,7 @@ class ViewRow(NamedTuple):
 
 
 def decode_key(view: ViewRow, query: Query) -> Any:
-    """What the key of a query names.
+    """Decode the key of a query.
 
     Raises:
         RemoteError: BAD_PAYLOAD.
@@ -239,8 +239,8 @@ def decode_key(view: ViewRow, query: Query) -> Any:
 
 
 def _history(sources: Sources, key: int, limit: int) -> tuple[int, int, tuple[bytes, ...]]:
-    """(first index, last index, lines): whole indexes from the key on, as many as fit. What this
-    member lacks is passed over; `last` is before `first` if there is nothing from there on."""
+    """(first index, last index, lines): as many whole indexes from the key on as fit. Gaps of this
+    member are skipped; `last` is before `first` if there is nothing after the key."""
     applied = sources.state.applied_index
     history = sources.replica.history
     first = max(1, key)
@@ -267,12 +267,12 @@ ONE_WORKER = Resource(K.WORKER, "key")
 ONE_CACHE = Resource(K.CACHE, "key")
 GRID = Resource(K.GRID)
 
-# Those of which `Query.account` asks for a part.
+# The views that `Query.account` restricts.
 JOB_LISTS: Final = frozenset({"ids", "jobs", "arrays", "batches", "dead"})
 SCHEDULES: Final = "schedules"
 
-# A key is an id (bytes), a name, a filter, or a place to go on from: the last one seen (pages of
-# arrays, queues, clients, workers, caches, topics, schedules, accounts, roles) or a number (dead,
+# A key is an id (bytes), a name, a filter, or a page position: the last item of the page before
+# (arrays, queues, clients, workers, caches, topics, schedules, accounts, roles) or a number (dead,
 # history).
 VIEWS: Final[dict[str, ViewRow]] = {
     "job": ViewRow(

@@ -1,4 +1,4 @@
-"""The keys of views: how each kind is read, and its bounds."""
+"""Decoders of view keys, and their bounds."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from rollq.grid.commands import BatchName
 from rollq.wire.rules import Free, Int, Text, bounds, compile_bounds
 
 PLACE_BYTES_MAX = 8  # of a key that is a number, big-endian
-PLACE_MAX = 2**62  # far beyond any log; with room to count on from there
+PLACE_MAX = 2**62  # far beyond any log index; counting on from there cannot overflow
 DIGITS_MAX = 32  # of an id
 SEARCH_BYTES_MAX = 256  # of a text that jobs are searched for
 
 
 class JobPlace(NamedTuple):
-    """A job, and a log index to go back from; 0: from the end."""
+    """A job, and the log index to read its events back from; 0: from the newest."""
 
     job_id: JobId
     before: int
 
 
 def no_key(key: bytes) -> None:
-    """All of it is shown, whatever is asked for."""
+    """The key is ignored."""
 
 
 def some_id(key: bytes) -> bytes:
-    """An id, or the last of the page before."""
+    """An id, or the last id of the page before."""
     return key
 
 
 def name_key(key: bytes) -> str:
-    """A name, or the last of the page before."""
+    """A name, or the last name of the page before."""
     return key.decode()
 
 
 def place_key(key: bytes) -> int:
-    """Where to go on from: a number, big-endian."""
+    """A page position: a number, big-endian."""
     place = int.from_bytes(key, "big")
     if place > PLACE_MAX:
         raise RemoteError(
@@ -60,33 +60,33 @@ def place_key(key: bytes) -> int:
 
 
 def job_place(key: bytes) -> JobPlace:
-    """An id, and the number behind it."""
+    """A job id, followed by a page position."""
     return JobPlace(key[:GUID_BYTES], place_key(key[GUID_BYTES:]))
 
 
 def job_filter(key: bytes) -> matching.JobFilter:
-    """Which jobs; all if nothing is said."""
+    """A filter of jobs; empty: all jobs."""
     wanted = _decode_filter(key) if key else matching.JobFilter()
     _check_filter(wanted)
     return wanted
 
 
 def id_filter(key: bytes) -> pages.IdFilter:
-    """Which ids."""
+    """A filter of ids."""
     wanted = _decode_ids(key)
     _check_ids(wanted)
     return wanted
 
 
 def batch_name(key: bytes) -> BatchName:
-    """Whose batch, and which."""
+    """The client and key of a batch."""
     name = _decode_batch(key)
     _check_batch(name)
     return name
 
 
 def batch_filter(key: bytes) -> batches.BatchFilter:
-    """Which batches; all if nothing is said."""
+    """A filter of batches; empty: all batches."""
     wanted = _decode_batches(key) if key else batches.BatchFilter()
     _check_batches(wanted)
     return wanted

@@ -1,5 +1,5 @@
-"""Points to read at, on any member: an index that is not before anything committed when it was
-asked for. Pure. A leader's queries have their own numbers (`reads`); these begin far above them."""
+"""Read indexes on any member: an index at or after everything committed at the time of the request.
+Pure. Requests of a leader's queries have other numbers (`reads`), far below those used here."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ FIRST_REQUEST = 2**62
 
 
 class ReadPoints:
-    """Who waits for consensus to say how far it has come."""
+    """Requests for a read index that raft has not answered yet."""
 
     def __init__(self) -> None:
         self._last_request = FIRST_REQUEST
-        self._asked: dict[int, Callable[[int], None]] = {}
+        self._pending: dict[int, Callable[[int], None]] = {}
 
-    def ask(self, raft: RaftNode, told: Callable[[int], None]) -> None:
-        """Have `told` called with the index; with 0 if there is no leader to ask."""
+    def ask(self, raft: RaftNode, done: Callable[[int], None]) -> None:
+        """Request a read index; `done` is called with it, or with 0 if there is no leader."""
         self._last_request += 1
-        self._asked[self._last_request] = told
+        self._pending[self._last_request] = done
         raft.read_index(self._last_request)
 
     def ready(self, reads: list[ReadReady]) -> None:
-        """Consensus answered."""
+        """Raft answered requests."""
         for read in reads:
-            told = self._asked.pop(read.request, None)
-            if told is not None:
-                told(read.index)
+            done = self._pending.pop(read.request, None)
+            if done is not None:
+                done(read.index)

@@ -1,4 +1,4 @@
-"""From a disk to a member that can start: identity, snapshot, log, and what must not be trusted."""
+"""Recovery of a member from its disk: identity, snapshot, log, and checks on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEMBER_ID_BYTES = 7  # fits every language's signed 64-bit integer
 
 @dataclass(slots=True)
 class Recovery:
-    """Everything a driver starts from."""
+    """What a driver starts from."""
 
     store: MemberStore
     replica: Replica
@@ -43,8 +43,8 @@ class Recovery:
 
 
 def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
-    """Open a member's disk, or give an empty one its identity. Raises DiskError if it must not
-    start: it is the disk of another group, or damaged and nobody else has what it held."""
+    """Open a member's disk, or give an empty one an identity. Raises DiskError if the member must
+    not start: the disk is of another group, or damaged with no peer to repair it from."""
     files = BodyFiles(disk)
     snapshots = Snapshots(disk, files)
     newest = snapshots.newest()
@@ -97,7 +97,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
         jitter.draw_id(),
         initial=setup.peers,
         explicit=setup.credentials.cluster_keys,
-        # Under TLS whoever says a word has the certificate of a member.
+        # Under TLS `require` every peer has already shown the certificate of a member.
         is_closed=setup.auth is Mode.REQUIRE and setup.tls is not Mode.REQUIRE,
     )
     roll = RollCall(
@@ -114,12 +114,12 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
 
 
 def plausible(hard_state: HardState, last_term: int) -> HardState:
-    """The hard state; or one whose term leaves room to count on, if a forged message took that
-    away before terms had bounds. Nobody led in such a term, since no entry has it, and this member
-    was never in the term that it gets instead: it has no vote there to forget.
+    """The hard state, with its term reduced if a forged message raised it beyond TERM_MAX, before
+    terms had bounds. That term never had a leader, since no entry has it. This member was never in
+    the reduced term, so it cannot have voted there.
 
     Raises:
-        DiskError: DISK_CORRUPT, if the log itself has such a term.
+        DiskError: DISK_CORRUPT if the log itself has such a term.
     """
     if hard_state.term <= TERM_MAX:
         return hard_state
@@ -137,7 +137,7 @@ def plausible(hard_state: HardState, last_term: int) -> HardState:
 def start_of_cluster(
     setup: MemberSetup, wal: Wal, member_id: MemberId, roster: tuple[Member, ...], jitter: Jitter
 ) -> RaftNode:
-    """Consensus at log index 0 of a cluster, whose configuration there is its roster."""
+    """Raft at log index 0 of a new cluster: its configuration is the roster."""
     start = RaftStart(HardState(), SnapshotMeta(config=Config(voters=roster)), [], reader=wal)
     return RaftNode(member_id, setup.raft, start, jitter)
 

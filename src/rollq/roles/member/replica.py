@@ -1,4 +1,4 @@
-"""What follows from the applied log, on every member alike: state, dispatch index, history."""
+"""State derived from the applied log, the same on every member: grid, dispatch index, history."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Replica:
     """One member's copy of the grid.
 
     Attributes:
-        state: As applied here.
-        history: What became true.
-        pace: Of snapshots.
-        counted: What became of jobs since this process began.
+        state: As applied on this member.
+        history: Events of the applied entries.
+        pace: When the next snapshot is due.
+        counted: Outcomes of jobs since this process began.
     """
 
     def __init__(
@@ -33,22 +33,22 @@ class Replica:
         placement: str,
         replay_to: int = 0,
     ) -> None:
-        """Go on from a state.
+        """Start from a state.
 
         Args:
-            state: as a snapshot has it, or empty.
-            history: where facts go.
-            pace: of snapshots.
-            placement: how the dispatcher chooses among workers.
-            replay_to: the last index of the log that was found on disk: what waits is indexed when
-                all of that is applied, at a fraction of what following it step by step would cost.
+            state: From a snapshot, or empty.
+            history: Receives the events.
+            pace: When the next snapshot is due.
+            placement: How the dispatcher chooses among workers.
+            replay_to: The last index of the log on disk. The dispatcher is built once that is
+                applied, which costs a fraction of updating it entry by entry.
         """
         self.state = state
         self.history = history
         self.pace = pace
         self._placement = placement
         self._replay_to = replay_to
-        # By log index: the hash of the state at every HASH_EVERY entries, the last few of them.
+        # State hashes by log index, at every HASH_EVERY entries; the last HASHES_KEPT_MAX of them.
         self._hashes: dict[int, bytes] = {}
         self.counted = JobCounters()
         self._dispatcher: Dispatcher | None = None
@@ -57,7 +57,7 @@ class Replica:
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """The index of what can be assigned."""
+        """The index of assignable jobs."""
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(self.state, self._placement)
         return self._dispatcher
@@ -67,7 +67,7 @@ class Replica:
         self._dispatcher = dispatcher
 
     def apply(self, entry: Entry) -> Applied:
-        """Apply one committed entry. A configuration entry means nothing to the grid."""
+        """Apply one committed entry. A configuration entry changes only the applied index."""
         data = entry.data if entry.kind == EntryKind.NORMAL else b""
         self.state.bodies.entering(entry.index, data)
         applied = apply_entry(self.state, entry.index, data)
@@ -90,20 +90,20 @@ class Replica:
             del self._hashes[next(iter(self._hashes))]
 
     def known_hash(self, *, is_idle: bool) -> tuple[int, bytes]:
-        """A log index and the hash of the state there: of the last that all members note, or of
-        the last one of all if nothing happens."""
+        """A log index and the state hash there: the last that all members note, or the newest while
+        the group is idle."""
         if is_idle or not self._hashes:
             return self.state.applied_index, self.state.state_hash
         return next(reversed(self._hashes.items()))
 
     def hash_at(self, index: int) -> bytes | None:
-        """The hash of the state at a log index, if it is still known."""
+        """The state hash at a log index, if still known."""
         if index == self.state.applied_index:
             return self.state.state_hash
         return self._hashes.get(index)
 
     def replace(self, state: GridState) -> None:
-        """Go on from another state; its rows, if we lack them, are asked of the peers."""
+        """Replace the state by another; its missing history rows are requested from peers."""
         self.state = state
         self._hashes.clear()
         self._dispatcher = Dispatcher(state, self._placement)

@@ -1,7 +1,6 @@
-"""What the leader hears of the other members from themselves: what their wall clocks say, to move
-the group's time only where a majority agrees and to find a clock that is wrong; and the hash of
-their state, to find a member that made something else of the same log; and how their ports are
-protected, to warn of one that is not, and of certificates that expire."""
+"""Reports of the other members to the leader: their wall clocks, to move the group's time only as
+a majority agrees and to find wrong clocks; their state hashes, to find a member whose state
+diverged; and the protection of their ports, to warn of open ports and expiring certificates."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from rollq.roles.member.outputs import Outputs
 from rollq.security.expiry import RENEW, expiry_warning
 from rollq.wire.messages import MemberReport
 
-# What each alarm is in the log.
+# The log event of each alarm.
 ALARM_EVENTS: Final[dict[int, LogEvent]] = {
     ErrorCode.CLOCK_SKEW: CLOCK_SKEW,
     ErrorCode.STATE_DIVERGED: STATE_DIVERGED,
@@ -40,7 +39,7 @@ PROTECT: Final = "use --tls and --auth require with credentials made by `rollq i
 
 
 class Alarm(msgspec.Struct, frozen=True):
-    """Something about a member that the group can not mend by itself."""
+    """A problem of a member that an operator must solve."""
 
     code: int  # ErrorCode
     member_id: MemberId
@@ -53,32 +52,32 @@ class Reported:
     """The last report of one member."""
 
     ahead_ms: int  # how far its wall clock is ahead of ours
-    heard_ms: int  # when, by our monotonic clock
+    received_ms: int  # by our monotonic clock
     certificate_ends_ms: int = 0
     is_unprotected: bool = False
 
 
 class Reports:
-    """One leader's account; it lives as long as its term of office."""
+    """The reports to one leader; cleared when leadership changes."""
 
     def __init__(self, clock: Clock, *, is_unprotected: bool = False) -> None:
         self._clock = clock
         self._is_unprotected = is_unprotected  # this member itself
         # Until when the certificate of this member is valid; 0: it has none. It may be renewed.
         self.certificate_ends_ms: Callable[[], int] = lambda: 0
-        self._heard: dict[MemberId, Reported] = {}
-        # Members whose state is not ours, and at which log index that was first seen.
+        self._reports: dict[MemberId, Reported] = {}
+        # Members whose state hash differs from ours, with the log index where that was first seen.
         self._diverged: dict[MemberId, int] = {}
-        self._told: dict[tuple[int, MemberId], None] = {}  # alarms that `news` gave last
+        self._raised: dict[tuple[int, MemberId], None] = {}  # alarms of the last `new_alarms`
 
     def clear(self) -> None:
-        """Leadership is lost or gained: what was heard is of another time."""
-        self._heard.clear()
+        """Leadership is lost or gained: old reports do not count."""
+        self._reports.clear()
         self._diverged.clear()
-        self._told.clear()
+        self._raised.clear()
 
     def own(self, member_id: MemberId, index: int, state_hash: bytes) -> MemberReport:
-        """What this member tells of itself to the leader."""
+        """This member's report to the leader."""
         return MemberReport(
             member_id,
             self._clock.wall_ms(),
@@ -89,8 +88,8 @@ class Reports:
         )
 
     def take(self, report: MemberReport, own_hash: bytes | None) -> None:
-        """A member says how it is; `own_hash` is that of our state at the same log index, if it is
-        known."""
+        """Take the report of a member. `own_hash`: of our state at the same log index, None if
+        unknown."""
         if own_hash is not None and report.state_hash:
             if own_hash == report.state_hash:
                 self._diverged.pop(report.member_id, None)
@@ -98,13 +97,13 @@ class Reports:
                 self._diverged.setdefault(report.member_id, report.index)
         clock = self._clock
         ahead_ms = report.wall_ms - clock.wall_ms()
-        self._heard[report.member_id] = Reported(
+        self._reports[report.member_id] = Reported(
             ahead_ms, clock.now_ms(), report.certificate_ends_ms, report.is_unprotected
         )
 
     def wall_ms(self, own: MemberId, config: Config) -> int | None:
-        """The time on the wall as the voters see it: the middle of their clocks, if a majority of
-        all voters is within the bound of it. None: they do not agree, or too few were heard."""
+        """The group's wall clock time: the median of the voters' clocks, if a majority of all
+        voters is within the bound of it. None: they disagree, or too few have reported."""
         ahead = sorted(self._ahead(own, config))
         needed = len(config.voters) // 2 + 1
         if not ahead:
@@ -115,39 +114,39 @@ class Reports:
         return self._clock.wall_ms() + middle_ms
 
     def skews_ms(self, own: MemberId, config: Config) -> dict[MemberId, int]:
-        """How far each clock is ahead of the middle; empty if there is no such middle."""
+        """How far each clock is ahead of the median; empty without a median."""
         wall_ms = self.wall_ms(own, config)
         if wall_ms is None:
             return {}
         own_ms = self._clock.wall_ms() - wall_ms
-        heard = self._recent()
-        return {own: own_ms} | {one: own_ms + said.ahead_ms for one, said in heard.items()}
+        recent = self._recent()
+        return {own: own_ms} | {one: own_ms + report.ahead_ms for one, report in recent.items()}
 
     def _ahead(self, own: MemberId, config: Config) -> list[int]:
-        heard = self._recent()
-        ahead = [heard[one.id].ahead_ms for one in config.voters if one.id in heard]
+        recent = self._recent()
+        ahead = [recent[one.id].ahead_ms for one in config.voters if one.id in recent]
         return [*ahead, 0] if any(one.id == own for one in config.voters) else ahead
 
     def _recent(self) -> dict[MemberId, Reported]:
         since_ms = self._clock.now_ms() - REPORT_MS_MAX
-        return {one: said for one, said in self._heard.items() if said.heard_ms >= since_ms}
+        return {one: last for one, last in self._reports.items() if last.received_ms >= since_ms}
 
-    def mind(self, raft: RaftNode, time: GroupClock, outputs: Outputs) -> int | None:
-        """Warn of what is new, and slow the group's time down if it is ahead of what most members'
-        clocks say; where to move it forward, if it is behind."""
+    def check(self, raft: RaftNode, time: GroupClock, outputs: Outputs) -> int | None:
+        """Log new alarms, and slow the group's time down if it is ahead of the median clock.
+        Returns the time to move it forward to if it is behind, else None."""
         own, config = raft.member_id, raft.config
         time_ms = time.now_ms()
         wall_ms = self.wall_ms(own, config)
-        for alarm in self.news(own, config):
-            told = {"code": alarm.code, "cause": alarm.text, "todo": alarm.todo}
-            outputs.tell(ALARM_EVENTS[alarm.code], **told)
+        for alarm in self.new_alarms(own, config):
+            fields = {"code": alarm.code, "cause": alarm.text, "todo": alarm.todo}
+            outputs.log(ALARM_EVENTS[alarm.code], **fields)
         time.slow_down(wall_ms is not None and time_ms - wall_ms >= LEAP_MS_MIN)
         return leap_to_ms(time_ms, wall_ms)
 
     # --- alarms
 
     def alarms(self, own: MemberId, config: Config) -> list[Alarm]:
-        """What an operator must look after."""
+        """The present alarms."""
         addresses = {one.id: one.address for one in (*config.voters, *config.learners)}
         alarms = self._state_alarms(own, config, addresses)
         for member_id, skew_ms in self.skews_ms(own, config).items():
@@ -165,20 +164,20 @@ class Reports:
         return alarms + self._protection_alarms(own, addresses)
 
     def _protection_alarms(self, own: MemberId, addresses: dict[MemberId, str]) -> list[Alarm]:
-        """Whose port is open to everybody, and whose certificate has to be renewed."""
+        """Alarms for ports without logins, and for certificates that must be renewed."""
         now_ms = self._clock.wall_ms()
         known = self._recent()
         known[own] = Reported(0, 0, self.certificate_ends_ms(), self._is_unprotected)
         alarms = []
         for member_id, address in addresses.items():
-            said = known.get(member_id)
-            if said is None:
+            report = known.get(member_id)
+            if report is None:
                 continue
-            if said.is_unprotected:
+            if report.is_unprotected:
                 what = f"no logins on {address} (--unsafe-no-auth): every peer has all rights"
                 alarms.append(Alarm(ErrorCode.UNPROTECTED, member_id, what, PROTECT))
-            # Their clocks are theirs: a day is long enough for that not to matter.
-            what = expiry_warning(f"member {address}", said.certificate_ends_ms, now_ms)
+            # Compared with our clock: the warning comes days ahead, so skew does not matter.
+            what = expiry_warning(f"member {address}", report.certificate_ends_ms, now_ms)
             if what:
                 alarms.append(Alarm(ErrorCode.CERTIFICATE_EXPIRES, member_id, what, RENEW))
         return alarms
@@ -186,7 +185,8 @@ class Reports:
     def _state_alarms(
         self, own: MemberId, config: Config, addresses: dict[MemberId, str]
     ) -> list[Alarm]:
-        """Who made something else of the log; if that is most of them, it was the leader."""
+        """Alarms for diverged states; if most voters differ from the leader, the leader
+        diverged."""
         wrong = {one: at for one, at in self._diverged.items() if one in addresses}
         if 2 * len([one for one in config.voters if one.id in wrong]) > len(config.voters):
             wrong = {own: min(wrong.values())}
@@ -203,20 +203,20 @@ class Reports:
             if member_id in addresses
         ]
 
-    def news(self, own: MemberId, config: Config) -> list[Alarm]:
-        """Alarms that were not there when this was asked last."""
-        told, self._told = self._told, {}
+    def new_alarms(self, own: MemberId, config: Config) -> list[Alarm]:
+        """The alarms that were absent at the last call."""
+        raised, self._raised = self._raised, {}
         new = []
         for alarm in self.alarms(own, config):
             key = (alarm.code, alarm.member_id)
-            self._told[key] = None
-            if key not in told:
+            self._raised[key] = None
+            if key not in raised:
                 new.append(alarm)
         return new
 
 
 def leap_to_ms(time_ms: int, wall_ms: int | None) -> int | None:
-    """Where to move the group's time, if it is behind what the members' clocks say."""
+    """Where to move the group's time to if it is behind the members' clocks, else None."""
     if wall_ms is None or wall_ms - time_ms < LEAP_MS_MIN:
         return None
     return wall_ms

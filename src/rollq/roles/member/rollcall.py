@@ -1,17 +1,17 @@
-"""Roll call: whether this process may speak for its disk. Pure.
+"""Roll call: decides whether this process may take part in the group with its disk. Pure.
 
 A member's id is drawn with its disk, so a lost disk means a new id, and the new one joins as a
 learner: it can never vote as its old self. An *older copy* of a disk (a restored machine image) has
-the right id but has forgotten votes and acknowledgements. So every start is written on the disk (a
-number and a nonce), and before a member takes part in consensus a majority of the voters must have
-written it down too. Each answer says which start its sender knew last: if the disk does not
-remember that one, it is a copy from before, and stops. Notes are passed on with every answer, so
-that a member that was away learns of the starts it missed.
+the right id but has forgotten votes and acknowledgements. So every boot is written to the disk (a
+number and a nonce), and a majority of the voters must have written it down too before a member
+takes part in raft. Each answer has the boot that its sender knew last: if that one is missing on
+the disk, the disk is an older copy, and the process stops. Every answer also relays the boots of
+other members, so a member that was away learns the boots that it missed.
 
 Phases: NEWCOMER (belongs to no cluster yet), REGISTERING (waits for a majority to note its boot),
-PRESENT (takes part). A cluster is born when every initial member has said that it is new; the
-roster of that moment is the configuration at log index 0, and its digest names the cluster. Its key
-(`keyring`) is born with it.
+PRESENT (takes part). A cluster is formed once every initial member has answered as a newcomer; the
+roster of that moment is the configuration at log index 0, and its digest is the cluster id. The
+cluster key (`keyring`) is derived at the same time.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rollq.wire.features import PACKED
 from rollq.wire.messages import LeaderHello, RollAnswer
 
 HELLO_EVERY_TICKS = 4
-REPORTS: Final = "reports"  # MemberReport is understood
-UNNOTED: Final = "unnoted"  # an answer may say that nothing is written down yet
+REPORTS: Final = "reports"  # supports MemberReport
+UNNOTED: Final = "unnoted"  # supports answers with `noted` false
 FEATURES: Final = (REPORTS, UNNOTED, *PACKED)
 
 
 class JoinPhase(enum.IntEnum):
-    """How far a member is on its way into consensus."""
+    """How far a member has joined."""
 
     NEWCOMER = 0
     REGISTERING = 1
@@ -46,7 +46,7 @@ class JoinPhase(enum.IntEnum):
 
 
 class RollCall:
-    """The roll call of one life of one member."""
+    """The roll call of one boot of a member."""
 
     def __init__(
         self,
@@ -64,23 +64,23 @@ class RollCall:
         self.roster = roster
         self.boot = lives[-1]
         self._lives = lives
-        self.admitted = admitted  # an applied configuration named us once
+        self.admitted = admitted  # some applied configuration had this member
         self.phase = JoinPhase.NEWCOMER if cluster_id == NIL_ID else JoinPhase.REGISTERING
-        self.superseded = False  # a voter knows a later life of this disk
-        self._claims: dict[MemberId, None] = {}  # who said so while we took part
-        self._answered: dict[MemberId, str] = {}  # who noted our boot, and from where
+        self.superseded = False  # a voter knows a later boot of this disk
+        self._claims: dict[MemberId, None] = {}  # who knew a later boot while this member took part
+        self._answered: dict[MemberId, str] = {}  # members that noted our boot
         self._newcomers: dict[str, Member] = {}
         self._shares: dict[MemberId, bytes] = {}  # of the newcomers
-        # The newest configuration that a member told: ours may be older than our absence.
+        # The newest configuration received from a member: ours may be out of date.
         self._config = Config(roster)
         self._config_index = 0
         self._ticks = 0
-        self.features_at: dict[str, tuple[str, ...]] = {}  # of members, as each told them last
+        self.features_at: dict[str, tuple[str, ...]] = {}  # last announced, by address
 
     def hellos(
         self, peers: tuple[str, ...], config: Config, last_index: int
     ) -> dict[str, LeaderHello]:
-        """Called every tick: the hellos to send now, by address."""
+        """Count a tick; returns the hellos to send now, by address."""
         self._ticks += 1
         if self._ticks % HELLO_EVERY_TICKS != 1:
             return {}
@@ -99,7 +99,7 @@ class RollCall:
         }
 
     def hello(self, config: Config, last_index: int, address: str) -> LeaderHello:
-        """Who we are, for the member that we call at an address."""
+        """Our hello to the member at an address."""
         mark = self.keys.mark
         return LeaderHello(
             self.me.id,
@@ -117,12 +117,12 @@ class RollCall:
         )
 
     def _is_new(self, config: Config) -> bool:
-        """We ask to be let in until that was done once: a member that was removed since must not
-        come back by itself."""
+        """Whether to request admission: only until it was granted once, because a removed member
+        must not rejoin by itself."""
         return not self.admitted and not self._is_in(config)
 
     def missing(self, peers: tuple[str, ...]) -> tuple[str, ...]:
-        """Addresses that have not answered our call, as long as we need them."""
+        """Addresses whose answers this member waits for before it takes part."""
         if self.phase is JoinPhase.PRESENT:
             return ()
         met = {*self._newcomers, *self._answered.values(), self.me.address}
@@ -131,11 +131,12 @@ class RollCall:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Those of the newest configuration that anybody told us of."""
+        """The members of the newest known configuration."""
         return self._config.voters + self._config.learners
 
     def note_config(self, config: Config) -> bool:
-        """A configuration is applied. True: it names us for the first time; write that down."""
+        """A configuration is applied. True: it has this member for the first time; write that
+        down."""
         if self.admitted or not self._is_in(config):
             return False
         self.admitted = True
@@ -147,11 +148,11 @@ class RollCall:
     def answer(
         self, hello: LeaderHello, boots: dict[MemberId, int], config: Config, config_index: int
     ) -> RollAnswer | None:
-        """What to tell a member that calls. None: it is of another cluster."""
+        """The answer to a member's call; None: it is of another cluster."""
         if hello.cluster_id not in (NIL_ID, self.cluster_id):
             return None
         if self.keys.is_guarded and not membership.find(config, hello.member_id):
-            # The starts of members are for members.
+            # Boots of other members go only to members.
             boots = {one: boot for one, boot in boots.items() if one == hello.member_id}
         answer = RollAnswer(
             self.me.id,
@@ -169,7 +170,7 @@ class RollCall:
         return self._with_key(answer, hello, config, share)
 
     def unnoted(self, hello: LeaderHello, config: Config) -> RollAnswer:
-        """What to tell a caller whose start we do not believe yet: that its call reached us."""
+        """The answer to a caller whose boot is not confirmed yet: its call was received."""
         me = self.me
         answer = RollAnswer(me.id, me.address, self.cluster_id, 0, hello.boot, noted=False)
         return self._with_key(answer, hello, config)
@@ -190,13 +191,13 @@ class RollCall:
         )
 
     def take(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
-        """Take an answer. True: the cluster was just found or born, and must be written down."""
+        """Take an answer. True: the cluster was just found or formed, and must be written down."""
         if answer.to_boot != self.boot or not answer.noted:
             return False
-        # `boot_known` is of the caller, perhaps under our address and another id than ours.
+        # `boot_known` is the caller's, who may have our address and another id.
         boots = dict(answer.boots)
-        told = boots.get(self.me.id, 0) if boots else answer.boot_known
-        if is_forgotten(self._lives, told):
+        known = boots.get(self.me.id, 0) if boots else answer.boot_known
+        if is_forgotten(self._lives, known):
             if self.phase is not JoinPhase.PRESENT or self._is_claimed_by_quorum(answer):
                 self.superseded = True
             return False
@@ -209,18 +210,18 @@ class RollCall:
         return False
 
     def _is_claimed_by_quorum(self, answer: RollAnswer) -> bool:
-        """Whether most of the other voters know a later life of this disk. A member that takes part
-        was noted by a majority in this life, so one word against it is not enough."""
+        """Whether most of the other voters know a later boot of this disk. A member that takes part
+        was noted by a majority in this boot, so one claim against it is not enough."""
         if answer.cluster_id == self.cluster_id and answer.member_id not in self._claims:
             self._claims[answer.member_id] = None
-            self._answered.clear()  # all are called again, to hear what the others know
+            self._answered.clear()  # call all again, to learn what the others know
         others = [voter.id for voter in self._config.voters if voter.id != self.me.id]
         return sum(1 for one in others if one in self._claims) > len(others) // 2
 
     def settle(self, config: Config, config_index: int) -> None:
-        """Become PRESENT once a majority of the voters, us included, knows our boot. Voters are
-        those of the newest configuration that we know of: applied indexes order configurations,
-        because a change is in effect before the index of its entry is told to anyone."""
+        """Become PRESENT once a majority of the voters, us included, knows our boot. The voters are
+        those of the newest known configuration: applied indexes order configurations, because a
+        change is in effect before any member announces the index of its entry."""
         if config_index >= self._config_index and config.voters:
             self._config, self._config_index = config, config_index
         if self.phase is not JoinPhase.REGISTERING:
@@ -231,25 +232,25 @@ class RollCall:
             self.phase = JoinPhase.PRESENT
 
     def joined(self) -> None:
-        """The cluster is written down. We register like every member: this may be an older copy of
-        a disk, from before it belonged to the cluster."""
+        """The cluster is written down. Register like every member: this may be an older copy of a
+        disk, from before it joined the cluster."""
         self.phase = JoinPhase.REGISTERING
         self._config = Config(self.roster)
         self.settle(self._config, 0)
 
     def _find_cluster(self, answer: RollAnswer, peers: tuple[str, ...]) -> bool:
         if self.cluster_id != NIL_ID:
-            return False  # found already, being written down
+            return False  # found before, and being written down
         if answer.cluster_id != NIL_ID:
             self.cluster_id = answer.cluster_id
             self.roster = answer.roster
             return True
         self._newcomers[answer.address] = Member(answer.member_id, answer.address)
         self._shares[answer.member_id] = answer.share if self.keys.is_answer(answer) else b""
-        return self.found_alone(peers)
+        return self.form(peers)
 
-    def found_alone(self, peers: tuple[str, ...]) -> bool:
-        """Give birth to the cluster if every initial member is known to be new."""
+    def form(self, peers: tuple[str, ...]) -> bool:
+        """Form the cluster if every initial member is known to be a newcomer."""
         others = [self._newcomers.get(address) for address in peers if address != self.me.address]
         if self.cluster_id != NIL_ID or any(member is None for member in others):
             return False
@@ -258,18 +259,18 @@ class RollCall:
         digest = hashlib.blake2b(msgspec.msgpack.encode(self.roster), digest_size=GUID_BYTES)
         self.cluster_id = digest.digest()
         shares = {self.me.id: self.keys.share} | self._shares
-        self.keys.born(self.cluster_id, {member.id: shares[member.id] for member in members})
+        self.keys.form(self.cluster_id, {member.id: shares[member.id] for member in members})
         return True
 
 
 def is_forgotten(lives: tuple[int, ...], life: int) -> bool:
-    """Whether a start that a voter knows of this disk is missing among those that the disk
-    remembers. One from before its memory begins proves nothing."""
+    """Whether a boot of this disk that a voter knows is missing in the memory of the disk. A boot
+    older than that memory proves nothing."""
     return life not in lives and life >> NONCE_BITS >= lives[0] >> NONCE_BITS
 
 
 def older_copy() -> DiskError:
-    """The disk is a copy of an earlier time: its votes and promises are forgotten."""
+    """The error for a disk that is a copy of an earlier time, without its later votes."""
     return DiskError(
         ErrorCode.WRONG_IDENTITY,
         "this disk is an older copy of itself, or a copy of it was started elsewhere: a peer knows "

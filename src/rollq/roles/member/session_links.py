@@ -1,4 +1,5 @@
-"""Links of clients and workers: their numbers, what they say to the driver, and back-pressure."""
+"""Links of clients and workers: their session numbers, messages to the driver, and
+back-pressure."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from rollq.wire.subject_messages import Missed, Publish, Subscribe
 
 
 class SessionLinks:
-    """A `Service` for clients and workers. While too much waits for the log, none is read; while
-    too much of one session does, that one is not.
+    """A `Service` for clients and workers. No link is read while the backlog of proposals is too
+    large; one link is not read while its own share of it is.
 
     Args:
-        driver: Takes what they say.
+        driver: Handles the messages.
         wake: Called when the driver has something to do.
-        wake_live: Called when there is something to send, and nothing else to do.
+        wake_live: Called when there is only something to send.
     """
 
     def __init__(
@@ -34,17 +35,17 @@ class SessionLinks:
         self._driver = driver
         self._wake = wake
         self._wake_live = wake_live
-        self._last_number = 0  # a number is never used twice
+        self._last_number = 0  # of a session; never reused
         self._numbers: dict[Link, int] = {}
         self._links: dict[int, Link] = {}  # the inverse of `_numbers`
-        self._accounts: dict[int, str] = {}  # of those whose links have proved one
+        self._accounts: dict[int, str] = {}  # of the sessions that logged in to one
         self._paused = False
-        self._long: dict[int, Link] = {}  # those of which too much waits: they are paused
-        # Those that do not read what is published, and how many messages they were not sent.
+        self._long: dict[int, Link] = {}  # paused, as their own backlog is too large
+        # Slow subscribers, and how many published messages each has missed.
         self._missed: dict[int, int] = {}
 
     def hear(self, link: Link, messages: list[Message], principal: Principal) -> None:
-        """Hand messages to the driver."""
+        """Pass messages to the driver."""
         number = self._numbers.get(link)
         if number is None:
             self._last_number = number = self._last_number + 1
@@ -56,7 +57,7 @@ class SessionLinks:
         publishes = [message for message in messages if type(message) is Publish]
         if len(publishes) == len(messages) and driver.leading:
             leader.gateway.publishes(number, publishes)
-            # Nothing of it is for the log, and none waits for consensus to confirm that we lead.
+            # Nothing of it goes into the log, and no read waits for a confirmation of leadership.
             if not leader.proposals and not leader.reads.is_asking:
                 self._wake_live()
                 return
@@ -74,7 +75,7 @@ class SessionLinks:
         self._wake()
 
     def closed(self, link: Link, reason: str) -> None:
-        """A session is over."""
+        """The link of a session closed."""
         number = self._numbers.pop(link)
         del self._links[number]
         self._accounts.pop(number, None)
@@ -84,9 +85,9 @@ class SessionLinks:
         self._wake()
 
     def held(self, link: Link) -> list[Message]:
-        """The subscriptions of a session, as it would ask for them now. More than
-        SUBSCRIPTIONS_JUDGED_MAX live ones are judged as one subscription to all subjects: a session
-        that is refused reconnects, and asks for its subscriptions one by one."""
+        """The subscriptions of a session as messages, to check them against new rules. More than
+        SUBSCRIPTIONS_JUDGED_MAX live ones count as one subscription to all subjects: a session that
+        is refused reconnects, and subscribes again one by one."""
         number = self._numbers.get(link)
         if number is None:
             return []
@@ -98,12 +99,12 @@ class SessionLinks:
         return [*live, *leader.topics.held_by(number)]
 
     def get(self, number: int) -> Link | None:
-        """The link of a session, while it lasts."""
+        """The link of a session, while it is open."""
         return self._links.get(number)
 
     def deliver(self, batches: Sequence[FanOut]) -> None:
-        """Write what was published: each batch is encoded once for all receivers. One that does not
-        read is cut off and told, when it has read what waits, how many it missed."""
+        """Write published messages: each batch is encoded once for all receivers. A slow receiver
+        gets no more until it has read its queue, then the number of missed messages."""
         written: dict[Link, None] = {}
         links, missed = self._links, self._missed
         if len(batches) == 1 and not missed:
@@ -126,8 +127,7 @@ class SessionLinks:
                 self._await_drained(link)
 
     def _write(self, batch: FanOut) -> list[FanOut]:
-        """Write a batch that stands alone to all who read; what is left of it, for those who do
-        not."""
+        """Write a batch to all receivers but the slow ones; returns the batch for those."""
         shared = SharedFrames(batch.messages)
         slow = []
         for number in batch.receivers:
@@ -148,7 +148,7 @@ class SessionLinks:
             self._drained(link)
 
     def _drained(self, link: Link) -> None:
-        """A session has read on: what is published from now on is sent again."""
+        """A slow session has read its queue: report what it missed, and deliver again."""
         number = self._numbers.get(link)
         count = 0 if number is None else self._missed.pop(number, 0)
         if count:
@@ -156,16 +156,16 @@ class SessionLinks:
             link.send(Missed(count))
 
     def account_of(self, number: int) -> str:
-        """The account that the link of a session has proved; empty: none."""
+        """The account of a session; empty: none."""
         return self._accounts.get(number, "")
 
     def has_room(self, number: int) -> bool:
-        """Whether a session has read most of what it was sent."""
+        """Whether a session has read enough of its queue to be sent more."""
         link = self._links.get(number)
         return link is not None and link.waiting_bytes < OWED_AHEAD_BYTES_MAX
 
     def maybe_resume(self) -> None:
-        """Read again if half of what waited is gone."""
+        """Read paused links again once the backlog has halved."""
         leader = self._driver.leader_state
         for number in [one for one in self._long if not leader.proposals.is_busy_with(one, 2)]:
             link = self._long.pop(number)

@@ -1,4 +1,4 @@
-"""Numbers that the process around the driver has: links, blobs, gossip, the process itself."""
+"""Metrics of the process around the driver: links, blobs, gossip, the process itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rollq.roles.process import process_families
 def shell_families(
     door: Door, listener: Listener, blobs: MemberBlobs, gossip: GossipNode | None
 ) -> list[Family]:
-    """All of them, as of this moment."""
+    """The present values."""
     return [
         gauges_by("rollq_links", "role", door.count_by_role()),
         counters_by("rollq_links_refused_total", "reason", _refused(door, listener)),
@@ -31,7 +31,7 @@ def shell_families(
 
 
 def _refused(door: Door, listener: Listener) -> dict[str, float]:
-    """Links that were refused, by error code or by the bound that they met."""
+    """Refused links, by error code or by the limit that was reached."""
     by_code: Counter[int] = door.refused
     return {
         **{ErrorCode(code).name: count for code, count in by_code.items()},

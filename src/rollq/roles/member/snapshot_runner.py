@@ -1,7 +1,7 @@
 """Snapshots of a running member: written by a forked child, published by the persist thread.
 
-The child (see `fork`) writes to files that were open already: the parent may be dead by the time,
-and its successor at work.
+The child (see `fork`) writes only to files that were open before the fork: its parent may be dead
+by then, and a successor may use the disk.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rollq.store.real_disk import RealDisk
 
 log = logging.getLogger("rollq.member")
 
-NICENESS: Final = 2  # behind the loop, but not so far that the log grows long meanwhile
+NICENESS: Final = 2  # below the loop, but high enough that the log stays short meanwhile
 
 
 class SnapshotRunner:
-    """At most one snapshot at a time, beside the turns of the loop."""
+    """Runs at most one snapshot at a time, beside the turns of the loop."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class SnapshotRunner:
         """Call `maybe_begin` after turns.
 
         Args:
-            driver: whose snapshots.
-            disk: where they go.
-            persist: the persist thread.
-            done: called on the loop when a snapshot is over; an error must stop the member.
+            driver: Orders the snapshots.
+            disk: The member's own.
+            persist: The persist thread.
+            done: Called on the loop when a snapshot is over; an error must stop the member.
         """
         self._driver = driver
         self._disk = disk
@@ -55,7 +55,7 @@ class SnapshotRunner:
         self._order: SnapshotOrder | None = None
         self._fork: Fork | None = None
         self._fork_ms = 0
-        self._began_s = 0.0  # the phase that is under way
+        self._began_s = 0.0  # of the present phase
         self._ordered_s = 0.0
         self._stopped = False
 
@@ -68,24 +68,24 @@ class SnapshotRunner:
             return
         self._order = order
         self._began_s = self._ordered_s = time.perf_counter()
-        if not hasattr(os, "fork"):  # the loop stands still meanwhile
+        if not hasattr(os, "fork"):  # written on the loop
             self._publish(order, order.write())
             return
         try:
             written = partial(self._written, order)
             self._fork = Fork(self._disk, order.write, written, niceness=NICENESS)
-        except OSError as error:  # no memory or no process is left just now
+        except OSError as error:  # no memory or no process slot is free
             self._failed(order, error)
 
     def stop(self) -> None:
-        """Give up what is under way; its files are removed at the next start."""
+        """Abandon the snapshot under way; its files are removed at the next start."""
         self._stopped = True
         if self._fork is not None:
             self._fork.kill()
             self._fork = None
 
     def _written(self, order: SnapshotOrder, answer: ChildAnswer) -> None:
-        assert self._fork is not None, "one was at work"
+        assert self._fork is not None, "no child was started"
         self._fork_ms = self._fork.fork_ms
         self._fork = None
         if answer.given:
@@ -111,11 +111,11 @@ class SnapshotRunner:
         self._began_s = now_s
 
     def _step(self, order: SnapshotOrder, steps: Iterator[None], seals_left: int) -> None:
-        """Do one step after what waits for the disk already, then the next."""
+        """Queue one step on the persist thread, and the next one when it is done."""
         counters = self._driver.counters
 
         def do() -> bool:
-            """On the persist thread; whether there is no other."""
+            """On the persist thread; true if there are no more steps."""
             began_s = time.perf_counter()
             is_last = next(steps, steps) is steps
             if seals_left > 0:
@@ -160,6 +160,6 @@ class SnapshotRunner:
 
 
 def trim_memory() -> None:
-    """Give freed memory back to the system: after something large is gone."""
+    """Return freed memory to the system, after large objects were dropped."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

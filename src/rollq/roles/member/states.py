@@ -1,9 +1,9 @@
-"""Where states come from: from nothing, or from a snapshot on this member's disk.
+"""Creates grid states: an empty one, or from a snapshot on this member's disk.
 
 Bodies of waiting jobs do not all fit into memory. Large ones stay in the log. Others that come with
 a snapshot stay in its file, which is pinned as long as one of them is needed; the rest goes to
-scratch files beyond a hot window. Every state has a spill of its own, so that it can be thrown
-away as a whole.
+scratch files beyond a hot window. Every state has its own spill, so that it can be dropped as a
+whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rollq.store.spill import Spill, clear_spill
 
 
 class States:
-    """Makes the states of one member, one after another."""
+    """Creates the states of one member, one after another."""
 
     def __init__(self, disk: Disk, snapshots: Snapshots, log: BodyLog, hot_bytes_max: int) -> None:
         self._disk = disk
@@ -35,8 +35,8 @@ class States:
         return GridState(self._spill())
 
     def load(self, meta: SnapshotMeta) -> GridState:
-        """The state of a snapshot that was verified. Raises DiskError SNAPSHOT_CORRUPT if it says
-        what no snapshot says."""
+        """The state of a verified snapshot. Raises DiskError SNAPSHOT_CORRUPT if its contents are
+        invalid."""
         disk = self._disk
         spill = self._spill()
         name, start, layout = self._snapshots.pin(meta)
@@ -47,8 +47,8 @@ class States:
         return state
 
     def hold(self, state: GridState) -> list[int]:
-        """Hold the segments of the log that bodies of this state are in, for a snapshot that will
-        refer to them. Whoever gets them has them released."""
+        """Hold the log segments with bodies of this state, for a snapshot that will refer to them.
+        The caller must release them."""
         if not isinstance(state.bodies, Spill):
             return []
         state.bodies.tidy()
@@ -57,11 +57,11 @@ class States:
         return segments
 
     def release(self, segments: list[int]) -> None:
-        """The snapshot holds them itself, or came to nothing."""
+        """Release held segments: the snapshot is published and holds them itself, or it failed."""
         self._log.files.state.release(segments)
 
     def retire(self, state: GridState) -> None:
-        """Another state has taken the place of this one."""
+        """Drop a state that another has replaced."""
         if isinstance(state.bodies, Spill):
             state.bodies.close()
 

@@ -1,5 +1,5 @@
-"""How the group stands: who belongs to it, and how far each one is, which the leader knows of all
-and another member of itself alone."""
+"""Status of the group: its members, and the progress of each. Only the leader knows the progress of
+the others."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ UNKNOWN: Final = "unknown"
 
 
 class MemberView(msgspec.Struct, frozen=True):
-    """One member. `match` is the last log index that it is known to hold, `lag` what it lacks.
-    Where `state` is UNKNOWN, nothing is known of these and of `active`: only the leader knows."""
+    """One member. `match` is the last log index that it is known to hold, `lag` how many entries it
+    lacks. If `state` is UNKNOWN, `match`, `lag` and `active` mean nothing: only the leader
+    knows."""
 
     member_id: MemberId
     address: str
     role: str  # leader, follower, learner
     match: int
     lag: int
-    active: bool  # heard from lately
+    active: bool  # a message arrived lately
     state: str  # probe, replicate, snapshot, unknown
-    skew_ms: int = 0  # how far its clock is ahead of the middle of the members'
+    skew_ms: int = 0  # how far its clock is ahead of the members' median
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """The group. `log_hash` is of the log alone, `state_hash` of what was made of it."""
+    """The group. `log_hash` is of the log alone, `state_hash` of the state applied from it."""
 
     leader_id: MemberId
     leader: str
@@ -41,12 +42,12 @@ class ClusterView(msgspec.Struct, frozen=True):
     last_index: int
     log_hash: bytes
     members: list[MemberView]
-    alarms: list[Alarm] = []  # what an operator must look after
-    state_hash: bytes = b""  # the same on every member that has applied as much
+    alarms: list[Alarm] = []
+    state_hash: bytes = b""  # the same on every member at the same `applied`
 
 
 def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterView:
-    """The group, as this member knows it."""
+    """The group, as known to this member."""
     config = raft.config
     progress = raft.progress  # of a leader alone
     skews_ms = reports.skews_ms(raft.member_id, config)
@@ -76,7 +77,7 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
 def _progress(
     raft: RaftNode, member_id: MemberId, known: ProgressView | None
 ) -> tuple[int, int, bool, str]:
-    """`match`, `lag`, `active` and `state` of a member, as far as this one knows them."""
+    """`match`, `lag`, `active` and `state` of a member, as far as known here."""
     if known is not None:
         lag = max(0, raft.commit - known.match)
         return known.match, lag, known.active, known.state.name.lower()

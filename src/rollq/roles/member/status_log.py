@@ -1,6 +1,6 @@
-"""What an operator looks for in the log of a member: who leads, and who belongs to the group.
+"""Log lines about the group: its leader and its members.
 
-Every change is told once. Only looks at consensus; nothing depends on it.
+Every change is logged once. Only reads raft; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("rollq.member")
 
 
 class StatusLog:
-    """Compares consensus with what was told last; cheap while nothing changes."""
+    """Compares raft with what was logged last; cheap while nothing changes."""
 
     __slots__ = ("_config", "_leader", "_term", "_transferee", "_unled_ms", "_waited_for")
 
@@ -36,12 +36,12 @@ class StatusLog:
         self._config = Config()
         self._leader = NO_MEMBER
         self._term = 0
-        self._transferee = NO_MEMBER  # whom this member was handing over to
+        self._transferee = NO_MEMBER  # to which this member was transferring leadership
         self._unled_ms = _now_ms()  # since when no leader is known
         self._waited_for: tuple[str, ...] = ()
 
-    def tell_roll(self, roll: RollCall, peers: tuple[str, ...]) -> None:
-        """Log whom this member waits for before it takes part, when that changes."""
+    def log_roll(self, roll: RollCall, peers: tuple[str, ...]) -> None:
+        """Log the members that this one waits for before it takes part, when that changes."""
         missing = roll.missing(peers)
         if missing == self._waited_for:
             return
@@ -51,15 +51,15 @@ class StatusLog:
             met = count - len(missing)
             tell(log, WAITING_FOR_PEERS, peers=", ".join(missing), met=met, count=count)
 
-    def tell(self, raft: RaftNode) -> None:
-        """Log what is new since the last call."""
+    def log_changes(self, raft: RaftNode) -> None:
+        """Log the changes since the last call."""
         if raft.config is not self._config:
-            self._tell_members(raft)
+            self._log_members(raft)
         if raft.leader_id != self._leader or raft.term != self._term:
-            self._tell_leader(raft)
+            self._log_leader(raft)
         self._transferee = raft.transferee
 
-    def _tell_members(self, raft: RaftNode) -> None:
+    def _log_members(self, raft: RaftNode) -> None:
         before, now = self._config, raft.config
         self._config = now
         if before == now:
@@ -70,16 +70,16 @@ class StatusLog:
             tell(log, REMOVED)
             return
         if before == Config() and raft.last_index and not _has(now, own):
-            tell(log, NOT_A_MEMBER, voters=voters)  # a start on the disk of one that was removed
+            tell(log, NOT_A_MEMBER, voters=voters)  # started with the disk of a removed member
             return
         learners = tuple(member.address for member in now.learners)
         tell(log, GROUP_CHANGED, voters=voters, learners=learners)
 
-    def _tell_leader(self, raft: RaftNode) -> None:
+    def _log_leader(self, raft: RaftNode) -> None:
         lost, lost_term = self._leader, self._term
         self._leader, self._term = raft.leader_id, raft.term
         if lost == raft.member_id:
-            self._tell_lost(raft, lost_term)
+            self._log_lost(raft, lost_term)
         if lost != NO_MEMBER:
             self._unled_ms = _now_ms()
         unled_ms = _now_ms() - self._unled_ms
@@ -92,7 +92,7 @@ class StatusLog:
         elif lost != NO_MEMBER:
             tell(log, NO_LEADER, term=raft.term, lost=_name(raft.config, lost))
 
-    def _tell_lost(self, raft: RaftNode, term: int) -> None:
+    def _log_lost(self, raft: RaftNode, term: int) -> None:
         if self._transferee != NO_MEMBER:
             cause = f"it handed over to {_name(raft.config, self._transferee)}"
         elif raft.term > term:

@@ -1,7 +1,7 @@
-"""Disk work of one turn: what the driver wants written, in the order that makes it safe.
+"""Disk work of one turn: all writes of the driver, in the safe order.
 
-`run` is called on the persist thread, or where that would take longer than the disk does, on the
-loop (in the simulator: at a later virtual time). It touches the disk and its own fields, never the
+`run` is called on the persist thread, or on the loop where the disk is faster than the hand-over
+(in the simulator: at a later virtual time). It touches the disk and its own fields, never the
 driver's memory.
 """
 
@@ -26,7 +26,7 @@ from rollq.wire.messages import HistoryRows, LeaderHello
 
 @dataclass(slots=True)
 class MemberStore:
-    """What is on a member's disk, and where states come from."""
+    """The stores on a member's disk."""
 
     wal: Wal
     snapshots: Snapshots
@@ -36,7 +36,7 @@ class MemberStore:
 
 @dataclass(slots=True)
 class BootNote:
-    """A member's boot to write down before its call is answered."""
+    """A member's boot, to be written down before its call is answered."""
 
     address: str
     hello: LeaderHello
@@ -44,26 +44,26 @@ class BootNote:
 
 @dataclass(slots=True)
 class Work:
-    """At most one of these is under way."""
+    """The writes of one turn. At most one is under way."""
 
     store: MemberStore
     crash_point: Callable[[str], None]
     ready: Ready | None = None
     cluster: tuple[bytes, tuple[Member, ...]] | None = None  # found: write it down
-    key: ClusterKey | None = None  # found: write it down, then hold it
-    boots: list[BootNote] = field(default_factory=list)  # note, then answer
-    boots_told: dict[MemberId, int] = field(default_factory=dict)  # note
-    rows: list[HistoryRows] = field(default_factory=list)  # of peers: seal
+    key: ClusterKey | None = None  # accepted: write it down, then hold it
+    boots: list[BootNote] = field(default_factory=list)  # write down, then answer
+    boots_relayed: dict[MemberId, int] = field(default_factory=dict)  # write down
+    rows: list[HistoryRows] = field(default_factory=list)  # from peers: seal
     clear_suspect: bool = False
-    admitted: bool = False  # the group has let us in: write it down
+    admitted: bool = False  # the group has admitted this member: write it down
     mark: bool = False
     scrub: bool = False
-    doubted: SnapshotMeta | None = None  # one of ours that may have rotted: look
-    sweep: Callable[[Segments], int] | None = None  # history that was kept long enough
+    doubted: SnapshotMeta | None = None  # one of ours that may be rotten: verify it
+    sweep: Callable[[Segments], int] | None = None  # removes history beyond its retention
     # results
-    loaded: GridState | None = None  # a snapshot arrived whole: its state
-    rejected: SnapshotMeta | None = None  # one arrived damaged
-    rotten: bool = False  # the one that was doubted is
+    loaded: GridState | None = None  # the state of a snapshot that arrived completely
+    rejected: SnapshotMeta | None = None  # a snapshot that arrived damaged
+    rotten: bool = False  # whether `doubted` is damaged
 
     @property
     def is_due(self) -> bool:
@@ -73,7 +73,7 @@ class Work:
             or self.cluster is not None
             or self.key is not None
             or self.boots
-            or self.boots_told
+            or self.boots_relayed
             or self.rows
             or self.clear_suspect
             or self.admitted
@@ -85,12 +85,12 @@ class Work:
 
     @property
     def needs_sync(self) -> bool:
-        """Whether it waits for the disk, and so belongs on the persist thread."""
+        """Whether it syncs, and so belongs on the persist thread."""
         ready = self.ready
         return (
             ready is None
             or ready.must_sync
-            or bool(ready.snapshot_chunks or self.boots or self.boots_told or self.rows)
+            or bool(ready.snapshot_chunks or self.boots or self.boots_relayed or self.rows)
             or self.cluster is not None
             or self.key is not None
             or self.clear_suspect
@@ -101,9 +101,9 @@ class Work:
 
     @property
     def is_light(self) -> bool:
-        """Whether it is one small write and a sync, if it needs one, and nothing else."""
+        """Whether it is at most one small write with its sync."""
         ready = self.ready
-        if ready is None or self.boots or self.boots_told or self.rows or ready.snapshot_chunks:
+        if ready is None or self.boots or self.boots_relayed or self.rows or ready.snapshot_chunks:
             return False
         if self.cluster is not None or self.clear_suspect or self.admitted or self.mark:
             return False
@@ -113,12 +113,12 @@ class Work:
         return size_bytes <= QUICK_WRITE_BYTES_MAX and self.store.wal.has_room(size_bytes)
 
     def run(self) -> None:
-        """Do it all; raises DiskError if the member must stop."""
+        """Do all the work; raises DiskError if the member must stop."""
         if self.cluster is not None:
             self.store.wal.join_cluster(*self.cluster, self.key)
         elif self.key is not None:
             self.store.wal.note_key(self.key)
-        for member_id, boot in self.boots_told.items():
+        for member_id, boot in self.boots_relayed.items():
             self.store.wal.note_peer_boot(member_id, boot)
         for note in self.boots:
             self.store.wal.note_peer_boot(note.hello.member_id, note.hello.boot)

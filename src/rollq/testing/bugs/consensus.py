@@ -153,15 +153,17 @@ def _old_disk(old: Any) -> Any:
     return lambda lives, life: False
 
 
-@mutant("start_believed_at_once", Peers, "_called", faults=("forge", "crash_kill", "blackhole"))
+@mutant(
+    "start_believed_at_once", Peers, "_handle_hello", faults=("forge", "crash_kill", "blackhole")
+)
 def _start_believed(old: Any) -> Any:
-    def called(self: Any, note: BootNote, *rest: Any) -> None:
+    def handle_hello(self: Any, note: BootNote, *rest: Any) -> None:
         old(self, note, *rest)
         claim = self._claims.pop(note.hello.member_id, None)
         if claim is not None:
-            self._believe(claim, *rest)
+            self._accept(claim, *rest)
 
-    return called
+    return handle_hello
 
 
 @mutant(

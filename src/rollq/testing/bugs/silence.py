@@ -27,16 +27,16 @@ def _client_stays(old: Any) -> Any:
     return lambda self, event: None
 
 
-@mutant("silent_link_between_members_is_kept", Peers, "_say", faults=())
+@mutant("silent_link_between_members_is_kept", Peers, "_post", faults=())
 def _link_is_kept(old: Any) -> Any:
-    def say(self: Any, address: str, message: Any) -> None:
+    def post(self: Any, address: str, message: Any) -> None:
         old(self, address, message)
         self._unanswered.clear()
 
-    return say
+    return post
 
 
-@mutant("silent_member_is_dialed_again_and_again", Redial, "_go_on", faults=())
+@mutant("silent_member_is_dialed_again_and_again", Redial, "_advance", faults=())
 def _dialed_again(old: Any) -> Any:
     return lambda self: None
 

@@ -1,7 +1,7 @@
 """The blobs of a member: stored, served, copied to the other members, verified and evicted.
 
-`member` is the whole of it, as the node sees it. `member_store` is the store with the index of what
-is pinned and used, `majority` what the leader knows of the other members, `copies` moves blobs
-between members, `relays` passes an upload on while it comes, `care` works in the background, and
-`blob_work` does for the driver what needs the bytes of blobs.
+`member` wires it up for the node. `member_store` is the store with the index of pinned and used
+blobs, `majority` the leader's view of the other members' blobs, `copies` moves blobs between
+members, `relays` forwards an upload while it arrives, `care` works in the background, and
+`blob_work` carries out the driver's orders on blob contents.
 """

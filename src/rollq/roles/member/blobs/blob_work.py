@@ -1,4 +1,4 @@
-"""What the driver asks for that needs the bytes of blobs: done beside its turns."""
+"""Carries out the driver's orders that need blob contents, beside its turns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("rollq.member")
 
 
 class BlobWork:
-    """Carries out `KeepBlobs` and `Complete`. `stop` ends what is under way."""
+    """Carries out `KeepBlobs` and `Complete`. `stop` cancels what is under way."""
 
     def __init__(self, driver: Driver, blobs: MemberBlobs, wake: Callable[[], None]) -> None:
         self._driver = driver
@@ -26,14 +26,14 @@ class BlobWork:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def begin(self, order: KeepBlobs | Complete) -> None:
-        """Begin; the driver is called when it is done."""
+        """Start an order; the driver is called with its result."""
         work = self._keep(order) if isinstance(order, KeepBlobs) else self._complete(order)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._over)
 
     async def stop(self) -> None:
-        """The driver is called no more."""
+        """Cancel everything; the driver is not called any more."""
         await end_tasks(self._tasks)
 
     async def _keep(self, order: KeepBlobs) -> None:

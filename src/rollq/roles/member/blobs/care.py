@@ -1,7 +1,6 @@
-"""Background work on a member's blobs: fetch those that are missing, verify those that are there,
-evict those that nothing needs.
+"""Background work on a member's blobs: fetch missing ones, verify stored ones, evict unneeded ones.
 
-Slow and bounded by intent: jobs and transfers come first. One thread verifies and evicts.
+Slow and bounded on purpose: jobs and transfers come first. One thread verifies and evicts.
 """
 
 from __future__ import annotations
@@ -32,27 +31,27 @@ log = logging.getLogger("rollq.blobs")
 
 
 class Retries:
-    """When to try again what failed: later and later. Pure."""
+    """Backoff of failed fetches. Pure."""
 
     def __init__(self) -> None:
         self._due_ms: dict[Digest, int] = {}
         self._waits_ms: dict[Digest, int] = {}
 
     def due(self, digests: Iterable[Digest], now_ms: int) -> list[Digest]:
-        """Those that may be tried now; all others that were ever tried are forgotten."""
+        """The digests to try now; drops the backoff of digests that are not in the list."""
         wanted = dict.fromkeys(digests)
         self._due_ms = {one: at for one, at in self._due_ms.items() if one in wanted}
         self._waits_ms = {one: self._waits_ms[one] for one in self._due_ms}
         return [one for one in wanted if self._due_ms.get(one, 0) <= now_ms]
 
     def failed(self, digest: Digest, now_ms: int) -> None:
-        """It could not be done."""
+        """A fetch failed."""
         wait_ms = self._waits_ms.get(digest, BLOB_FETCH_AGAIN_MS)
         self._due_ms[digest] = now_ms + wait_ms
         self._waits_ms[digest] = min(2 * wait_ms, BLOB_FETCH_AGAIN_MS_MAX)
 
     def next_ms(self) -> int | None:
-        """When the first one is due; None if nothing failed."""
+        """When the first retry is due; None if nothing failed."""
         return min(self._due_ms.values(), default=None)
 
 
@@ -60,13 +59,13 @@ class Care:
     """Two tasks on the loop, from `start` to `stop`.
 
     Args:
-        setup: How much, how often.
-        store: Our own.
+        setup: Rates and bounds.
+        store: Of this member.
         keeper: Its index.
-        copies: Where blobs are fetched from.
-        may_evict: Whether what nothing refers to here is really not referred to.
-        lost: Told of a blob of ours that was corrupt.
-        now_ms: The time; never set back.
+        copies: Fetches blobs.
+        may_evict: Whether the applied state has all references, so that unreferenced blobs may go.
+        lost: Called with a blob that was found corrupt.
+        now_ms: The time; monotonic.
     """
 
     def __init__(
@@ -87,15 +86,15 @@ class Care:
         self._may_evict = may_evict
         self._lost = lost
         self._now_ms = now_ms
-        self._rotten: dict[Digest, None] = {}  # to be fetched again even if nothing refers to them
+        self._rotten: dict[Digest, None] = {}  # to fetch again even without references
         self._retries = Retries()
-        self._news = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._scrub = Scrub(store, keeper.lost, secrets.randbelow(256))
         self._thread: ThreadPoolExecutor | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin. Twice is no error."""
+        """Start both tasks. Idempotent."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "blobs-care")
             self._tasks = [
@@ -105,7 +104,7 @@ class Care:
             self.wake()
 
     async def stop(self) -> None:
-        """Stop; what is being read is read to its end. Twice is no error."""
+        """Stop, after the read under way. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -114,14 +113,14 @@ class Care:
         self._scrub.close()
 
     def wake(self) -> None:
-        """Something may be lacking."""
-        self._news.set()
+        """Look for missing blobs soon."""
+        self._wake_up.set()
 
-    # --- what is lacking
+    # --- fetch missing blobs
 
     async def _fetch_always(self) -> None:
         while True:
-            self._news.clear()
+            self._wake_up.clear()
             wanted = (*self._keeper.wanted(), *self._rotten)
             due = iter(self._retries.due(wanted, self._now_ms()))
             async with asyncio.TaskGroup() as group:
@@ -133,7 +132,7 @@ class Care:
         for digest in digests:
             try:
                 await self._copies.take(digest)
-            except Exception as error:  # of one blob; the others are fetched all the same
+            except Exception as error:  # the other blobs are fetched all the same
                 is_bug = not isinstance(error, RollqError)
                 name = digest_to_text(digest)
                 log.warning("blob %s cannot be fetched yet: %s", name, error, exc_info=is_bug)
@@ -146,9 +145,9 @@ class Care:
         wait_s = None if next_ms is None else max(0, next_ms - self._now_ms()) / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._news.wait()
+                await self._wake_up.wait()
 
-    # --- what is there
+    # --- verify and evict
 
     async def _verify_and_evict(self, thread: ThreadPoolExecutor) -> None:
         loop, setup = asyncio.get_running_loop(), self._setup
@@ -160,17 +159,17 @@ class Care:
                 if now_ms >= scrub_ms:
                     rounds = self._scrub.rounds
                     rotten = await loop.run_in_executor(thread, self._scrub.step, setup.scrub_bytes)
-                    self._found(rotten)
+                    self._refetch(rotten)
                     if self._scrub.rounds > rounds:
                         scrub_ms = now_ms + setup.scrub_round_ms
                 if now_ms >= evict_ms and self._may_evict():
                     evict_ms = now_ms + setup.evict_every_ms
                     await loop.run_in_executor(thread, self._evict)
-            except Exception as error:  # the next step may have more luck
+            except Exception as error:  # retried at the next step
                 is_bug = not isinstance(error, RollqError)
                 log.warning("verification or eviction of blobs failed: %s", error, exc_info=is_bug)
 
-    def _found(self, rotten: list[Digest]) -> None:
+    def _refetch(self, rotten: list[Digest]) -> None:
         for digest in rotten:
             log.error("blob %s is corrupt: quarantined, and fetched again", digest_to_text(digest))
             self._rotten[digest] = None
@@ -179,10 +178,10 @@ class Care:
             self.wake()
 
     def _evict(self) -> None:
-        """On the thread."""
+        """Evict unreferenced blobs; on the thread."""
         setup, now_ms = self._setup, self._now_ms()
-        gone = self._keeper.evict(now_ms, setup.bytes_max or None, setup.age_ms or None)
-        if gone:
-            gone_bytes = sum(blob.size for blob in gone)
-            log.info("evicted %d unreferenced blobs, %d bytes", len(gone), gone_bytes)
+        evicted = self._keeper.evict(now_ms, setup.bytes_max or None, setup.age_ms or None)
+        if evicted:
+            evicted_bytes = sum(blob.size for blob in evicted)
+            log.info("evicted %d unreferenced blobs, %d bytes", len(evicted), evicted_bytes)
         self._store.sweep(now_ms - BLOB_LEFTOVER_MS)

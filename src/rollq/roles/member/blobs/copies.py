@@ -1,7 +1,7 @@
-"""Blobs between members: the leader gives copies, and a member that lacks one fetches it.
+"""Blobs between members: the leader copies them to others, and a member that lacks one fetches it.
 
 All of it runs on the loop; disk work is done on one pool of threads for all peers. Each peer has a
-link for blobs of its own, opened when it is needed.
+blob link of its own, opened on demand.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ log = logging.getLogger("rollq.blobs")
 
 
 class Copies:
-    """Moves blobs between this member and the others. `stop` may be called twice.
+    """Moves blobs between this member and the others. `stop` is idempotent.
 
     Args:
-        store: Our own.
+        store: Of this member.
         group: Its name.
-        me: Our id, by which the others are told from us.
-        voters: Who votes now.
-        turns: Of all that comes into our store, so that no blob comes twice.
+        me: The id of this member.
+        voters: The present voters.
+        turns: Serialises all writes of the same blob into the store.
         pool: Threads for disk work.
-        pace: How much of the machine it may take.
+        pace: The share of the machine to use.
         credentials: As for `dial`, and so `tls`.
     """
 
@@ -65,25 +65,25 @@ class Copies:
         self._voters = voters
         self._turns = turns
         self._peers: dict[str, BlobClient] = {}
-        self._behind: dict[str, int] = {}  # copies that are owed to a peer
+        self._behind: dict[str, int] = {}  # copies under way, by peer
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._pool = pool
         self._pace = pace
 
     async def stop(self) -> None:
-        """Hang up; what is under way ends with an error."""
+        """Close all links; what is under way fails."""
         await end_tasks(self._tasks)
         peers, self._peers = list(self._peers.values()), {}
         for peer in peers:
             await peer.stop()
 
     async def spread(self, digest: Digest) -> None:
-        """Give a blob of ours to all other voters; returns when a majority holds it, and the rest
-        gets it in the background, or later fetches what it turns out to need.
+        """Copy a blob to all other voters; returns when a majority holds it. The other copies
+        continue in the background; a member whose copy fails fetches it later if it needs it.
 
         Raises:
-            RollqError: NOT_READY if too few are there, OVERLOADED, DISK_FULL, BLOB_CORRUPT if our
-                copy is rotten.
+            RollqError: NOT_READY if too few members are up, OVERLOADED, DISK_FULL, BLOB_CORRUPT if
+                the copy here is damaged.
         """
         voters = self._voters()
         others = [voter for voter in voters if voter.id != self._me()]
@@ -113,18 +113,18 @@ class Copies:
                     return
 
     async def take(self, digest: Digest) -> None:
-        """Bring a blob into our store, from whichever member has it whole.
+        """Fetch a blob into the store, from any member that has it.
 
         Raises:
-            RollqError: of the last member that was asked; BLOB_MISSING if no member has it.
+            RollqError: of the last member tried; BLOB_MISSING if no member has it.
         """
         if await self._has(digest):
             return
         others = [voter.address for voter in self._voters() if voter.id != self._me()]
-        asks = [asyncio.ensure_future(self._ask(address, digest)) for address in others]
+        lookups = [asyncio.ensure_future(self._locate(address, digest)) for address in others]
         failure: RollqError = blob_missing(digest)
         try:
-            for answer in asyncio.as_completed(asks):
+            for answer in asyncio.as_completed(lookups):
                 try:
                     await self._fetch(digest, *await answer)
                 except RollqError as error:
@@ -135,11 +135,11 @@ class Copies:
                 else:
                     return
         finally:
-            await end_tasks(asks)
+            await end_tasks(lookups)
         raise failure
 
     def peer(self, address: str) -> BlobClient:
-        """The link for blobs to a member, opened when it is used."""
+        """The blob link to a member, opened on first use."""
         peer = self._peers.get(address)
         if peer is None:
             patience_s = BLOB_PEER_PATIENCE_MS / 1000
@@ -158,14 +158,14 @@ class Copies:
 
     # --- helpers
 
-    async def _ask(self, address: str, digest: Digest) -> tuple[str, int]:
+    async def _locate(self, address: str, digest: Digest) -> tuple[str, int]:
         size = (await self.peer(address).have((digest,))).get(digest)
         if size is None:
             raise blob_missing(digest)
         return address, size
 
     async def _fetch(self, digest: Digest, address: str, size: int) -> None:
-        """From one that has it; not while it comes another way."""
+        """Fetch from one member; waits if the blob is arriving another way."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
@@ -206,15 +206,15 @@ class Copies:
 
 
 def _too_few(digest: Digest, failures: list[BaseException], voters: int) -> RollqError:
-    """The error for a blob that too few members could take."""
+    """The error for a blob that too few members could store."""
     text = f"blob {digest_to_text(digest)} is not on a majority of {voters} members: " + "; ".join(
         str(error) for error in failures
     )
     for error in failures:
-        if isinstance(error, RollqError) and error.code in TELLING:
+        if isinstance(error, RollqError) and error.code in PERMANENT:
             return type(error)(error.code, text, error.hint)
     return StateError(ErrorCode.NOT_READY, text, "send it again when a majority is up")
 
 
-# Failures that waiting does not mend.
-TELLING = frozenset((ErrorCode.DISK_FULL, ErrorCode.BLOB_CORRUPT))
+# Failures that a retry does not repair.
+PERMANENT = frozenset((ErrorCode.DISK_FULL, ErrorCode.BLOB_CORRUPT))

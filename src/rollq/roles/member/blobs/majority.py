@@ -1,7 +1,7 @@
-"""What the leader knows of the content of others: which blobs a majority has promised to keep.
+"""The blobs that a majority has promised to keep, as known to the leader. Pure.
 
-Pure. A promise is a lease that a member gives with its answer; it counts here for a part of its
-time only, so that it holds when the command that relies on it is applied.
+A promise is a lease that a member gives with its answer. Only a part of its time counts here, so
+that it still holds when the command that relies on it is applied.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rollq.grid.state import GridState
 
 
 class MajorityBlobs:
-    """Blobs that a majority of these voters holds, for how long. The oldest entry gives way."""
+    """Blobs with a lease of a majority of the present voters. The oldest entry is evicted."""
 
     def __init__(self, count_max: int = BLOB_BOOK_MAX) -> None:
         self._count_max = count_max
         self._voters: tuple[MemberId, ...] = ()
-        self._held: dict[Digest, tuple[int, int]] = {}  # size, and until when in ms
+        self._held: dict[Digest, tuple[int, int]] = {}  # size, and expiry in ms
 
     def __len__(self) -> int:
         return len(self._held)
 
     def vouch(self, digest: Digest, size: int, until_ms: int, voters: tuple[MemberId, ...]) -> None:
-        """A majority of the voters holds it until then."""
+        """A majority of the voters holds the blob until then."""
         self._follow(voters)
         self._held.pop(digest, None)
         if len(self._held) >= self._count_max:
@@ -35,25 +35,26 @@ class MajorityBlobs:
         self._held[digest] = (size, until_ms)
 
     def holds(self, ref: BlobRef, now_ms: int, voters: tuple[MemberId, ...]) -> bool:
-        """Whether a majority is known to hold it, in this size."""
+        """Whether a majority is known to hold the blob in this size."""
         self._follow(voters)
         size, until_ms = self._held.get(ref.digest, (-1, 0))
         return size == ref.size and now_ms < until_ms
 
     def forget(self, digest: Digest) -> None:
-        """A member has lost it."""
+        """A member has lost the blob."""
         self._held.pop(digest, None)
 
     def _follow(self, voters: tuple[MemberId, ...]) -> None:
-        """A majority of others is another majority."""
+        """Drop all entries when the voters change: they are of another majority."""
         if voters != self._voters:
             self._voters = voters
             self._held.clear()
 
 
 class GroupKnowledge:
-    """A `BlobKnowledge`: what the state refers to was held by a majority and is pinned since; all
-    else must be in there. What is not is looked for, so that a later try may succeed."""
+    """A `BlobKnowledge`: blobs that the state refers to were held by a majority and are pinned
+    since; all others need a lease. For one without, a search begins, so that a retry may
+    succeed."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class GroupKnowledge:
         self._look_for = look_for
 
     def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
-        """Those that too few members are known to hold."""
+        """The blobs that too few members are known to hold."""
         known, voters, now_ms = self._state().blobs, self._voters(), self._now_ms()
         lacking = [
             ref.digest

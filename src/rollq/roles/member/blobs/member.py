@@ -1,8 +1,8 @@
-"""The blobs of a member, as the node sees them: a store, a server, copies, care.
+"""The blobs of a member, as the node uses them: a store, a server, copies, care.
 
-What a client or worker gives goes to the leader, which says that it is stored when a majority of
-the voters holds it. A command that names blobs is proposed only then too. So whatever the applied
-state refers to survives the loss of any minority, and a member that lacks some of it fetches it.
+Clients and workers upload to the leader, which confirms when a majority of the voters holds the
+blob. Commands that refer to blobs are proposed only then. So whatever the applied state refers to
+survives the loss of any minority, and a member that lacks some of it fetches it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from rollq.wire.messages import AssignJob, Error, NotLeader, Result, Welcome
 T = TypeVar("T")
 
 BUSY_MS = 250
-STAGING = "staging"  # below the folder of blobs: what comes in for a shared store
+STAGING = "staging"  # in the folder of blobs: uploads for a shared store
 
 
 class MemberBlobs:
-    """Made on a thread: that opens the store and looks through it. Then `start`, on the loop."""
+    """Constructed on a thread, as that opens and scans the store. `start` runs on the loop."""
 
     def __init__(self, setup: MemberSetup, state_dir: Path, driver: Driver) -> None:
         self._setup = setup.blobs
@@ -89,7 +89,7 @@ class MemberBlobs:
         self._care: Care | None = None
 
     def start(self) -> None:
-        """Serve, copy and look after blobs from now on."""
+        """Serve and copy blobs from now on."""
         self._pool = make_pool()
         self._copies = Copies(
             store=self._member_store,
@@ -122,7 +122,7 @@ class MemberBlobs:
         self.server.start()
 
     async def stop(self) -> None:
-        """Finish what is being written, and close. Twice is no error."""
+        """Finish pending writes, and close. Idempotent."""
         pool, self._pool = self._pool, None
         if pool is not None:
             if self._care is not None:
@@ -137,17 +137,16 @@ class MemberBlobs:
 
     @property
     def bytes_stored(self) -> int:
-        """Of the blobs here; 0 if a shared store has them."""
+        """Of the blobs here; 0 with a shared store."""
         return 0 if self._keeper is None else self._keeper.bytes_stored
 
     @property
     def missing_count(self) -> int:
-        """Blobs that the state refers to and that are not here."""
+        """The number of blobs that the state refers to and this member lacks."""
         return 0 if self._keeper is None else len(self._keeper.wanted())
 
     def follow(self) -> None:
-        """After every turn: pin what the state refers to by now, serve as who we are, and take note
-        of work."""
+        """After every turn: pin what the state refers to, and follow changes of leadership."""
         leads = self._driver.raft.role is Role.LEADER
         if self._led and not leads:
             self.server.redirect_clients(self._not_leader())
@@ -161,10 +160,10 @@ class MemberBlobs:
         if self._keeper is not None:
             self._follow_state(self._keeper)
 
-    # --- what the leader keeps for peers that know no blobs
+    # --- blobs of the leader, for peers without blob support
 
     async def keep(self, data: bytes) -> BlobRef:
-        """Store bytes as a blob; returns when a majority has it.
+        """Store bytes as a blob; returns when a majority holds it.
 
         Raises:
             RollqError: NOT_READY, OVERLOADED, DISK_FULL and so on.
@@ -181,7 +180,7 @@ class MemberBlobs:
 
     async def _keep(self, ref: BlobRef, data: bytes) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turns = self.server.uploads  # of all that comes into our store: no blob comes twice
+        turns = self.server.uploads  # serialises writes of the same blob
 
         def begin() -> None:
             if not turn.done():
@@ -198,13 +197,13 @@ class MemberBlobs:
     def _kept(self, digest: Digest, task: asyncio.Task[None]) -> None:
         del self._keeping[digest]
         if not task.cancelled():
-            task.exception()  # told to whoever waits
+            task.exception()  # retrieved; the waiting callers get it
 
     async def complete(self, order: Complete) -> AssignJob | Result:
-        """Put the bytes of blobs into a message.
+        """Put the contents of blobs into a message.
 
         Raises:
-            RollqError: one is not here and cannot be fetched now, or it is rotten.
+            RollqError: a blob is missing here and cannot be fetched now, or it is damaged.
         """
         for ref in order.message.blobs:
             if await self._on_pool(partial(self._member_store.size, ref.digest)) != ref.size:
@@ -230,7 +229,7 @@ class MemberBlobs:
     def _follow_state(self, keeper: Keeper) -> None:
         state = self._driver.state
         lacks = False
-        if state is not self._state:  # a snapshot of the leader's took its place
+        if state is not self._state:  # replaced by a snapshot of the leader
             self._state = state
             state.blob_news = []
             keeper.repin(((digest, 1) for digest in state.blobs), self.now_ms())
@@ -248,8 +247,8 @@ class MemberBlobs:
             self._care.wake()
 
     def _may_evict(self) -> bool:
-        """Leases are forgotten by a process that ends, and a command may be agreed on that has not
-        come here: so not soon after a start, nor out of touch with the leader, nor behind it."""
+        """Whether eviction is safe. Leases are lost with a process, and a committed command may not
+        be applied here: so not soon after a start, nor without a leader, nor behind it."""
         raft = self._driver.raft
         is_settled = bool(raft.leader_id) and raft.term == self._term_seen
         self._term_seen = raft.term
@@ -259,7 +258,7 @@ class MemberBlobs:
             and self.now_ms() >= self._started_ms + self._setup.lease_ms
         )
 
-    # --- what the server asks
+    # --- callbacks of the server
 
     def _greet(self, hello: HelloBlobs) -> Greeting:
         raft = self._driver.raft
@@ -276,39 +275,39 @@ class MemberBlobs:
         return Welcome(self._group, raft.member_id, features)
 
     async def _stored(self, digest: Digest) -> None:
-        """A blob is in our store; returns when a majority has it."""
+        """A blob was uploaded here; returns when a majority holds it."""
         self._must_lead(digest)
         await self._secure(digest)
         self._must_lead(digest)
 
     def _relay(self, digest: Digest, size: int, offset: int) -> Relay | None:
-        """A blob begins to come in. A shared store makes no copies."""
+        """An upload begins: relay it. With a shared store there are no copies."""
         return None if self._keeper is None else self._relays.begin(digest, size, offset)
 
     async def _heal(self, digest: Digest) -> None:
-        """A peer misses a blob, or found ours corrupt."""
+        """A peer misses a blob, or found the one here corrupt."""
         if not await self._on_pool(lambda: self._member_store.is_sound(digest)):
             self._majority.forget(digest)
             if self._keeper is not None:
                 await self._copies.take(digest)
 
     def _is_busy(self) -> bool:
-        """Whether commands were applied a moment ago: jobs come and go. On any thread."""
+        """Whether commands were applied a moment ago, so jobs are active. On any thread."""
         return self.now_ms() < self._busy_until_ms
 
-    # --- what the leader promises
+    # --- majority leases
 
     def _look_for(self, digest: Digest) -> None:
-        """A command names what no majority is known to hold; look for it, for the next try."""
+        """A command refers to a blob without a majority lease; look for one, for the retry."""
         if self._pool is not None and len(self._securing) < BLOB_LOOKS_MAX:
             self._securing_of(digest)
 
     def _secure(self, digest: Digest) -> asyncio.Future[None]:
-        """See to it that a majority holds a blob; to be awaited."""
+        """Have a majority hold a blob; to be awaited."""
         return asyncio.shield(self._securing_of(digest))
 
     def _securing_of(self, digest: Digest) -> asyncio.Task[None]:
-        """The task that has a majority hold a blob; one at a time, whoever waits for it."""
+        """The task that has a majority hold a blob; one at a time for each blob."""
         task = self._securing.get(digest)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._spread(digest))
@@ -319,7 +318,7 @@ class MemberBlobs:
     def _secured(self, digest: Digest, task: asyncio.Task[None]) -> None:
         del self._securing[digest]
         if not task.cancelled():
-            task.exception()  # told to whoever waits, if anybody does
+            task.exception()  # retrieved; the waiting callers get it, if there are any
 
     async def _spread(self, digest: Digest) -> None:
         until_ms = self.now_ms() + self._setup.lease_ms // 2
@@ -366,6 +365,7 @@ class MemberBlobs:
 
 
 def steady_clock() -> Callable[[], int]:
-    """Milliseconds since 1970 as it was when this began; a clock that is set changes nothing."""
+    """Milliseconds since 1970 as of the start, then monotonic: later clock changes have no
+    effect."""
     ahead_ns = time.time_ns() - time.monotonic_ns()
     return lambda: (time.monotonic_ns() + ahead_ns) // 1_000_000

@@ -1,7 +1,8 @@
-"""A member's own store with its index (`Keeper`): whatever is asked for, brought or read is leased.
+"""A member's blob store with its index (`Keeper`): every blob that is queried, stored or read gets
+a lease.
 
-Called from threads. What this says to be here stays here for the time of a lease, and whoever asks
-may rely on that; what the state refers to stays as long as it does.
+Called from threads. A blob that is reported as stored stays for the time of its lease; a blob that
+the state refers to stays as long as it does.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from rollq.store.blobs.protocol import BlobReader, BlobStore
 
 
 class MemberBlobStore:
-    """What a server and a fetcher need of a store, with a keeper beside it.
+    """The store for server and fetchers, with a keeper beside it.
 
     Args:
-        store: Where blobs are.
-        keeper: Its index; None if this member does not decide what may go, as in a shared store.
-        lease_ms: How long what is asked for or brought stays, if nothing refers to it.
-        now_ms: The time; never set back.
+        store: Of the blobs.
+        keeper: Its index; None for a shared store, where this member evicts nothing.
+        lease_ms: How long an unreferenced blob stays.
+        now_ms: The time; monotonic.
     """
 
     def __init__(
@@ -37,24 +38,24 @@ class MemberBlobStore:
         self._now_ms = now_ms
 
     def size(self, digest: Digest) -> int | None:
-        """Its bytes, and it stays for the time of a lease."""
+        """Its size in bytes, with a lease; None if missing."""
         size = self.store.size(digest)
         if self.keeper is None:
             return size
         if size is None:
             if self.keeper.holds(digest):
-                self.keeper.lost(digest)  # somebody else took it away
+                self.keeper.lost(digest)  # removed from outside
             return None
         return size if self._lease(digest, size) else None
 
     def begin(self, digest: Digest, size: int) -> TrackedSink:
-        """Take a blob. What has its name and another size is looked at first."""
+        """Begin to write a blob. A stored one of another size is verified first."""
         if self.store.size(digest) not in (None, size):
             self.is_sound(digest)
         return TrackedSink(self.store.begin(digest, size), partial(self._stored, digest, size))
 
     def open(self, digest: Digest) -> BlobReader:
-        """To read from it. Raises StateError BLOB_MISSING."""
+        """Open for reading. Raises StateError BLOB_MISSING."""
         try:
             reader = self.store.open(digest)
         except StateError:
@@ -66,7 +67,7 @@ class MemberBlobStore:
         return reader
 
     def store_bytes(self, digest: Digest, data: bytes) -> None:
-        """Keep these bytes, unless they are here."""
+        """Store these bytes, unless they are stored already."""
         if self.size(digest) == len(data):
             return
         sink = self.begin(digest, len(data))
@@ -77,10 +78,10 @@ class MemberBlobStore:
             sink.close()
 
     def read(self, ref: BlobRef) -> bytes:
-        """All of it, verified.
+        """All of its bytes, verified.
 
         Raises:
-            StateError: BLOB_MISSING, or NOT_READY if what is here is rotten; it is set aside then.
+            StateError: BLOB_MISSING, or NOT_READY if it is damaged; it is quarantined then.
         """
         reader = self.open(ref.digest)
         try:
@@ -94,7 +95,7 @@ class MemberBlobStore:
         return data
 
     def is_sound(self, digest: Digest) -> bool:
-        """Whether it is here and whole; a rotten one is set aside."""
+        """Whether it is stored and verifies; a damaged one is quarantined."""
         try:
             if self.store.verify(digest):
                 return True
@@ -112,7 +113,7 @@ class MemberBlobStore:
             )
 
     def _lease(self, digest: Digest, size: int) -> bool:
-        """Keep what was seen in the store; False if it went meanwhile."""
+        """Lease a stored blob; false if it was removed meanwhile."""
         assert self.keeper is not None
         now_ms = self._now_ms()
         if not self.keeper.holds(digest) and not self.keeper.stored(digest, size, now_ms):
@@ -121,7 +122,7 @@ class MemberBlobStore:
 
 
 class TrackedSink:
-    """A blob that comes in, and is indexed when it is whole."""
+    """An incoming blob, which is indexed once it is complete."""
 
     def __init__(self, incoming: Incoming, stored: Callable[[], None]) -> None:
         self._incoming = incoming
@@ -129,7 +130,7 @@ class TrackedSink:
 
     @property
     def offset(self) -> int:
-        """How much of it is there."""
+        """How many bytes are written."""
         return self._incoming.offset
 
     def write(self, data: bytes) -> None:
@@ -137,10 +138,10 @@ class TrackedSink:
         self._incoming.write(data)
 
     def commit(self) -> None:
-        """Verify and keep it."""
+        """Verify and publish the blob."""
         self._incoming.commit()
         self._stored()
 
     def close(self) -> None:
-        """Write no more; what is there is kept for another time."""
+        """End writing; a partial blob is kept for a later upload."""
         self._incoming.close()

@@ -1,8 +1,7 @@
-"""What a client or worker gives to the leader goes on to the other voters while it comes: when
-another one leads, the upload goes on there from where it was.
+"""Relays uploads to the other voters while they arrive, so that an upload can continue on another
+member if leadership changes.
 
-A copy that is not whole is no copy: it counts for nothing until its holder has verified and synced
-it, and said so.
+A partial copy does not count: only when its holder has verified and synced it, and confirmed that.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ log = logging.getLogger("rollq.blobs")
 
 
 class Relays:
-    """All blobs that are passed on now. `stop` may be called twice.
+    """All relays under way. `stop` is idempotent.
 
     Args:
-        open_part: Opens what has come of a blob; on a thread.
-        me: Our id, by which the others are told from us.
-        voters: Who votes now.
-        peer: The link for blobs to a member, by its address.
+        open_part: Opens the part of a blob that has arrived; on a thread.
+        me: The id of this member.
+        voters: The present voters.
+        peer: The blob link to a member, by address.
     """
 
     def __init__(
@@ -49,8 +48,8 @@ class Relays:
         self._tasks: dict[asyncio.Task[None], Relay] = {}
 
     def begin(self, digest: Digest, size: int, offset: int) -> Relay | None:
-        """Pass on a blob of which so much is here. None if that is not worth it: no more is
-        lacking than is sent again anyway, or enough others are passed on."""
+        """Relay a blob of which `offset` bytes are here. None if too little is missing to be worth
+        it, or enough blobs are relayed."""
         others = [voter.address for voter in self._voters() if voter.id != self._me()]
         under_way = len({id(relay) for relay in self._tasks.values()})
         if size - offset <= BLOB_WINDOW_BYTES or not others or under_way >= BLOB_RELAYS_MAX:
@@ -65,7 +64,7 @@ class Relays:
         return relay
 
     async def stop(self) -> None:
-        """Pass on nothing more."""
+        """Cancel all relays."""
         await end_tasks(self._tasks)
 
     async def _pass_on(self, relay: Relay, address: str, digest: Digest, size: int) -> None:
@@ -76,7 +75,7 @@ class Relays:
                 relay.growth,
                 lambda offset, _: relay.moved(address, offset),
             )
-        except RollqError as error:  # when the blob is whole, it is given once more
+        except RollqError as error:  # the complete blob is copied later
             log.info("blob %s cannot be relayed to %s: %s", digest_to_text(digest), address, error)
         finally:
             relay.left(address)

@@ -1,7 +1,7 @@
-"""Blobs that accounts have given to this member, before any job, result or cache names them.
+"""Blobs that accounts uploaded to this member, before any job, result or cache refers to them.
 
-An account that proved to have the bytes of a blob may name it as an input. Nothing of this is
-replicated: an account that comes to another leader is asked for the bytes again.
+An account that has sent all bytes of a blob may use it as an input. None of this is replicated: on
+another leader the account must upload the bytes again.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from rollq.base.limits import GIVEN_BLOBS_MAX
 
 
 class GivenBlobs:
-    """Who gave what, for the time of a lease.
+    """Uploads by account, for the time of a lease.
 
     Args:
-        lease_ms: How long a gift counts without being named.
-        now_ms: The time; never set back.
+        lease_ms: How long an upload counts without a reference.
+        now_ms: The time; monotonic.
     """
 
     def __init__(self, lease_ms: int, now_ms: Callable[[], int]) -> None:
         self._lease_ms = lease_ms
         self._now_ms = now_ms
-        # Until when, by blob and account: the oldest first; at most GIVEN_BLOBS_MAX.
+        # Expiry by blob and account, oldest first; at most GIVEN_BLOBS_MAX.
         self._until: dict[tuple[Digest, str], int] = {}
         self._by: dict[Digest, dict[str, None]] = {}  # the same by blob
 
     def add(self, digest: Digest, account: str) -> None:
-        """An account has brought all the bytes of a blob."""
+        """An account has uploaded all bytes of a blob."""
         key = (digest, account)
         self._until.pop(key, None)
         self._until[key] = self._now_ms() + self._lease_ms
@@ -36,7 +36,7 @@ class GivenBlobs:
         self._forget()
 
     def by(self, digest: Digest) -> Sequence[str]:
-        """The accounts that gave a blob a while ago at most."""
+        """The accounts whose upload of a blob has not expired."""
         known = self._by.get(digest)
         if known is None:
             return ()

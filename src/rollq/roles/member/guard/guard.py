@@ -1,9 +1,8 @@
-"""Judges every message by the account that its link has proved: lets it in, as it is or narrowed to
-what is allowed, or says no.
+"""Checks every message against the rules of its account: accepts it, whole or narrowed to what is
+permitted, or refuses it.
 
-What is refused names the account, the action and the resource. A job or blob of somebody else is
-refused in the words in which one that does not exist is: whoever may not see it learns nothing.
-"""
+A refusal names account, action and resource. A job or blob of another account is refused with the
+same error as one that does not exist, so its existence is not revealed."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from rollq.base.ids import NIL_ID
 from rollq.base.stamp import Jitter
 from rollq.roles.access import Decisions, RefusedError, is_anonymous
 from rollq.roles.blobs.failures import as_answer
-from rollq.roles.member.guard.names import FREE, Ask, asks_of_message
+from rollq.roles.member.guard.names import FREE, AccessRequest, requests_of_message
 from rollq.roles.member.guard.narrowed import NARROWED
 from rollq.roles.member.guard.sight import Sight
 from rollq.roles.member.guard.targets import Targets
@@ -44,10 +43,10 @@ class AccountGuard:
 
     Args:
         decisions: By the rules of the group.
-        targets: Whose things are.
-        about_to_lead: Whether requests of sessions must wait until this member knows all that was
-            agreed on before.
-        jitter: For the names of clients that have none.
+        targets: Owners of jobs, workers and blobs.
+        about_to_lead: Whether messages of sessions must wait until this member has applied all
+            committed entries.
+        jitter: For generated client names.
     """
 
     def __init__(
@@ -63,14 +62,14 @@ class AccountGuard:
         self._jitter = jitter
 
     def must_wait(self, principal: Principal) -> bool:
-        """Whether it cannot be judged yet whose the jobs of a session are."""
+        """Whether the owners of jobs are not known yet for a message of this session."""
         return principal.role in SESSIONS and self._about_to_lead()
 
     def judge(self, principal: Principal, message: Message) -> Message:
-        """The message, narrowed to what the principal may ask for.
+        """The message, narrowed to what the principal is permitted.
 
         Raises:
-            RefusedError: it may not ask for any of it.
+            RefusedError: nothing of it is permitted.
         """
         kind = type(message)
         if kind in UNJUDGED or is_trusted(principal):
@@ -83,23 +82,25 @@ class AccountGuard:
             if isinstance(message, HelloClient) and not message.client_id:
                 return self._named(principal, message)
             if isinstance(message, blobs.HelloBlobs) and message.who == blobs.MEMBER:
-                self._sight.authorize(principal, [Ask(Action.GROUP_REPLICATE, ("group:*",))])
-            self._sight.authorize(principal, asks_of_message(self._targets, principal, message))
+                self._sight.authorize(
+                    principal, [AccessRequest(Action.GROUP_REPLICATE, ("group:*",))]
+                )
+            self._sight.authorize(principal, requests_of_message(self._targets, principal, message))
         except RollqError as error:
             raise _refused(principal, message, error) from None
         return message
 
     def _named(self, principal: Principal, hello: HelloClient) -> HelloClient:
-        """A client without a name gets one of its account's."""
+        """Give a client without a name one of its account."""
         name = f"{principal.account}/{NAMELESS}{self._jitter.draw_id().hex()}"
         named = principal._replace(name=name)
-        self._sight.authorize(named, [Ask(Action.CLIENT_CONNECT, (f"client:{name}",))])
+        self._sight.authorize(named, [AccessRequest(Action.CLIENT_CONNECT, (f"client:{name}",))])
         return replace(hello, client_id=name)
 
 
 def is_trusted(principal: Principal) -> bool:
-    """Whether no rule is asked: one that proves nothing where that is let in, and members among
-    each other, whose links are judged by the cluster key."""
+    """Whether no rule is checked: for a link without a login where that is permitted, and for links
+    between members, which prove the cluster key."""
     if is_anonymous(principal) or principal.role is LinkRole.MEMBER:
         return True
     is_member = principal.method == CLUSTER or principal.certificate_role == MEMBER
@@ -107,9 +108,9 @@ def is_trusted(principal: Principal) -> bool:
 
 
 def _refused(principal: Principal, message: Any, error: RollqError) -> RefusedError:
-    """What is said in the terms of the request. A link ends if its peer waits for no answer: it
-    would go on as if it had been heard. Publishing is at most once, and a subscription is answered:
-    a refused one ends nothing."""
+    """The answer in terms of the request. A link is closed if its peer waits for no answer, because
+    it would continue as if accepted; except for publishes, which are at most once, and
+    subscriptions, which are answered."""
     if isinstance(message, blobs.BlobGet):
         return RefusedError((blobs.BlobInfo(message.digest, 0, *as_answer(error)),))
     if isinstance(message, blobs.BlobPut):
@@ -119,12 +120,12 @@ def _refused(principal: Principal, message: Any, error: RollqError) -> RefusedEr
         ack = (CacheAck(message.request_id, result),)
         return RefusedError(ack, ack)
     request_id = request_id_of(message)
-    told = Error(request_id, int(error.code), error.message, error.hint, error.retryable)
+    answer = Error(request_id, int(error.code), error.message, error.hint, error.retryable)
     if isinstance(message, Publish | Subscribe):
-        return RefusedError((told,) if request_id != NIL_ID else ())
+        return RefusedError((answer,) if request_id != NIL_ID else ())
     row = ROW_OF[type(message)]
     ends = request_id == NIL_ID or row.phase != Phase.OPEN or principal.role is LinkRole.WORKER
     plain: tuple[Message, ...] = ()
     if isinstance(message, SubmitJob):
         plain = (refusal_of(message.job_id, principal.name, str(error)),)
-    return RefusedError((told,), plain, str(error) if ends else "")
+    return RefusedError((answer,), plain, str(error) if ends else "")

@@ -1,9 +1,9 @@
 """Resources of messages, verbs and views, as rules name them: `KIND:NAME`.
 
-A row names where a resource stands; here the name becomes the one that counts. A subject is the
-queue that it means, the patterns of a worker are the queues that they cover, an empty client id is
-that of the session, and what is not named is all of its kind (`*`). Jobs and blobs are not among
-these: whose they are is looked up (`targets`), and they are refused in words of their own.
+Registry rows name the fields of resources; here the values are normalised. A subject is its queue,
+the patterns of a worker are the queues that they cover, an empty client id is that of the session,
+and a missing name means all of its kind (`*`). Jobs and blobs are not among these: their owners are
+looked up (`targets`), and they have refusals of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from rollq.wire.subject_messages import Publish, Subscribe
 
 K: TypeAlias = ResourceKind
-# What comes with a session that was let in: nothing more is asked for it.
+# Actions that every accepted session may do.
 FREE: Final = frozenset(
     {
         Action.SESSION_LOGIN,
@@ -48,65 +48,68 @@ ALL_JOBS: Final = (f"{K.CLIENT}:{ANY}", f"{K.QUEUE}:{ANY}")
 BATCHES: Final = frozenset({CommitBatch, DropBatch, StageJobs})
 
 
-class Ask(NamedTuple):
-    """Something that a message wants to do."""
+class AccessRequest(NamedTuple):
+    """An action of a message, with the resources that it needs."""
 
     action: Action
     names: Iterable[str]
 
 
-def asks_of_message(targets: Targets, principal: Principal, message: Any) -> list[Ask]:
-    """What a message asks for, but for jobs and blobs.
+def requests_of_message(
+    targets: Targets, principal: Principal, message: Any
+) -> list[AccessRequest]:
+    """The access requests of a message, except for jobs and blobs.
 
     Raises:
-        RemoteError: a name is none, as the service would say.
+        RemoteError: an invalid name, with the error of the service.
     """
     row = ROW_OF[type(message)]
     special = SPECIAL.get(row.struct)
     if special is not None:
         return special(targets, principal, message)
     return [
-        Ask(resource.action or row.action, _names_in(targets, principal, resource, message))
+        AccessRequest(
+            resource.action or row.action, _names_in(targets, principal, resource, message)
+        )
         for resource in row.resources
         if resource.kind not in LOOKED_UP
     ]
 
 
-def asks_of_verb(
+def requests_of_verb(
     targets: Targets, action: Action, resources: Iterable[Resource], arguments: Any
-) -> list[Ask]:
-    """What a verb asks for, by its arguments; but for jobs and blobs. What it is on with an action
-    of its own may be nothing."""
-    asks = []
+) -> list[AccessRequest]:
+    """The access requests of a verb with its arguments, except for jobs and blobs. A resource with
+    an action of its own may be absent."""
+    requests = []
     for resource in resources:
         if resource.kind not in LOOKED_UP:
             names = [_named(targets, resource.kind, one) for one in resource.names_in(arguments)]
             if not names and resource.action is None:
                 names = [f"{resource.kind}:{ANY}"]
-            asks.append(Ask(resource.action or action, names))
-    return asks
+            requests.append(AccessRequest(resource.action or action, names))
+    return requests
 
 
-def asks_of_view(
+def requests_of_view(
     targets: Targets, action: Action, resources: Iterable[Resource], key: Any
-) -> list[Ask]:
-    """What a query asks for, by the key that it is read with; a filter that names nothing means
-    all. All jobs are those of all clients in all queues; one job is looked up."""
-    asks = []
+) -> list[AccessRequest]:
+    """The access requests of a query with its decoded key; an empty filter means all. All jobs are
+    those of all clients in all queues; one job is looked up."""
+    requests = []
     for resource in resources:
         if resource.kind is K.JOB:
-            asks.append(Ask(action, () if resource.field else ALL_JOBS))
+            requests.append(AccessRequest(action, () if resource.field else ALL_JOBS))
             continue
         is_key = resource.field == "key"
         values = (key,) if is_key else resource.names_in(key)
         names = [_named(targets, resource.kind, one) for one in values]
-        asks.append(Ask(action, names or [f"{resource.kind}:{ANY}"]))
-    return asks
+        requests.append(AccessRequest(action, names or [f"{resource.kind}:{ANY}"]))
+    return requests
 
 
 def own_name(principal: Principal) -> str:
-    """The resource that a session is: its client or its worker; of other links, the account as a
-    client."""
+    """The resource of a session: its client or worker; of other links, the account as a client."""
     if principal.role is LinkRole.WORKER:
         return f"{K.WORKER}:{principal.name}"
     if principal.role is LinkRole.CLIENT:
@@ -115,8 +118,8 @@ def own_name(principal: Principal) -> str:
 
 
 def queues_of_pattern(text: str) -> str:
-    """The queues that a worker asks for, as a pattern of rules: it covers all that the worker's
-    covers, so that a deny on any of them counts."""
+    """The queues of a worker pattern, as a pattern of rules: it covers all queues of the worker, so
+    that a deny on any of them counts."""
     tokens = worker_pattern(text).split(SEPARATOR)
     if len(tokens) < 3 or tokens[:2] != ["job", "assign"]:
         return f"{K.QUEUE}:{ANY}"
@@ -124,11 +127,11 @@ def queues_of_pattern(text: str) -> str:
 
 
 def subjects_of_pattern(text: str) -> list[str]:
-    """The subjects that a subscription asks for, as patterns of rules: `a.>` is `a` and `a.*`. An
-    allow must cover all of each, and a deny on any of it counts.
+    """The subjects of a subscription, as patterns of rules: `a.>` is `a` and `a.*`. An allow must
+    cover all of each; a deny on any part counts.
 
     Raises:
-        RemoteError: BAD_SUBJECT, if the pattern is not valid.
+        RemoteError: BAD_SUBJECT if the pattern is not valid.
     """
     tokens = parse_pattern(text)
     if tokens[-1:] != (ANY_REST,):
@@ -152,7 +155,7 @@ def _names_in(
         others = [f"{kind}:{one}" for one in values if one]
         if others and type(message) in BATCHES:
             return others
-        # Whatever it says, the jobs will be those of the session's client.
+        # Whatever client the message names, the jobs become those of the session's client.
         return dict.fromkeys((own_name(principal), *others))
     if kind is K.QUEUE:
         return [f"{kind}:{targets.queue_named(one)}" for one in values]
@@ -160,7 +163,7 @@ def _names_in(
 
 
 def _named(targets: Targets, kind: ResourceKind, value: Any) -> str:
-    """One resource, in the spelling that is compared."""
+    """One resource, normalised."""
     if not value:
         return f"{kind}:{ANY}"
     if kind is K.WORKER:
@@ -170,18 +173,18 @@ def _named(targets: Targets, kind: ResourceKind, value: Any) -> str:
     return f"{kind}:{guid_to_text(value) if isinstance(value, bytes) else value}"
 
 
-def _of_worker(targets: Targets, principal: Principal, hello: HelloWorker) -> list[Ask]:
-    """A worker by the name that it says, and by the one under which the group knows its id: nobody
-    takes the attempts of another by its id."""
+def _of_worker(targets: Targets, principal: Principal, hello: HelloWorker) -> list[AccessRequest]:
+    """A worker by the name in its hello, and by the known name of its id: no worker can take over
+    the attempts of another by its id."""
     names = {own_name(principal): None}
     if targets.knows_worker(hello.worker_id):
         names[targets.of_worker(hello.worker_id)] = None
     queues = map(queues_of_pattern, hello.patterns or ("",))
-    return [Ask(Action.WORKER_CONNECT, (*names, *queues))]
+    return [AccessRequest(Action.WORKER_CONNECT, (*names, *queues))]
 
 
-def _of_staged(targets: Targets, principal: Principal, message: StageJobs) -> list[Ask]:
-    """Jobs that are to run again are looked up; their groups name nothing else."""
+def _of_staged(targets: Targets, principal: Principal, message: StageJobs) -> list[AccessRequest]:
+    """Jobs to rerun are looked up; their groups name nothing else."""
     names = [f"{K.CLIENT}:{message.client_id}" if message.client_id else own_name(principal)]
     caches: list[str] = []
     secrets: list[str] = []
@@ -195,46 +198,48 @@ def _of_staged(targets: Targets, principal: Principal, message: StageJobs) -> li
             used = () if group.options is None else group.options.secrets
             secrets += [f"{K.SECRET}:{one.name}" for one in used]
     return [
-        Ask(Action.JOBS_SUBMIT, dict.fromkeys(names)),
-        Ask(Action.CACHES_READ, dict.fromkeys(caches)),
-        Ask(Action.SECRETS_USE, dict.fromkeys(secrets)),
+        AccessRequest(Action.JOBS_SUBMIT, dict.fromkeys(names)),
+        AccessRequest(Action.CACHES_READ, dict.fromkeys(caches)),
+        AccessRequest(Action.SECRETS_USE, dict.fromkeys(secrets)),
     ]
 
 
-def _of_part(targets: Targets, principal: Principal, ask: PartAsk) -> list[Ask]:
-    """The table of the part; all of them, if that is not known."""
+def _of_part(targets: Targets, principal: Principal, ask: PartAsk) -> list[AccessRequest]:
+    """The table of the part; all tables if it is unknown."""
     table = targets.table_of(ask.export_id, ask.number) or ANY
-    return [Ask(Action.TABLES_READ, (f"{K.TABLE}:{table}",))]
+    return [AccessRequest(Action.TABLES_READ, (f"{K.TABLE}:{table}",))]
 
 
-def _of_cache(targets: Targets, principal: Principal, message: CachePut) -> list[Ask]:
-    """The cache that the payload names."""
+def _of_cache(targets: Targets, principal: Principal, message: CachePut) -> list[AccessRequest]:
+    """The cache in the payload."""
     cache_id = decode_model(message.payload, CachePutHead).cache_id
-    return [Ask(Action.CACHES_WRITE, (f"{K.CACHE}:{cache_id or ANY}",))]
+    return [AccessRequest(Action.CACHES_WRITE, (f"{K.CACHE}:{cache_id or ANY}",))]
 
 
-def _of_publish(targets: Targets, principal: Principal, message: Publish) -> list[Ask]:
-    """The subject in its one spelling."""
+def _of_publish(targets: Targets, principal: Principal, message: Publish) -> list[AccessRequest]:
+    """The normalised subject."""
     name = f"{K.SUBJECT}:{SEPARATOR.join(parse_subject(message.subject))}"
-    return [Ask(Action.SUBJECTS_PUBLISH, (name,))]
+    return [AccessRequest(Action.SUBJECTS_PUBLISH, (name,))]
 
 
-def _of_subscribe(targets: Targets, principal: Principal, message: Subscribe) -> list[Ask]:
-    """All that the pattern covers. An inbox belongs to the session that drew its name, which the
-    leader sees to. What is said of jobs is for those who may read them: of one job that is looked
-    up; a pattern over such subjects reads all jobs."""
+def _of_subscribe(
+    targets: Targets, principal: Principal, message: Subscribe
+) -> list[AccessRequest]:
+    """All subjects of the pattern. An inbox belongs to the session that drew its name, which the
+    leader checks. Job events need the right to read jobs: one job is looked up; a pattern that
+    covers several reads all jobs."""
     tokens = parse_pattern(message.pattern)
     if is_inbox(tokens):
         return []
-    asks = [Ask(Action.SUBJECTS_SUBSCRIBE, subjects_of_pattern(message.pattern))]
+    requests = [AccessRequest(Action.SUBJECTS_SUBSCRIBE, subjects_of_pattern(message.pattern))]
     if message.topic:
-        asks.append(Ask(Action.TOPICS_READ, (f"{K.TOPIC}:{message.topic}",)))
+        requests.append(AccessRequest(Action.TOPICS_READ, (f"{K.TOPIC}:{message.topic}",)))
     if job_of_event(tokens) is None and overlaps(message.pattern, JOB_EVENTS):
-        asks.append(Ask(Action.JOBS_READ, ALL_JOBS))
-    return asks
+        requests.append(AccessRequest(Action.JOBS_READ, ALL_JOBS))
+    return requests
 
 
-SPECIAL: Final[Mapping[type, Callable[[Targets, Principal, Any], list[Ask]]]] = {
+SPECIAL: Final[Mapping[type, Callable[[Targets, Principal, Any], list[AccessRequest]]]] = {
     HelloWorker: _of_worker,
     StageJobs: _of_staged,
     PartAsk: _of_part,

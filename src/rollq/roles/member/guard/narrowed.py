@@ -1,5 +1,5 @@
-"""Requests about jobs and blobs: of what a request names, that part goes on which is there for its
-principal; where it is all or none, it is refused as if the rest did not exist."""
+"""Requests about jobs and blobs, narrowed to those that the principal can see; a request that is
+all or none is refused as if the hidden ones did not exist."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rollq.grid.edges import unknown_parent
 from rollq.grid.outcomes import BEING_UNPACKED
 from rollq.roles.blobs.server_machine import ProvingPut
 from rollq.roles.member.guard.names import (
-    Ask,
+    AccessRequest,
     K,
-    asks_of_message,
-    asks_of_verb,
-    asks_of_view,
     own_name,
+    requests_of_message,
+    requests_of_verb,
+    requests_of_view,
 )
 from rollq.roles.member.guard.sight import ALL_CLIENTS, NO_BLOB, Sight, missing, unknown_job
 from rollq.roles.member.leader.admin import VERBS, decode_arguments
@@ -54,21 +54,21 @@ from rollq.wire.subject_messages import Subscribe
 Submit: TypeAlias = SubmitJob | SubmitBulk | SubmitArray | SubmitRun
 ALL_CACHES: Final = f"{K.CACHE}:{ANY}"
 ALL_SCHEDULES: Final = f"{K.SCHEDULE}:{ANY}"
-CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # as workers look for it
+CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # as in the worker
 
 
 # --- jobs
 
 
 def cancel(sight: Sight, principal: Principal, message: Cancel) -> Cancel:
-    """What is not there is not cancelled: as ids that nobody knows, it does not count."""
+    """Hidden jobs are left out, and do not count: as with unknown ids."""
     _check_unpacked(sight, message.job_ids)
     hidden = sight.hidden_jobs(principal, Action.JOBS_CANCEL, message.job_ids, early=True)
     return replace(message, job_ids=_without(message.job_ids, hidden)) if hidden else message
 
 
 def watch(sight: Sight, principal: Principal, message: WatchOutput) -> WatchOutput:
-    """Whoever ends a watch has one."""
+    """Watching needs a visible job; ending a watch is always permitted."""
     if not message.on:
         return message
     hidden = sight.hidden_jobs(principal, Action.OUTPUT_READ, (message.job_id,))
@@ -76,8 +76,8 @@ def watch(sight: Sight, principal: Principal, message: WatchOutput) -> WatchOutp
 
 
 def results(sight: Sight, principal: Principal, message: ResultsAsk) -> ResultsAsk:
-    """Nothing is said of what is not there. What this member may learn of before it answers cannot
-    be judged yet."""
+    """Hidden jobs are answered as unknown. If the requested index is not applied here, owners may
+    be unknown: refused for now."""
     hidden = sight.hidden_jobs(principal, Action.RESULTS_READ, message.job_ids)
     if not hidden:
         return message
@@ -93,25 +93,24 @@ def results(sight: Sight, principal: Principal, message: ResultsAsk) -> ResultsA
 
 
 def query(sight: Sight, principal: Principal, message: Query) -> Query:
-    """A view of all, or of what its key names; of a job that is not there, the view of none. A list
-    of all jobs or schedules is one of the account's own, for whoever is not allowed to see those of
-    others."""
+    """A hidden job is answered as unknown. A list of all jobs or schedules is restricted to those
+    of the account, if it may not see those of others."""
     view = VIEWS.get(message.what)
     if view is None:
-        return message  # there is no such view, which the service says
+        return message  # the service refuses an unknown view
     key = decode_key(view, message)
     resources = (view.resource, *view.also)
-    asks = asks_of_view(sight.targets, view.action, resources, key)
-    lists_all = message.what in JOB_LISTS and any(ALL_CLIENTS in ask.names for ask in asks)
+    requests = requests_of_view(sight.targets, view.action, resources, key)
+    lists_all = message.what in JOB_LISTS and any(ALL_CLIENTS in ask.names for ask in requests)
     if lists_all and not sight.decisions.is_allowed_some(principal, view.action, ALL_CLIENTS):
         message = replace(message, account=principal.account)
-        asks = [_of_own_clients(principal.account, ask) for ask in asks]
+        requests = [_of_own_clients(principal.account, ask) for ask in requests]
     elif message.what == SCHEDULES and not sight.decisions.may(
         principal, view.action, ALL_SCHEDULES
     ):
         message = replace(message, account=principal.account)
-        asks = [Ask(view.action, [f"{K.SCHEDULE}:{principal.account}/{ANY}"])]
-    sight.authorize(principal, asks)
+        requests = [AccessRequest(view.action, [f"{K.SCHEDULE}:{principal.account}/{ANY}"])]
+    sight.authorize(principal, requests)
     field = view.resource.field
     named = (key,) if field == "key" else view.resource.names_in(key)
     if view.resource.kind is K.JOB and field and sight.hidden_jobs(principal, view.action, named):
@@ -119,27 +118,26 @@ def query(sight: Sight, principal: Principal, message: Query) -> Query:
     return message
 
 
-def _of_own_clients(account: str, ask: Ask) -> Ask:
-    """The same, of the clients of an account instead of all."""
+def _of_own_clients(account: str, ask: AccessRequest) -> AccessRequest:
+    """The request for the clients of an account instead of all clients."""
     own = f"{K.CLIENT}:{account}", f"{K.CLIENT}:{account}/{ANY}"
     names = [own if name == ALL_CLIENTS else (name,) for name in ask.names]
-    return Ask(ask.action, list(chain.from_iterable(names)))
+    return AccessRequest(ask.action, list(chain.from_iterable(names)))
 
 
 def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
-    """A verb, on what its arguments name. Redrives are all or none; dead jobs that are gone do not
-    matter to a purge."""
+    """Redrives are all or none; a purge leaves hidden jobs out."""
     verb = VERBS.get(message.action)
     if verb is None:
-        return message  # there is no such verb, which the service says
+        return message  # the service refuses an unknown verb
     arguments: Any = decode_arguments(message.arguments, verb.arguments)
     resources = (verb.resource, *verb.also)
     if isinstance(arguments, AgainArguments | RedriveChangedArguments):
         _check_reruns(sight, principal, arguments)
         return message
-    sight.authorize(principal, asks_of_verb(sight.targets, verb.action, resources, arguments))
+    sight.authorize(principal, requests_of_verb(sight.targets, verb.action, resources, arguments))
     if isinstance(arguments, PutScheduleArguments):
-        sight.authorize(principal, [Ask(Action.JOBS_SUBMIT, [own_name(principal)])])
+        sight.authorize(principal, [AccessRequest(Action.JOBS_SUBMIT, [own_name(principal)])])
         _check_bodies(sight, principal, (arguments.body,))
     for resource in resources:
         names = resource.names_in(arguments)
@@ -161,7 +159,7 @@ def admin(sight: Sight, principal: Principal, message: Admin) -> Admin:
 def _check_reruns(
     sight: Sight, principal: Principal, wanted: AgainArguments | RedriveChangedArguments
 ) -> None:
-    """Whoever has a job run with another request, or in another queue, could submit it so."""
+    """A rerun with another request or queue needs all rights of a submit."""
     is_new = isinstance(wanted, AgainArguments)
     job_ids = (wanted.job_id,) if isinstance(wanted, AgainArguments) else wanted.job_ids
     _check_unpacked(sight, job_ids)
@@ -169,21 +167,23 @@ def _check_reruns(
     if hidden:
         raise unknown_job(next(iter(hidden)))
     for job_id in job_ids:
-        asked = sight.targets.asked_of(job_id)
-        queue = sight.targets.queue_named(wanted.queue) if wanted.queue else asked.queue
-        names = f"{K.QUEUE}:{queue or ANY}", f"{K.EXEC}:{asked.exec_name or ANY}"
-        asks = [
-            Ask(Action.JOBS_SUBMIT, (own_name(principal), *names) if is_new else names),
-            Ask(Action.CACHES_READ, [f"{K.CACHE}:{one}" for one in asked.caches]),
-            Ask(Action.SECRETS_USE, [f"{K.SECRET}:{one.name}" for one in asked.options.secrets]),
+        inputs = sight.targets.inputs_of(job_id)
+        queue = sight.targets.queue_named(wanted.queue) if wanted.queue else inputs.queue
+        names = f"{K.QUEUE}:{queue or ANY}", f"{K.EXEC}:{inputs.exec_name or ANY}"
+        requests = [
+            AccessRequest(Action.JOBS_SUBMIT, (own_name(principal), *names) if is_new else names),
+            AccessRequest(Action.CACHES_READ, [f"{K.CACHE}:{one}" for one in inputs.caches]),
+            AccessRequest(
+                Action.SECRETS_USE, [f"{K.SECRET}:{one.name}" for one in inputs.options.secrets]
+            ),
         ]
-        sight.authorize(principal, asks)
-        _check_blobs(sight, principal, [blob.digest for blob in asked.blobs])
+        sight.authorize(principal, requests)
+        _check_blobs(sight, principal, [blob.digest for blob in inputs.blobs])
 
 
 def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:
-    """New jobs as a submit; jobs to run again as a redrive, of whomever they are."""
-    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    """New jobs need the rights of a submit; jobs to rerun those of a redrive."""
+    sight.authorize(principal, requests_of_message(sight.targets, principal, message))
     again = [job_id for group in message.groups if group.redrives for job_id in _ids(group)]
     _check_unpacked(sight, again)
     hidden = sight.hidden_jobs(principal, Action.JOBS_REDRIVE, again)
@@ -199,8 +199,8 @@ def stage(sight: Sight, principal: Principal, message: StageJobs) -> StageJobs:
 
 
 def submit(sight: Sight, principal: Principal, message: Submit) -> Submit:
-    """Jobs, and the files that they can read."""
-    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    """Needs the rights on queue and program, parents and input files."""
+    sight.authorize(principal, requests_of_message(sight.targets, principal, message))
     _check_parents(sight, principal, message.options)
     if isinstance(message, SubmitRun):
         _check_bodies(sight, principal, message.bodies)
@@ -216,8 +216,8 @@ def submit(sight: Sight, principal: Principal, message: Submit) -> Submit:
 
 
 def _run_without_hidden(sight: Sight, principal: Principal, message: SubmitRun) -> SubmitRun:
-    """Each job of a run is taken or refused for itself: those with blobs that are not there name
-    one that nobody has."""
+    """The jobs of a run are accepted or refused one by one: hidden blobs are replaced by a digest
+    that no blob has."""
     digests = [blob.digest for blobs in message.blobs for blob in blobs]
     hidden = set(sight.hidden_blobs(principal, digests))
     if not hidden:
@@ -230,11 +230,11 @@ def _run_without_hidden(sight: Sight, principal: Principal, message: SubmitRun) 
 
 
 def _check_bodies(sight: Sight, principal: Principal, bodies: Iterable[bytes]) -> None:
-    """A body can name files of caches. Whoever may read all caches needs no look."""
+    """Check files of caches in bodies; skipped if the principal may read all caches."""
     if sight.decisions.may(principal, Action.CACHES_READ, ALL_CACHES):
         return
     for body in bodies:
-        if body.startswith(BODY_MARK):  # the leader makes those; what this one names is not seen
+        if body.startswith(BODY_MARK):  # a blob reference, made only by leaders; contents unknown
             raise sight.decisions.denied(principal, Action.CACHES_READ, ALL_CACHES)
         if CACHED_FILE.search(body) is not None:
             request = decode_if_marked(body, JobRequest, "JobId")
@@ -246,8 +246,8 @@ def _check_bodies(sight: Sight, principal: Principal, bodies: Iterable[bytes]) -
 def _check_parents(
     sight: Sight, principal: Principal, options: JobOptions | None, *, is_staged: bool = False
 ) -> None:
-    """Nobody waits for a job that they may not see. One that comes with the same batch is not known
-    yet, and the grid's to judge."""
+    """Parents must be visible. A parent that comes with the same batch is not known yet; the grid
+    checks it."""
     if options is None or not options.after:
         return
     named = [one.job_id for one in options.after]
@@ -265,8 +265,8 @@ def _check_blobs(sight: Sight, principal: Principal, digests: Sequence[Digest]) 
 
 
 def _check_unpacked(sight: Sight, job_ids: Iterable[JobId]) -> None:
-    """Whose a job is that a batch is about to bring is not known before it is there; the grid puts
-    off whatever is asked of it as well."""
+    """The owner of a job that is being unpacked is not known yet; the grid defers such requests,
+    too."""
     if any(map(sight.targets.is_reserved, job_ids)):
         raise StateError(BEING_UNPACKED.code, BEING_UNPACKED.message)
 
@@ -286,8 +286,8 @@ def _ids(group: StagedGroup) -> list[JobId]:
 
 
 def subscribe(sight: Sight, principal: Principal, message: Subscribe) -> Subscribe:
-    """The events of a job are for those who may read it."""
-    sight.authorize(principal, asks_of_message(sight.targets, principal, message))
+    """The events of a job need the right to read it."""
+    sight.authorize(principal, requests_of_message(sight.targets, principal, message))
     job_id = job_of_event(parse_pattern(message.pattern))
     if job_id is not None and sight.hidden_jobs(principal, Action.JOBS_READ, (job_id,), early=True):
         raise unknown_job(job_id)
@@ -298,28 +298,29 @@ def subscribe(sight: Sight, principal: Principal, message: Subscribe) -> Subscri
 
 
 def ask_blobs(sight: Sight, principal: Principal, message: BlobAsk) -> BlobAsk:
-    """Blobs of others are missing."""
+    """Hidden blobs are answered as missing."""
     digests = tuple(one if sight.sees_blob(principal, one) else NO_BLOB for one in message.digests)
     return message if digests == message.digests else replace(message, digests=digests)
 
 
 def get_blob(sight: Sight, principal: Principal, message: BlobGet) -> BlobGet:
-    """Blobs of others are missing."""
+    """Hidden blobs are answered as missing."""
     if sight.hidden_blobs(principal, (message.digest,)):
         raise blob_missing(message.digest)
     return message
 
 
 def put_blob(sight: Sight, principal: Principal, message: BlobPut) -> BlobPut:
-    """Whoever does not see a blob brings all of its bytes, also if it is here."""
-    sight.authorize(principal, [Ask(Action.BLOBS_WRITE, (own_name(principal),))])
+    """Without sight of a blob the principal must send all of its bytes, even if it is stored
+    here."""
+    sight.authorize(principal, [AccessRequest(Action.BLOBS_WRITE, (own_name(principal),))])
     if sight.sees_blob(principal, message.digest):
         return message
     return ProvingPut(message.digest, message.size)
 
 
 def drop_blob(sight: Sight, principal: Principal, message: BlobDrop) -> BlobDrop:
-    """Only of what it was given can somebody say that it is rotten."""
+    """Only a principal that can see a blob can report it as damaged."""
     if not message.error or sight.sees_blob(principal, message.digest):
         return message
     return replace(message, error=0)

@@ -1,4 +1,4 @@
-"""The guard of a running member, put together from what the member knows."""
+"""Wires up the guard of a running member."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def guard_of(
     table_of: Callable[[str, int], str],
     on_refused: Callable[[Principal, str, str], None],
 ) -> AccountGuard:
-    """Judges what accounts may do at a member.
+    """The guard for the links of a member.
 
     Args:
         driver: Of the member.
-        given: Blobs that accounts gave here.
-        jitter: For the names of clients that have none.
+        given: Blobs that accounts uploaded here.
+        jitter: For generated client names.
         table_of: The table of a part of an export.
-        on_refused: Told of every refusal.
+        on_refused: Called with every refusal.
     """
     leader = driver.leader_state
     targets = Targets(
         lambda: driver.state,
         pending=leader.proposals.commands,
-        queue_named=leader.addressing.queue_meant,
+        queue_named=leader.addressing.target_queue,
         table_of=table_of,
         given=given,
     )

@@ -1,4 +1,4 @@
-"""Which jobs and blobs are there for a principal. Those of others are as those that nobody has."""
+"""Which jobs and blobs a principal can see. Hidden ones are treated as nonexistent."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from rollq.base.digests import DIGEST_BYTES, Digest, digest_to_text
 from rollq.base.errors import ErrorCode, StateError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.roles.access import Decisions
-from rollq.roles.member.guard.names import ALL_JOBS, Ask, K
+from rollq.roles.member.guard.names import ALL_JOBS, AccessRequest, K
 from rollq.roles.member.guard.targets import Targets
 
-NO_BLOB: Final[Digest] = bytes(DIGEST_BYTES)  # in place of a digest: nothing has it
+NO_BLOB: Final[Digest] = bytes(DIGEST_BYTES)  # a digest that no blob has
 ALL_CLIENTS: Final = f"{K.CLIENT}:{ANY}"
 
 
 class Sight:
-    """What principals may act on, by the rules and by whose the targets are."""
+    """Visibility of jobs and blobs, by rules and owners."""
 
     def __init__(self, decisions: Decisions, targets: Targets) -> None:
         self.decisions = decisions
         self.targets = targets
 
-    def authorize(self, principal: Principal, asks: Iterable[Ask]) -> None:
-        """Let a principal do all of this, or say why not.
+    def authorize(self, principal: Principal, requests: Iterable[AccessRequest]) -> None:
+        """Check that a principal is permitted all of these requests.
 
         Raises:
             StateError: ACCESS_DENIED.
         """
-        for action, names in asks:
+        for action, names in requests:
             self.decisions.authorize(principal, action, names)
 
     def hidden_jobs(
         self, principal: Principal, action: Action, job_ids: Sequence[JobId], *, early: bool = False
     ) -> Collection[JobId]:
-        """Those that are not there for a principal: of others, or of nobody.
+        """The job ids that are hidden from a principal or unknown.
 
         Args:
-            principal: Who asks.
-            action: What it wants to do with them.
+            principal: Of the request.
+            action: That it wants to do with them.
             job_ids: Of jobs, arrays and tasks.
-            early: Jobs count also while they are on their way into the log.
+            early: Whether jobs count that are proposed and not applied.
         """
         may = self.decisions.may
         if all(may(principal, action, name) for name in ALL_JOBS):
@@ -69,7 +69,7 @@ class Sight:
         return hidden
 
     def sees_blob(self, principal: Principal, digest: Digest) -> bool:
-        """Whether a blob is there for a principal: it may read one of those that refer to it."""
+        """Whether a principal can see a blob: it may read one of its references."""
         may = self.decisions.may
         names = self.targets.of_blob(digest)
         if any(may(principal, READ_BY[name.partition(":")[0]], name) for name in names):
@@ -77,7 +77,7 @@ class Sight:
         return may(principal, Action.BLOBS_READ, ALL_CLIENTS)
 
     def hidden_blobs(self, principal: Principal, digests: Iterable[Digest]) -> list[Digest]:
-        """Those that are not there for a principal. That somebody else has one is noted."""
+        """The blobs that are hidden from a principal. Refusals of others' blobs are reported."""
         hidden = [one for one in dict.fromkeys(digests) if not self.sees_blob(principal, one)]
         for name in dict.fromkeys(self.targets.of_blob(one)[:1] for one in hidden):
             if name:
@@ -89,12 +89,12 @@ READ_BY: Final = {K.CLIENT.value: Action.BLOBS_READ, K.CACHE.value: Action.CACHE
 
 
 def unknown_job(job_id: JobId) -> StateError:
-    """As the grid says it of one that does not exist."""
+    """The grid's error for a job that does not exist."""
     return StateError(ErrorCode.UNKNOWN_JOB, f"{guid_to_text(job_id)}: no such job")
 
 
 def missing(hidden: Sequence[Digest], count: int) -> StateError:
-    """As the leader says it of blobs that nobody has: whoever has the bytes can bring them."""
+    """The leader's error for missing blobs: whoever has the bytes can upload them."""
     return StateError(
         ErrorCode.BLOB_MISSING,
         f"{len(hidden)} of {count} blobs are missing (first: {digest_to_text(hidden[0])})",

@@ -1,4 +1,4 @@
-"""Whose the targets of messages are, by what is applied here: jobs, blobs, workers, tables."""
+"""Owners of the targets of messages, in the applied state: jobs, blobs, workers, tables."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rollq.grid import commands
 from rollq.grid.refs import holders_of
 from rollq.grid.state import PREFIX_BYTES, CacheHolder, GridState
 from rollq.roles.member.guard.given import GivenBlobs
-from rollq.roles.member.leader.reruns import NOTHING_ASKED, Asked, asked_of
+from rollq.roles.member.leader.reruns import NO_INPUTS, RunInputs, inputs_of
 
 K = ResourceKind
 
 
 class Targets:
-    """Of one member.
+    """Looks up owners on one member.
 
     Args:
-        state: Gives the state as it is applied now.
-        pending: Gives the commands that are on their way into the log and not applied.
-        queue_named: The queue that a subject means.
-        table_of: The table of a part of an export; empty: not known.
-        given: Blobs that accounts gave here.
+        state: Returns the applied state.
+        pending: Returns the commands that are not applied yet.
+        queue_named: The queue of a subject.
+        table_of: The table of a part of an export; empty: unknown.
+        given: Blobs that accounts uploaded here.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class Targets:
 
     @property
     def applied_index(self) -> int:
-        """How far the log is applied."""
+        """The index of the last applied entry."""
         return self._state().applied_index
 
     def of_job(self, job_id: JobId) -> tuple[str, str] | None:
-        """The client and the queue of a job, of an array or of a task of one; None: not known."""
+        """Client and queue of a job, an array or a task; None: unknown."""
         state = self._state()
         record = state.jobs.get(job_id)
         if record is not None:
@@ -62,16 +62,16 @@ class Targets:
             return None
         return f"{K.CLIENT}:{array.client.client_id}", f"{K.QUEUE}:{array.queue}"
 
-    def asked_of(self, job_id: JobId) -> Asked:
-        """What a job was asked to run; nothing, if there is no such job, which the service says."""
+    def inputs_of(self, job_id: JobId) -> RunInputs:
+        """The inputs of a job; NO_INPUTS if it is unknown, which the service reports."""
         try:
-            return asked_of(self._state(), job_id)
+            return inputs_of(self._state(), job_id)
         except StateError:
-            return NOTHING_ASKED
+            return NO_INPUTS
 
     def pending_jobs(self) -> dict[JobId, tuple[str, ...]]:
-        """The clients and queues of jobs and arrays that are on their way into the log: whoever
-        submits a job may cancel it at once. An id that several have asked for has all of theirs."""
+        """Clients and queues of submitted jobs and arrays that are not applied: a job can be
+        cancelled at once. An id that several clients have submitted has the names of all."""
         found: dict[JobId, tuple[str, ...]] = {}
         for command in self._pending():
             if isinstance(command, commands.SubmitRun):
@@ -88,11 +88,12 @@ class Targets:
         return found
 
     def is_reserved(self, job_id: JobId) -> bool:
-        """Whether a batch that is being unpacked holds this job; whose it is comes with it."""
+        """Whether the job belongs to a batch that is being unpacked; its owner is unknown until
+        then."""
         return job_id in self._state().reserved
 
     def of_blob(self, digest: Digest) -> tuple[str, ...]:
-        """The clients and caches that refer to a blob, and the accounts that gave it here."""
+        """The clients and caches that refer to a blob, and the accounts that uploaded it here."""
         names = [
             f"{K.CACHE}:{one.cache_id}" if isinstance(one, CacheHolder) else f"{K.CLIENT}:{one}"
             for one in holders_of(self._state(), digest)
@@ -101,15 +102,15 @@ class Targets:
         return tuple(names)
 
     def is_referred_to(self, digest: Digest) -> bool:
-        """Whether a job, a result or a cache names a blob."""
+        """Whether a job, a result or a cache refers to a blob."""
         return digest in self._state().blobs
 
     def of_worker(self, worker_id: WorkerId) -> str:
-        """A worker by its name, if it is known by one; else by its id."""
+        """The resource of a worker: by its name, or its id if it has none."""
         worker = self._state().workers.get(worker_id) or self._state().drained.get(worker_id)
         name = "" if worker is None else worker.name
         return f"{K.WORKER}:{name or guid_to_text(worker_id)}"
 
     def knows_worker(self, worker_id: WorkerId) -> bool:
-        """Whether the group has opened this worker, and not given it up."""
+        """Whether this worker is registered in the group, and not lost."""
         return worker_id in self._state().workers

@@ -1,9 +1,9 @@
-"""From the subject of a submit to its queue, and back to the name that a worker is shown.
+"""The queue of a submitted subject, and the subject that is shown to a worker.
 
 Three tables, none of them replicated: names that were found valid, worker names (the last token of
-a subject may address one worker), and the case in which people write queue names. Matching ignores
-case, so the last is only for display: a new leader learns it with the next submit, and until then
-takes the case of the program's name if the queue is called after it.
+a subject may address one worker), and the spelling of queue names. Matching ignores case, so
+spellings are only for display: a new leader learns them from later submits, and until then uses the
+case of the program's name if the queue is named after it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rollq.base.limits import EXEC_NAME_BYTES_MAX, QUEUE_NAME_BYTES_MAX, SPELLIN
 from rollq.subjects.grammar import SEPARATOR, fold
 from rollq.subjects.queues import queue_of
 
-NAMES_KEPT = 1_024  # valid names that are remembered: thousands of jobs share a few
+NAMES_KEPT = 1_024  # valid names in the cache; thousands of jobs share a few
 
 
 class Address(NamedTuple):
-    """What a submit addresses, once it is found valid."""
+    """The validated address of a submit."""
 
     queue: str
     exec_name: str
@@ -32,7 +32,7 @@ class Address(NamedTuple):
 
 
 class Addressing:
-    """How jobs are addressed on one leader."""
+    """Resolves the addresses of jobs on one leader."""
 
     __slots__ = ("spellings", "workers")
 
@@ -41,11 +41,11 @@ class Addressing:
         self.spellings = Spellings()
 
     def resolve(self, subject: str, options: JobOptions | None) -> tuple[str, JobOptions | None]:
-        """The queue that a subject names, and options with the worker if its last token is the name
-        of a known one."""
+        """The queue of a subject, and the options: they name the worker if the last token of the
+        subject is the name of a known one."""
         queue = queue_named(subject)
         self.spellings.note(queue, subject)
-        group = self.queue_meant(subject) if SEPARATOR in queue else queue
+        group = self.target_queue(subject) if SEPARATOR in queue else queue
         if group != queue:
             last = queue.rpartition(SEPARATOR)[2]
             return group, replace(options or DEFAULT_OPTIONS, worker_name=last)
@@ -53,16 +53,15 @@ class Addressing:
             options = replace(options, worker_name=fold(options.worker_name))
         return queue, options
 
-    def queue_meant(self, subject: str) -> str:
-        """The queue that a subject names: what is before the name of a known worker, if there is
-        one."""
+    def target_queue(self, subject: str) -> str:
+        """The queue of a subject without a trailing worker name."""
         queue = queue_named(subject)
         group, _, last = queue.rpartition(SEPARATOR)
         return group if group and last in self.workers else queue
 
 
 class WorkerNames:
-    """Names of the workers that the group knows, without regard to case; several may share one."""
+    """Names of the group's workers, case-insensitive; several workers may share one."""
 
     __slots__ = ("_name_of", "_workers_of")
 
@@ -74,7 +73,7 @@ class WorkerNames:
         return name.lower() in self._workers_of
 
     def set(self, worker_id: WorkerId, name: str) -> None:
-        """A worker has this name now; empty: it is gone, or has none."""
+        """Set the present name of a worker; empty: it left, or has none."""
         older = self._name_of.pop(worker_id, "")
         if older:
             workers = self._workers_of[older]
@@ -87,7 +86,7 @@ class WorkerNames:
             self._workers_of.setdefault(key, {})[worker_id] = None
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all names."""
         self._name_of.clear()
         self._workers_of.clear()
 
@@ -102,14 +101,14 @@ class Spellings:
         self._seen: dict[str, None] = {}  # subjects already noted; at most SPELLINGS_MAX
 
     def note(self, queue: str, subject: str) -> None:
-        """A submit named this queue by that subject."""
+        """Note the spelling in a submitted subject."""
         if subject in self._seen:
             return
         if len(self._seen) >= SPELLINGS_MAX:
             self._seen.clear()
         self._seen[subject] = None
         name = SEPARATOR.join([token for token in subject.split(SEPARATOR) if token])
-        spelled = name[len(name) - len(queue) :]  # the prefix of the subject is not part of it
+        spelled = name[len(name) - len(queue) :]  # without the prefix of the subject
         if fold(spelled) != queue:
             return  # a subject without a queue name, or with the name of a worker
         known = self._known
@@ -118,7 +117,7 @@ class Spellings:
         known[queue] = spelled
 
     def of(self, queue: str, exec_name: str) -> str:
-        """The name as people write it."""
+        """The name in its last spelling."""
         spelled = self._known.get(queue)
         if spelled is not None:
             return spelled
@@ -127,7 +126,7 @@ class Spellings:
 
 @lru_cache(NAMES_KEPT)
 def queue_named(subject: str) -> str:
-    """The queue that a subject names."""
+    """The queue of a subject."""
     return bounded("queue", queue_of(subject), QUEUE_NAME_BYTES_MAX)
 
 
@@ -138,7 +137,7 @@ def exec_name(name: str) -> str:
 
 
 def bounded(what: str, text: str, bytes_max: int, *, may_be_empty: bool = False) -> str:
-    """A text, if its length is valid.
+    """The text, if its length is valid.
 
     Raises:
         RemoteError: BAD_PAYLOAD.

@@ -1,7 +1,7 @@
-"""Admin verbs: what operators ask of the leader about queues, dead jobs, settings, caches, topics,
-schedules, workers, members, accounts and roles.
+"""Admin verbs: operator requests about queues, dead jobs, settings, caches, topics, schedules,
+workers, members, accounts and roles.
 
-A verb is a row of `VERBS`: its arguments, what an access check asks for, and its handler.
+A verb is a row of `VERBS`: its arguments, the permission that it needs, and its handler.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ from rollq.wire.rules import (
     compile_table,
 )
 
-WORKERS_NAMED_MAX: Final = 12  # of those that are dismissed, in the history: what a resource holds
+WORKERS_NAMED_MAX: Final = 12  # dismissed workers named in one history resource
 
 
 class AdminRequests:
-    """Requests of operators on one leader."""
+    """Handles operator requests on one leader."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class AdminRequests:
         self._raft = raft
 
     def handle(self, session: ClientSession, message: Admin) -> None:
-        """Do what a verb asks for."""
+        """Run the handler of a verb."""
         verb = VERBS.get(message.action)
         if verb is None:
             raise RemoteError(
@@ -113,20 +113,20 @@ class AdminRequests:
         verb.handle(self, session, message, decode_arguments(message.arguments, verb.arguments))
 
     def propose(self, session: ClientSession, message: Admin, command: commands.Command) -> None:
-        """Let the group agree on a command; the answer comes once it is applied."""
+        """Propose a command; the client is answered once it is applied."""
         origin = Origin(self._replies.settle_request, session.number, message.request_id)
-        self._proposals.ask(command, origin)
+        self._proposals.add_request(command, origin)
 
     def redrive_changed(
         self, session: ClientSession, message: Admin, wanted: RedriveChangedArguments
     ) -> None:
-        """Run dead jobs again, with other arguments or variables, or in another queue."""
+        """Redrive dead jobs with changed arguments, variables or queue."""
         state = self._replica.state
         items = tuple(redriven(state, job_id, wanted) for job_id in wanted.job_ids)
         self.propose(session, message, commands.RedriveJobs(items, session.by))
 
     def again(self, session: ClientSession, message: Admin, wanted: AgainArguments) -> None:
-        """Submit a new job like another one; its id is that of the request."""
+        """Submit a copy of another job; the request id becomes its job id."""
         state = self._replica.state
         self._jobs.submit(session, like(state, wanted, message.request_id, session.client_id))
 
@@ -136,11 +136,11 @@ class AdminRequests:
         message: Admin,
         wanted: PutScheduleArguments | ScheduleArguments,
     ) -> None:
-        """Make, change, resume or run a schedule."""
+        """Create, change, resume or run a schedule."""
         self.propose(session, message, self._schedules.command(session, message, wanted))
 
     def put_cache(self, session: ClientSession, message: Admin, wanted: PutCacheArguments) -> None:
-        """Give the group a cache, whose files it holds."""
+        """Create or replace a cache; its files must be stored already."""
         command = _put_cache(wanted, session.by)
         self._shell.check_held(
             tuple(entry.blob for entry in command.entries), limits.CACHE_ENTRIES_MAX
@@ -150,7 +150,7 @@ class AdminRequests:
     def remove_cache(
         self, session: ClientSession, message: Admin, wanted: RemoveCacheArguments
     ) -> None:
-        """Take a cache from the group."""
+        """Remove a cache."""
         command = commands.RemoveCache(wanted.cache_id, session.by)
         self._change_cache(session, message, command)
 
@@ -158,12 +158,12 @@ class AdminRequests:
         self, session: ClientSession, message: Admin, command: commands.Command
     ) -> None:
         origin = Origin(self._caches.settle_change, session.number, message.request_id)
-        self._proposals.ask(command, origin)
+        self._proposals.add_request(command, origin)
 
     def put_account(
         self, session: ClientSession, message: Admin, wanted: PutAccountArguments
     ) -> None:
-        """Make or replace an account."""
+        """Create or replace an account."""
         may_lock_out = self._shell.has_admin_certificates
         what = wanted.account, wanted.version, may_lock_out
         self.propose(session, message, access_commands.PutAccount(*what, session.by))
@@ -171,39 +171,39 @@ class AdminRequests:
     def remove_account(
         self, session: ClientSession, message: Admin, wanted: AccessNameArguments
     ) -> None:
-        """Forget an account."""
+        """Remove an account."""
         may_lock_out = self._shell.has_admin_certificates
         command = access_commands.RemoveAccount(wanted.name, may_lock_out, session.by)
         self.propose(session, message, command)
 
     def put_role(self, session: ClientSession, message: Admin, wanted: PutRoleArguments) -> None:
-        """Make a role, or replace its rules."""
+        """Create a role, or replace its rules."""
         may_lock_out = self._shell.has_admin_certificates
         what = wanted.role, wanted.version, may_lock_out
         self.propose(session, message, access_commands.PutRole(*what, session.by))
 
     def dismiss(self, session: ClientSession, message: Admin, wanted: DismissArguments) -> None:
-        """Tell workers to end."""
-        told = self._workers.dismiss(wanted.worker_ids, session.by)
+        """Ask workers to shut down."""
+        count = self._workers.dismiss(wanted.worker_ids, session.by)
         names = ",".join(map(guid_to_text, wanted.worker_ids[:WORKERS_NAMED_MAX]))
         self._note(session, message, f"worker:{names}")
-        self._replies.accept(session.number, message.request_id, told)
+        self._replies.accept(session.number, message.request_id, count)
 
     def add_member(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
-        """Let a member in as a learner; it is promoted when it has caught up."""
+        """Add a member as a learner; it is promoted when it has caught up."""
         member = Member(wanted.member_id, wanted.address)
         self._change_members(session, message, MemberChange(ChangeKind.ADD_LEARNER, member))
 
     def remove_member(
         self, session: ClientSession, message: Admin, wanted: MemberArguments
     ) -> None:
-        """Take a member out."""
+        """Remove a member."""
         member = self._known(wanted.member_id)
         self._change_members(session, message, MemberChange(ChangeKind.REMOVE, member))
 
     def transfer(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:
-        """Hand leadership to a member, once the history says so: who hands it over proposes nothing
-        any more."""
+        """Transfer leadership to a member, after the act is in the history: a leader that transfers
+        accepts no more proposals."""
         member_id = self._known(wanted.member_id).id
 
         def hand_over(origin: Origin, command: Any, outcome: Any, applied: Any) -> None:
@@ -225,7 +225,7 @@ class AdminRequests:
     def _note(
         self, session: ClientSession, message: Admin, resource: str, origin: Origin = SILENT
     ) -> None:
-        """Put an act that is no command of the grid into the history."""
+        """Record an act in the history that is no command of the grid."""
         verb = message.action
         command = access_commands.NoteAct(verb, VERBS[verb].action.value, resource, session.by)
         self._proposals.add(command, origin)
@@ -241,15 +241,14 @@ Handler: TypeAlias = Callable[[AdminRequests, ClientSession, Admin, Any], None]
 
 
 class Verb(NamedTuple):
-    """What may be asked by `Admin.action`.
+    """One value of `Admin.action`.
 
     Attributes:
         arguments: The struct of its arguments, a msgpack map; its field types have the bounds.
-        action: What it is to an access check.
-        resource: Where the arguments name what it is on.
-        handle: Does it, with the arguments.
-        also: What it is on beside that.
-    """
+        action: The action for the permission check.
+        resource: The resource for the check, named by a field of the arguments.
+        handle: The handler; gets the decoded arguments.
+        also: Further resources for the check."""
 
     arguments: type[msgspec.Struct]
     action: Action
@@ -259,7 +258,7 @@ class Verb(NamedTuple):
 
 
 def _command(make: Callable[[Any, str], commands.Command]) -> Handler:
-    """The handler of a verb that is one command, made of its arguments and of who asks."""
+    """The handler of a verb that proposes one command, made of its arguments and the account."""
 
     def handle(
         requests: AdminRequests, session: ClientSession, message: Admin, arguments: Any
@@ -270,7 +269,7 @@ def _command(make: Callable[[Any, str], commands.Command]) -> Handler:
 
 
 def _put_topic(wanted: PutTopicArguments, by: str) -> topic_commands.PutTopic:
-    """Name and patterns in their one spelling, and none over subjects that are always live."""
+    """Normalises name and patterns; refuses patterns that overlap subjects without retention."""
     if ".".join(parse_subject(wanted.name)) != wanted.name or not wanted.name:
         raise RemoteError(
             ErrorCode.BAD_OPTIONS,
@@ -301,7 +300,7 @@ def _put_limit(wanted: PutLimitArguments, by: str) -> rule_commands.PutLimit:
 
 
 def _limit_key(wanted: PutLimitArguments | LimitArguments) -> tuple[str, str]:
-    """A queue is named as submits name it."""
+    """The scope and name of a limit; a queue name is normalised as in submits."""
     is_queue = wanted.scope == "queue"
     return wanted.scope, queue_of(wanted.name) if is_queue else wanted.name
 
@@ -313,14 +312,14 @@ READER: Final = Resource(K.READER, "name")
 MEMBER: Final = Resource(K.MEMBER, "member_id")
 SCHEDULE: Final = Resource(K.SCHEDULE, "name")
 
-# Whoever has a job run with another request could submit that: the guard looks up all it needs.
+# Running a job with changed inputs equals a submit: the guard checks all rights of one.
 AS_SUBMIT: Final = (
     Resource(K.QUEUE, "queue", Action.JOBS_SUBMIT),
     Resource(K.EXEC, "", Action.JOBS_SUBMIT),
 )
 
 VERBS: Final[dict[str, Verb]] = {
-    # A queue is named as submits name it: without regard to case, and only as one could be.
+    # Queue names are normalised as in submits.
     "pause": Verb(
         *(QueueArguments, Action.QUEUES_PAUSE, QUEUE),
         _command(lambda wanted, by: commands.PauseQueue(queue_of(wanted.queue), by)),
@@ -464,10 +463,10 @@ VERBS: Final[dict[str, Verb]] = {
 
 
 def decode_arguments(arguments: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
-    """The arguments of a verb.
+    """Decode the arguments of a verb and check their bounds.
 
     Raises:
-        RemoteError: BAD_PAYLOAD, or as their bounds say.
+        RemoteError: BAD_PAYLOAD, or the code of a violated bound.
     """
     try:
         decoded = msgspec.msgpack.decode(arguments, type=kind)
@@ -478,7 +477,7 @@ def decode_arguments(arguments: bytes, kind: type[msgspec.Struct]) -> msgspec.St
 
 
 def _put_cache(wanted: PutCacheArguments, by: str) -> commands.PutCache:
-    """Only names that every worker can give a file, and a pattern that a worker could have."""
+    """Checks that the file names and the pattern are valid on every worker."""
     checked_tree(entry.name for entry in wanted.entries)
     pattern = ".".join(parse_pattern(worker_pattern(wanted.target_pattern)))
     return commands.PutCache(wanted.cache_id, wanted.entries, pattern, by)

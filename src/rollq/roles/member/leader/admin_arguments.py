@@ -1,4 +1,4 @@
-"""The arguments of admin verbs, with their bounds: what `VERBS` of `admin` refers to."""
+"""The arguments of admin verbs, with their bounds; used by `VERBS` of `admin`."""
 
 from __future__ import annotations
 
@@ -178,10 +178,10 @@ class RedriveChangedArguments(msgspec.Struct):
 
     job_ids: Ids
     keeps_args: bool = True
-    args: Args = ()  # instead, if it does not keep them
-    env: Variables = ()  # to be set
+    args: Args = ()  # used if `keeps_args` is false
+    env: Variables = ()  # variables to set
     unset: VariableNames = ()
-    queue: Subject = ""  # empty: that of each
+    queue: Subject = ""  # empty: the queue of each job
 
 
 class AgainArguments(msgspec.Struct):
@@ -247,8 +247,8 @@ class WeightArguments(msgspec.Struct):
 DURATION: Final = Int(0, limits.DURATION_MS_MAX)
 NUMBER: Final = Int(0, INT64_MAX)
 
-# Structs within arguments that are also part of commands, which are not checked again. What is
-# narrower than this (a lease has a least length) is the grid's answer.
+# Structs within arguments that are also part of commands. Tighter bounds (a minimal lease) are
+# checked by the grid.
 SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
     commands.Settings: bounds(
         max_attempts=NUMBER,
@@ -262,7 +262,7 @@ SHARED: Final[dict[type[msgspec.Struct], Bounds]] = {
         client_cap=NUMBER,
         use_hints=Free(),
     ),
-    commands.RedriveItem: bounds(job_id=ID, body=Free(), queue=Text(0)),  # as it was
+    commands.RedriveItem: bounds(job_id=ID, body=Free(), queue=Text(0)),  # no bounds of its own
     ExecHint: bounds(
         exec_name=Text(limits.EXEC_NAME_BYTES_MAX),
         p50_ms=DURATION,

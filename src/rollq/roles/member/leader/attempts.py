@@ -1,4 +1,4 @@
-"""AttemptRequests between the leader and its workers: assignments out, acks and nacks in."""
+"""Attempts between the leader and its workers: assignments out, acks and nacks in."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from rollq.wire.run_messages import AckRun, AcksTaken
 
 
 class AttemptRequests:
-    """The attempts of one leader.
+    """Handles the attempts of one leader.
 
     Attributes:
-        assigned: The origin of assignments: one that is refused gives its credit back.
+        assigned: The origin of assignments: a refused one returns its credit.
     """
 
     def __init__(
@@ -83,7 +83,8 @@ class AttemptRequests:
     # --- effects of applied entries
 
     def assign(self, effect: SendAssign) -> None:
-        """Send attempts to their worker: as a run, if it takes runs and they need nothing."""
+        """Send assignments to their worker: as a run, if it supports runs and they need no
+        blobs."""
         session = self._sessions.worker(effect.worker_id)
         if session is not None and session.opened and session.takes_runs:
             state = self._replica.state
@@ -93,14 +94,14 @@ class AttemptRequests:
                 self._outputs.mail(session.number).append(run)
                 return
         for one in each_effect((effect,)):
-            assert isinstance(one, SendAssign), "the same kind"
+            assert isinstance(one, SendAssign), "`each_effect` keeps the type"
             self._assign_one(one)
 
     def _assign_one(self, effect: SendAssign) -> None:
         session = self._sessions.worker(effect.worker_id)
         state = self._replica.state
         if session is None or not session.opened:
-            # Sent again when the worker's session opens, or lost with its grace.
+            # Sent again when the worker's session opens, or lost after its grace period.
             self._expiry.not_sent(state, effect.job_ids, effect.attempt)
             return
         self._expiry.sent(effect.job_ids)
@@ -117,48 +118,48 @@ class AttemptRequests:
         self._deliveries.add(Delivery(session.number, message, True, is_current, _nothing))
 
     def stop(self, effect: SendCancel) -> None:
-        """Tell a worker to end an attempt."""
+        """Send a worker the request to stop an attempt."""
         session = self._sessions.worker(effect.worker_id)
         if session is not None and session.opened:
             stop = messages.StopJob(effect.job_id, effect.attempt, effect.fence)
             self._replies.send(session.number, stop)
 
-    # --- what workers say
+    # --- messages of workers
 
     def ack(self, session: WorkerSession, message: messages.AckJob) -> None:
-        """An attempt ended. A result that is too large for the log is stored as a blob first; one
-        that cannot be stored makes the attempt fail."""
-        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
+        """Handle the end of an attempt. A result that is too large for the log is stored as a blob
+        first; if that fails, the attempt fails."""
+        ref = session.attempt_of(message.job_id, message.attempt, message.fence)
         try:
             if is_large(message.result):
                 self._large.result(session, message, partial(self._ack, session.number, ref))
                 return
         except RollqError as error:
             job = guid_to_text(message.job_id)
-            self._replies.tell(RESULT_NOT_KEPT, job=job, cause=str(error))
+            self._replies.log(RESULT_NOT_KEPT, job=job, cause=str(error))
             message = failed_ack(message, error)
         self._ack(session.number, ref, message)
 
     def ack_run(self, session: WorkerSession, message: AckRun) -> None:
-        """Attempts ended. One that is refused leaves the others as they are."""
-        alike: dict[tuple[int, int, int, int], list[messages.AckJob]] = {}
+        """Handle the ends of several attempts. A refused one does not affect the others."""
+        by_end: dict[tuple[int, int, int, int], list[messages.AckJob]] = {}
         for ack in message.acks:
             is_plain = ack.status == Status.OK and not ack.blobs and not is_large(ack.result)
             if is_plain and session.names_attempts:
                 ended = ack.attempt, ack.status, ack.exit_code, ack.signal
-                alike.setdefault(ended, []).append(ack)
+                by_end.setdefault(ended, []).append(ack)
                 continue
             try:
                 self.ack(session, ack)
             except RollqError as error:
                 self._replies.refuse(session.number, ack, error)
-        for acks in alike.values():
+        for acks in by_end.values():
             for part in parts_of(acks):
                 self._proposals.add(_run_of(part), Origin(self._settle_acks, session.number))
 
     def nack(self, session: WorkerSession, message: messages.Nack) -> None:
-        """A worker gives an attempt back."""
-        ref = session.attempt_meant(message.job_id, message.attempt, message.fence)
+        """Handle an attempt that a worker returns."""
+        ref = session.attempt_of(message.job_id, message.attempt, message.fence)
         self._proposals.add(
             commands.NackJob(
                 message.job_id,
@@ -195,7 +196,7 @@ class AttemptRequests:
         )
 
     def _retry_delay_ms(self, job_id: JobId, *, not_started: bool = False) -> int:
-        """How long this job would wait if its running attempt failed."""
+        """How long this job would wait if its present attempt failed."""
         state = self._replica.state
         job = state.jobs.get(job_id)
         if job is None:
@@ -244,13 +245,13 @@ class AttemptRequests:
             self._replica.dispatcher.refused(command, [at for at, _ in outcome.others])
 
     def _is_current(self, effect: SendAssign) -> bool:
-        """Whether an attempt is still the job's last."""
+        """Whether an attempt is the latest of its job."""
         job = self._replica.state.jobs.get(effect.job_ids)
         return job is not None and job.attempt == effect.attempt
 
 
 def parts_of(acks: list[messages.AckJob]) -> Iterator[list[messages.AckJob]]:
-    """The same in parts whose results fit an entry."""
+    """Split acks into parts whose results fit an entry."""
     part: list[messages.AckJob] = []
     size_bytes = 0
     for ack in acks:
@@ -263,7 +264,7 @@ def parts_of(acks: list[messages.AckJob]) -> Iterator[list[messages.AckJob]]:
 
 
 def _run_of(acks: Sequence[messages.AckJob]) -> commands.AckRun:
-    """The command of acks that say the same, but for their columns."""
+    """The command for acks that differ only in their columns."""
     first = acks[0]
     run_ms = tuple([ack.run_ms for ack in acks])
     peak_bytes = tuple([ack.peak_bytes for ack in acks])
@@ -285,4 +286,4 @@ def _run_of(acks: Sequence[messages.AckJob]) -> commands.AckRun:
 
 
 def _nothing() -> None:
-    """Nothing follows."""
+    """A `Delivery.sent` without effect."""

@@ -1,7 +1,7 @@
-"""Staged batches: requests about them, and what the leader proposes for them.
+"""Staged batches: their requests, and the leader's own proposals for them.
 
-A committed batch is unpacked a message at a time, a few steps ahead of what is applied, so that
-other requests come in between; batches that are not committed are dropped after their time.
+A committed batch is unpacked in several entries, a few ahead of the applied one, so that other
+requests are handled in between; batches that are not committed are dropped after STAGED_MS_MAX.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from rollq.roles.member.leader.shell import Shell
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 BatchMessage: TypeAlias = StageJobs | CommitBatch | DropBatch
-# The queue and the options that a subject and options mean.
+# Resolves a subject and options to a queue and options.
 Address: TypeAlias = Callable[[str, JobOptions | None], tuple[str, JobOptions | None]]
 
-EXPIRED: Final = "expired"  # in place of the client id, if the leader drops a batch
+EXPIRED: Final = "expired"  # the account of a DropBatches by the leader
 
 
 class BatchRequests:
-    """Requests about batches on one leader."""
+    """Handles requests about batches on one leader."""
 
     def __init__(
         self, proposals: Proposals, replies: Replies, addressing: Addressing, shell: Shell
@@ -57,13 +57,15 @@ class BatchRequests:
             for group in command.groups:
                 for blobs in group.blobs:
                     self._shell.check_held(blobs)
-        self._proposals.ask(command, Origin(self._settle, session.number, message.request_id))
+        self._proposals.add_request(
+            command, Origin(self._settle, session.number, message.request_id)
+        )
 
 
 def batch_command(
     message: BatchMessage, session: ClientSession, address: Address
 ) -> commands.StageJobs | commands.CommitBatch | commands.DropBatches:
-    """The command that a message asks for. Bounds of what is in it are the grid's to check."""
+    """The command for a message. The grid checks the bounds of its contents."""
     client_id = session.client_id
     if message.client_id:
         client_id = bounded("client id", message.client_id, CLIENT_ID_BYTES_MAX)
@@ -83,7 +85,7 @@ def _addressed(group: StagedGroup, address: Address) -> StagedGroup:
 
 
 def expired_batches(state: GridState, now_ms: int) -> list[commands.Command]:
-    """Drops batches that were neither added to nor committed for too long."""
+    """Commands that drop batches without a change for too long."""
     before_ms = began_before_ms(state, now_ms, STAGED_MS_MAX)
     old = takewhile(lambda one: one.stamp_ms <= before_ms, state.staged.values())
     names = tuple(commands.BatchName(batch.client_id, batch.batch_key) for batch in old)
@@ -91,13 +93,13 @@ def expired_batches(state: GridState, now_ms: int) -> list[commands.Command]:
 
 
 class BatchUnpacker:
-    """Proposes the steps of committed batches, each once."""
+    """Proposes the unpack steps of committed batches, each once."""
 
-    __slots__ = ("_asked", "_batch")
+    __slots__ = ("_batch", "_proposed")
 
     def __init__(self) -> None:
         self._batch: CommittedBatch | None = None  # the oldest committed one
-        self._asked = 0  # its position up to which steps are proposed; position <= _asked
+        self._proposed = 0  # steps up to this position are proposed; batch.position <= _proposed
 
     def due(self, state: GridState) -> list[commands.Command]:
         """The next steps of the oldest committed batch, a few ahead of what is applied."""
@@ -105,10 +107,10 @@ class BatchUnpacker:
         if batch is None:
             return []
         if batch is not self._batch:
-            self._batch, self._asked = batch, batch.position
-        first = max(self._asked, batch.position)
-        self._asked = max(first, batch.position + min(UNPACKS_AHEAD, len(batch.chunks)))
+            self._batch, self._proposed = batch, batch.position
+        first = max(self._proposed, batch.position)
+        self._proposed = max(first, batch.position + min(UNPACKS_AHEAD, len(batch.chunks)))
         return [
             commands.UnpackBatch(batch.client.client_id, batch.batch_key, position)
-            for position in range(first, self._asked)
+            for position in range(first, self._proposed)
         ]

@@ -1,9 +1,8 @@
-"""Puts of caches that carry their files, as legacy peers send them.
+"""Cache puts with their files inside, as legacy peers send them.
 
-The leader passes such a put on to every worker whose patterns overlap its target, and what each
-worker answers back to the client that asked. Nothing of it is kept: a worker that was away
-has missed it. Pure; on the elected leader alone.
-"""
+The leader forwards such a put to every worker whose patterns overlap its target, and each worker's
+ack to the requesting client. Nothing of it is stored: a worker that was disconnected misses it.
+Pure; on the elected leader alone."""
 
 from __future__ import annotations
 
@@ -31,19 +30,19 @@ from rollq.wire.models import (
 
 @dataclass(slots=True)
 class Relayed:
-    """One put under way."""
+    """One forwarded put."""
 
-    client: int  # the session that asked
-    request_id: MessageId  # as it named its request
+    client: int  # the session of the client
+    request_id: MessageId  # the client's own
     cache_id: str
     until_ms: int
-    waiting: dict[WorkerId, WorkerSession] = field(default_factory=dict)  # have not answered
-    # Said hello a moment ago and are not welcomed yet, and what they are to be sent then.
+    waiting: dict[WorkerId, WorkerSession] = field(default_factory=dict)  # acks to come
+    # Workers whose session is not open yet, with the message to send once it is.
     early: dict[WorkerId, CachePut] = field(default_factory=dict)
 
 
 class CacheRelay:
-    """Who asked for which put, and who has not answered."""
+    """Forwarded puts with their missing acks."""
 
     def __init__(
         self,
@@ -61,10 +60,10 @@ class CacheRelay:
         self._caches = caches
         self._clock = clock
         self._jitter = jitter
-        self._puts: dict[MessageId, Relayed] = {}  # by the id under which workers know it
+        self._puts: dict[MessageId, Relayed] = {}  # by the id of the forwarded message
 
     def put(self, client: ClientSession, message: CachePut) -> None:
-        """Pass a put on. Whatever is wrong is said in an ack: such a client reads no errors."""
+        """Forward a put. Errors go into an ack: such a client reads no error messages."""
         cache_id = ""
         try:
             head = decode_model(message.payload, CachePutHead)
@@ -75,49 +74,48 @@ class CacheRelay:
                     ErrorCode.OVERLOADED, f"{CACHE_PUTS_MAX} puts are under way", "send it again"
                 )
         except RollqError as error:
-            self._say(client.number, message.request_id, cache_id, str(error))
+            self._send_failure(client.number, message.request_id, cache_id, str(error))
             return
         wanted = [one for one in self._sessions.workers() if is_target((target,), one.patterns)]
         if not wanted:
             text = f"no connected worker serves {target}"
-            self._say(client.number, message.request_id, cache_id, text)
+            self._send_failure(client.number, message.request_id, cache_id, text)
             return
         ident = self._jitter.draw_id()
         put = self._puts[ident] = Relayed(
             client.number, message.request_id, cache_id, self._clock.now_ms() + CACHE_ACK_MS_MAX
         )
-        passed_on = CachePut(ident, message.payload)
+        forwarded = CachePut(ident, message.payload)
         for worker in wanted:
             if not self._shell.has_room(worker.number):
                 self._fail(put, worker, "it does not read")
                 continue
             put.waiting[worker.worker_id] = worker
             if worker.opened:
-                self._send(worker.number, passed_on)
+                self._send(worker.number, forwarded)
             else:
-                put.early[worker.worker_id] = passed_on
+                put.early[worker.worker_id] = forwarded
         self._maybe_forget(ident)
 
     def opened(self, worker: WorkerSession) -> None:
-        """A worker is welcomed: it gets what came since its hello."""
+        """A worker's session opened: send it the puts since its hello."""
         for put in self._puts.values():
             message = put.early.pop(worker.worker_id, None)
             if message is not None:
                 self._send(worker.number, message)
 
     def ack(self, worker: WorkerSession, message: CacheAck) -> None:
-        """Pass an answer on as it is; one that answers no put of ours is about a cache of the
-        group."""
+        """Forward an ack to its client; one without a put of ours is about a cache of the group."""
         put = self._puts.get(message.request_id)
         if put is None:
-            self._caches.said(worker, decode_model(message.payload, CachePutResult))
+            self._caches.take_status(worker, decode_model(message.payload, CachePutResult))
         elif put.waiting.get(worker.worker_id) is worker:
             del put.waiting[worker.worker_id]
             self._send(put.client, CacheAck(put.request_id, message.payload))
             self._maybe_forget(message.request_id)
 
     def gone(self, session: Session) -> None:
-        """A session was removed: a worker will not answer, or a client wants no answers."""
+        """A session was removed: a worker will not answer, or a client needs no answers."""
         if isinstance(session, WorkerSession):
             self._worker_gone(session)
             return
@@ -133,10 +131,10 @@ class CacheRelay:
                 self._maybe_forget(ident)
 
     def expire(self, now_ms: int) -> None:
-        """Wait no longer for those who do not answer."""
+        """Fail the acks that are overdue."""
         for ident, put in list(self._puts.items()):
             if put.until_ms > now_ms:
-                return  # in the order in which they came
+                return  # sorted by time
             for worker in put.waiting.values():
                 self._fail(put, worker, f"no answer within {CACHE_ACK_MS_MAX // 1000} s")
             del self._puts[ident]
@@ -150,8 +148,10 @@ class CacheRelay:
             del self._puts[ident]
 
     def _fail(self, put: Relayed, worker: WorkerSession, why: str) -> None:
-        self._say(put.client, put.request_id, put.cache_id, f"worker {named(worker)}: {why}")
+        self._send_failure(
+            put.client, put.request_id, put.cache_id, f"worker {named(worker)}: {why}"
+        )
 
-    def _say(self, client: int, request_id: MessageId, cache_id: str, text: str) -> None:
+    def _send_failure(self, client: int, request_id: MessageId, cache_id: str, text: str) -> None:
         result = CachePutResult(cache_id, STATUS_FAILED, text)
         self._send(client, CacheAck(request_id, encode_model(result)))

@@ -1,10 +1,10 @@
-"""Which workers hold which cache of the group. Pure; on the elected leader alone.
+"""Distribution of the group's caches to workers. Pure; on the elected leader alone.
 
-The state says what is in a cache and which workers are to hold it. Here each of them is told, in
-waves: a large cache is fetched from a member by one worker, and by the others from workers that
-have it, so that the member's disk is read once. A worker that could not is told again, one that
-comes later is told when it comes, and one that holds what the group has forgotten is told to let
-go. Nothing of it takes a credit.
+The state has the contents of each cache and its target patterns. The leader requests each target
+worker to fetch it, in waves: a large cache is fetched from a member by one worker, and by the
+others from workers that have it, so that the member's disk is read once. A worker that failed is
+asked again later, a new worker when it connects, and one that holds a removed cache is told to drop
+it. These requests take no credit.
 """
 
 from __future__ import annotations
@@ -60,31 +60,31 @@ HAVE: Final = (STATUS_OK, STATUS_SKIPPED)
 
 @dataclass(slots=True)
 class CacheHolding:
-    """One cache on one worker: what the worker was told, and what it answered."""
+    """One cache on one worker: the last request and the last status."""
 
     status: str = STATUS_WAITING
     message: str = ""
     done_bytes: int = 0
-    heard_ms: int = 0  # when it was told, or last reported progress
-    again_ms: int = 0  # when it is told again, if its status is FAILED
+    heard_ms: int = 0  # of the request, or of the last progress report
+    again_ms: int = 0  # of the next request, if the status is FAILED
     failures: int = 0  # in a row; the wait doubles with each
-    is_asked: bool = False  # it was told and has not finished: it is in `CacheSpread.asked`
+    is_requested: bool = False  # requested and not finished: it is in `CacheSpread.requested`
 
 
 @dataclass(slots=True)
 class CacheSpread:
-    """One cache among the connected workers. A worker is in at most one of `have`, `asked` and
+    """One cache among the connected workers. A worker is in at most one of `have`, `requested` and
     `waiting`, and in `holdings` if it is in any; it leaves all four when its session ends."""
 
     size_bytes: int
     holdings: dict[WorkerId, CacheHolding] = field(default_factory=dict)
-    have: dict[WorkerId, None] = field(default_factory=dict)  # sources; the last used comes last
-    asked: dict[WorkerId, None] = field(default_factory=dict)
+    have: dict[WorkerId, None] = field(default_factory=dict)  # sources, least recently used first
+    requested: dict[WorkerId, None] = field(default_factory=dict)
     waiting: dict[WorkerId, None] = field(default_factory=dict)
 
 
 class GroupCaches:
-    """Caches by name, and how far they have spread."""
+    """Caches by name, and their distribution."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class GroupCaches:
         self._send = replies.send
         self._clock = clock
         self._spreads: dict[str, CacheSpread] = {}
-        self._asked_counts: dict[WorkerId, int] = {}
+        self._request_counts: dict[WorkerId, int] = {}
         self._sweep_ms = 0
 
-    # --- what happens
+    # --- inputs
 
     def opened(self, worker: WorkerSession) -> None:
-        """A worker is there: it gets what it is meant to hold."""
+        """A worker's session opened: request its caches."""
         self.gone(worker)
         for cache in self._replica.state.caches.values():
             if not cache.removed and is_target(cache.targets, worker.patterns):
@@ -117,13 +117,13 @@ class GroupCaches:
         if not isinstance(session, WorkerSession):
             return
         worker_id = session.worker_id
-        self._asked_counts.pop(worker_id, None)
+        self._request_counts.pop(worker_id, None)
         for cache_id, spread in self._spreads.items():
             if spread.holdings.pop(worker_id, None) is not None:
                 spread.have.pop(worker_id, None)
                 spread.waiting.pop(worker_id, None)
-                if worker_id in spread.asked:
-                    del spread.asked[worker_id]
+                if worker_id in spread.requested:
+                    del spread.requested[worker_id]
                     self._pump(cache_id)
 
     def settle_change(
@@ -133,7 +133,7 @@ class GroupCaches:
         outcome: Outcome,
         applied: Applied,
     ) -> None:
-        """A cache was put or removed: answer, and tell the workers."""
+        """A cache was put or removed: answer the client, and notify the workers."""
         self._replies.settle_request(origin, command, outcome, applied)
         self._changed(command.cache_id)
 
@@ -148,24 +148,24 @@ class GroupCaches:
         self._pump(cache_id)
 
     def needed(self, worker: WorkerSession, cache_ids: Iterable[str]) -> None:
-        """A job comes to this worker that needs these: it is told before the job is."""
+        """A job that needs these caches goes to this worker: request them before it is sent."""
         for cache_id in cache_ids:
             cache = self._replica.state.caches.get(cache_id)
             if cache is not None:
                 holding = self._want(cache, worker)
-                if holding.status not in HAVE and not holding.is_asked:
-                    self._ask(cache, worker)
+                if holding.status not in HAVE and not holding.is_requested:
+                    self._request(cache, worker)
 
-    def said(self, worker: WorkerSession, result: CachePutResult) -> None:
-        """What a worker says of a cache."""
+    def take_status(self, worker: WorkerSession, result: CachePutResult) -> None:
+        """Take a worker's status of a cache."""
         cache_id = result.cache_id
         if cache_id not in self._replica.state.caches:
             if result.status in (*HAVE, STATUS_HELD):
-                self._let_go(worker, cache_id)
+                self._remove_from(worker, cache_id)
             return
         spread = self._spreads.get(cache_id)
         holding = None if spread is None else spread.holdings.get(worker.worker_id)
-        if spread is None or holding is None or not holding.is_asked:
+        if spread is None or holding is None or not holding.is_requested:
             return
         holding.heard_ms = self._clock.now_ms()
         if isinstance(result.done_bytes, int):
@@ -184,19 +184,19 @@ class GroupCaches:
         self._pump_worker(worker)
 
     def due(self) -> None:
-        """Once a turn: tell those again who could not, and look after those who say nothing."""
+        """Once a turn: retry failed workers, and fail silent ones."""
         if self._clock.now_ms() >= self._sweep_ms and self._spreads:
             self._sweep()
 
     def clear(self) -> None:
         """Leadership is lost."""
         self._spreads.clear()
-        self._asked_counts.clear()
+        self._request_counts.clear()
 
     # --- views
 
     def holders(self, cache_id: str) -> list[RawHolderView]:
-        """What every worker that is meant to hold a cache has of it."""
+        """The status of a cache on each of its target workers."""
         cache = self._replica.state.caches.get(cache_id)
         spread = self._spreads.get(cache_id)
         if cache is None:
@@ -223,8 +223,8 @@ class GroupCaches:
     def nearest(
         self, cache_ids: tuple[str, ...], suits: Callable[[WorkerId], bool]
     ) -> WorkerId | None:
-        """A worker that holds the largest of some caches, and of whom something is true. Only a few
-        are looked at; the chosen one is looked at last the next time."""
+        """A worker that holds the largest of some caches and satisfies `suits`. At most
+        CACHE_LOOKS_MAX are tried; the chosen one is tried last the next time."""
         spreads = [self._spreads[one] for one in cache_ids if one in self._spreads]
         spread = max(spreads, key=attrgetter("size_bytes"), default=None)
         if spread is None:
@@ -239,7 +239,7 @@ class GroupCaches:
     # --- helpers
 
     def _want(self, cache: CacheRecord, worker: WorkerSession) -> CacheHolding:
-        """Note that a worker is to hold a cache."""
+        """Note that a worker must hold a cache."""
         if CACHE not in worker.features:
             return _UNABLE
         spread = self._spreads.get(cache.cache_id)
@@ -256,7 +256,7 @@ class GroupCaches:
         return holding
 
     def _pump(self, cache_id: str) -> None:
-        """Tell those who wait for a cache, as many as there are sources for."""
+        """Request a cache from waiting workers, as many as its sources can serve."""
         spread = self._spreads.get(cache_id)
         cache = self._replica.state.caches.get(cache_id)
         if spread is None or cache is None:
@@ -265,27 +265,27 @@ class GroupCaches:
             if not _has_source(spread):
                 return
             worker = self._sessions.worker(worker_id)
-            if worker is not None and self._asked_counts.get(worker_id, 0) < CACHE_PUTS_AHEAD:
-                self._ask(cache, worker)
+            if worker is not None and self._request_counts.get(worker_id, 0) < CACHE_PUTS_AHEAD:
+                self._request(cache, worker)
 
     def _pump_worker(self, worker: WorkerSession) -> None:
-        """Tell a worker of what waits for it, as much as it may be at."""
+        """Request waiting caches from a worker, up to its limit at a time."""
         for cache_id, spread in self._spreads.items():
-            if self._asked_counts.get(worker.worker_id, 0) >= CACHE_PUTS_AHEAD:
+            if self._request_counts.get(worker.worker_id, 0) >= CACHE_PUTS_AHEAD:
                 return
             cache = self._replica.state.caches.get(cache_id)
             if cache is not None and worker.worker_id in spread.waiting and _has_source(spread):
-                self._ask(cache, worker)
+                self._request(cache, worker)
 
-    def _ask(self, cache: CacheRecord, worker: WorkerSession) -> None:
+    def _request(self, cache: CacheRecord, worker: WorkerSession) -> None:
         if CACHE not in worker.features:
             return
         spread = self._spreads[cache.cache_id]
         holding = spread.holdings[worker.worker_id]
         spread.waiting.pop(worker.worker_id, None)
-        spread.asked[worker.worker_id] = None
-        self._asked_counts[worker.worker_id] = self._asked_counts.get(worker.worker_id, 0) + 1
-        holding.is_asked, holding.heard_ms = True, self._clock.now_ms()
+        spread.requested[worker.worker_id] = None
+        self._request_counts[worker.worker_id] = self._request_counts.get(worker.worker_id, 0) + 1
+        holding.is_requested, holding.heard_ms = True, self._clock.now_ms()
         request = CachePutRequest(
             cache.cache_id,
             tuple(
@@ -304,7 +304,7 @@ class GroupCaches:
         self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
 
     def _sources(self, spread: CacheSpread) -> tuple[str, ...]:
-        """Some workers that have it, in turn."""
+        """The addresses of some workers that have it, in rotation."""
         if spread.size_bytes <= CACHE_DIRECT_BYTES:
             return ()
         named = []
@@ -320,9 +320,9 @@ class GroupCaches:
 
     def _settled(self, spread: CacheSpread, worker_id: WorkerId, status: str, message: str) -> None:
         holding = spread.holdings[worker_id]
-        holding.status, holding.message, holding.is_asked = status, message, False
-        del spread.asked[worker_id]
-        self._asked_counts[worker_id] -= 1
+        holding.status, holding.message, holding.is_requested = status, message, False
+        del spread.requested[worker_id]
+        self._request_counts[worker_id] -= 1
 
     def _failed(self, spread: CacheSpread, worker_id: WorkerId, message: str) -> None:
         self._settled(spread, worker_id, STATUS_FAILED, message)
@@ -340,7 +340,7 @@ class GroupCaches:
                 self._drop(cache_id, spread)
                 continue
             for worker_id, holding in spread.holdings.items():
-                if holding.is_asked and now_ms - holding.heard_ms > CACHE_SILENT_MS_MAX:
+                if holding.is_requested and now_ms - holding.heard_ms > CACHE_SILENT_MS_MAX:
                     self._failed(
                         spread, worker_id, f"no progress for {CACHE_SILENT_MS_MAX // 1000} s"
                     )
@@ -350,30 +350,30 @@ class GroupCaches:
             self._pump(cache_id)
 
     def _drop(self, cache_id: str, spread: CacheSpread) -> None:
-        """The group has forgotten a cache: so do the workers."""
+        """A removed cache: drop it on the workers."""
         del self._spreads[cache_id]
         for worker_id in spread.holdings:
-            if worker_id in spread.asked:
-                self._asked_counts[worker_id] -= 1
+            if worker_id in spread.requested:
+                self._request_counts[worker_id] -= 1
             worker = self._sessions.worker(worker_id)
             if worker is not None:
-                self._let_go(worker, cache_id)
+                self._remove_from(worker, cache_id)
 
-    def _let_go(self, worker: WorkerSession, cache_id: str) -> None:
+    def _remove_from(self, worker: WorkerSession, cache_id: str) -> None:
         request = CachePutRequest(cache_id, (), "", kept=True, removed=True)
         self._send(worker.number, CachePut(NOT_ASKED, encode_model(request)))
 
 
 def _has_source(spread: CacheSpread) -> bool:
-    """Whether one more may fetch a cache now: small ones at any time, else from a worker that has
-    it and serves few; the first from a member."""
+    """Whether one more worker may fetch a cache now: a small one at any time, else from a worker
+    that has it and serves few; the first from a member."""
     if spread.size_bytes <= CACHE_DIRECT_BYTES:
         return True
-    return len(spread.asked) < max(1, CACHE_TAKERS_PER_SOURCE * len(spread.have))
+    return len(spread.requested) < max(1, CACHE_TAKERS_PER_SOURCE * len(spread.have))
 
 
 def is_target(targets: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
-    """Whether a worker of these patterns is meant by one of the targets."""
+    """Whether a worker with these patterns matches one of the targets."""
     return any(_overlaps(target, pattern) for target in targets for pattern in patterns)
 
 

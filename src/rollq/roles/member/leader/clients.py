@@ -1,9 +1,8 @@
-"""Clients of the leader: their hello, and the results that they are sent.
+"""Clients of the leader: their hellos and their results.
 
-A result is owed from the end of its job until the client confirms it. A client that comes back gets
-what it is owed page by page, at the pace at which it reads; what ends meanwhile is sent at once,
-unless a page that is still to come will have it.
-"""
+A result is owed from the end of its job until the client confirms it. A client that reconnects gets
+its owed results page by page, as fast as it reads; a result of a job that ends meanwhile is sent at
+once, unless a later page will have it."""
 
 from __future__ import annotations
 
@@ -33,11 +32,11 @@ from rollq.roles.member.replica import Replica
 from rollq.wire import messages
 from rollq.wire.features import ACCEPTED, COMPACT, OWN, RUNS, agree
 
-NAMELESS = "nameless-"  # begins the name of a client that has none
+NAMELESS = "nameless-"  # prefix of generated client names
 
 
 class Clients:
-    """The clients of one leader."""
+    """Handles the clients of one leader."""
 
     def __init__(
         self,
@@ -63,8 +62,8 @@ class Clients:
         self._jitter = jitter
 
     def hello(self, number: int, hello: messages.HelloClient) -> None:
-        """A client opens a session."""
-        # One without a name (the first form of the legacy protocol) is a client of its own.
+        """Open the session of a client."""
+        # A client without a name (first form of the legacy protocol) gets one of its own.
         name = hello.client_id or f"{NAMELESS}{self._jitter.draw_id().hex()}"
         client_id = bounded("client id", name, CLIENT_ID_BYTES_MAX)
         features = hello.features
@@ -74,7 +73,7 @@ class Clients:
             ACCEPTED in features,
             is_alone=OWN in features,
             knows_blobs=COMPACT in features,
-            hears_errors=ACCEPTED in features or COMPACT in features,
+            reads_errors=ACCEPTED in features or COMPACT in features,
             takes_runs=RUNS in agree(features),
             account=self._shell.account_of(number),
         )
@@ -85,11 +84,11 @@ class Clients:
         self.owe_results(session)
 
     def owe_results(self, session: ClientSession) -> None:
-        """A client is back: what ended while it was away is sent, some every turn."""
+        """Send the results that are owed to a client, a page at a time."""
         self._sessions.owing[session.number] = session
 
     def send_owed(self) -> None:
-        """Once a turn: the next pages, to those that have read the ones before."""
+        """Once a turn: the next pages, to sessions that have read the previous ones."""
         owing = self._sessions.owing
         size_bytes = 0
         for session in list(owing.values()):
@@ -97,24 +96,24 @@ class Clients:
                 return
             if self._shell.has_room(session.number):
                 del owing[session.number]
-                owing[session.number] = session  # the others come first next time
+                owing[session.number] = session  # moved to the end: the others come first
                 size_bytes += self._send_page(session)
 
     def send_result(self, effect: SendResult) -> None:
-        """Jobs ended."""
+        """Send the results of ended jobs."""
         if not self._send_run(effect):
             for one in each_effect((effect,)):
-                assert isinstance(one, SendResult), "the same kind"
+                assert isinstance(one, SendResult), "`each_effect` keeps the type"
                 self._send_one(one)
 
     def _send_run(self, effect: SendResult) -> bool:
-        """Send results as a run, if they go to the same sessions, which all take runs and confirm
-        results, and are owed nothing older; False: they do not."""
+        """Send results as one run if all receivers are the same for each job, support runs, confirm
+        results and are owed nothing older; False if not."""
         ids = tuple(ids_of(effect.job_ids))
         sessions, owing = self._sessions, self._sessions.owing
         clients = sessions.common_receivers(effect.client_id, ids)
         if clients is not None and not clients:
-            return True  # nobody is there
+            return True  # no receiver is connected
         if clients is None or not all(
             client.takes_runs and client.confirms and client.number not in owing
             for client in clients
@@ -167,5 +166,5 @@ class Clients:
 
 
 def _always() -> bool:
-    """A result is wanted as long as its session lasts."""
+    """A `Delivery.is_wanted`: a result is wanted as long as its session lasts."""
     return True

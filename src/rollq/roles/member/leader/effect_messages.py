@@ -1,4 +1,4 @@
-"""Effects of applied entries as the messages that they become, with what only the state can add."""
+"""Messages made from effects of applied entries and from the state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rollq.wire.run_messages import AssignRun, ResultRun
 
 
 def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignJob:
-    """To a worker: run this attempt, of one job."""
+    """The assignment of one job to a worker."""
     return AssignJob(
         effect.job_ids,
         effect.attempt,
@@ -41,8 +41,8 @@ def assignment(state: GridState, effect: SendAssign, spellings: Spellings) -> As
 
 
 def assign_run(state: GridState, effect: SendAssign, spellings: Spellings) -> AssignRun | None:
-    """To a worker that takes runs: run these attempts. None: they must be sent one by one, because
-    blobs, or results or ends of parents, are to be put into some of them, or they are too large
+    """The assignments of a run to a worker that supports runs. None: they must be sent one by one,
+    because blobs or results or ends of parents must be put into them, or they are too large
     together."""
     if any(effect.blobs) or not _fits(effect.bodies):
         return None
@@ -67,12 +67,12 @@ def assign_run(state: GridState, effect: SendAssign, spellings: Spellings) -> As
 
 
 def result_run(state: GridState, effect: SendResult) -> ResultRun | None:
-    """To a client that takes runs: how its jobs ended. None: they must be told one by one, because
-    they did not end alike, or as `assign_run`."""
+    """The results of a run, to a client that supports runs. None: they must be sent one by one,
+    because they differ in their ends, or as in `assign_run`."""
     ends, first = effect.ends, effect.ends[0]
     results = tuple([end.result for end in ends])
-    alike = {(end.status, end.exit_code, end.signal, end.cause, end.detail) for end in ends}
-    if effect.count != 1 or len(alike) != 1 or any(end.blobs for end in ends):
+    ends_by_kind = {(end.status, end.exit_code, end.signal, end.cause, end.detail) for end in ends}
+    if effect.count != 1 or len(ends_by_kind) != 1 or any(end.blobs for end in ends):
         return None
     if not _fits(results):
         return None
@@ -101,7 +101,7 @@ def _fits(payloads: tuple[bytes, ...]) -> bool:
 
 
 def outcome_of(state: GridState, effect: SendResult) -> Result:
-    """To a client: how its one job ended."""
+    """The result of one job, to its client."""
     end = effect.ends[0]
     return Result(
         effect.job_ids,
@@ -124,23 +124,24 @@ def outcome_of(state: GridState, effect: SendResult) -> Result:
 
 
 def needs_blobs(message: AssignJob | Result, *, knows_blobs: bool) -> bool:
-    """Whether the bytes of blobs must be put into a message before a peer is sent it."""
+    """Whether blob contents must be put into a message before it is sent."""
     if not message.blobs:
         return False
     if isinstance(message, AssignJob):
         return body_kept(message.body, message.blobs) is not None
     if message.outcome != "done":
-        return False  # what an earlier attempt left is not the job's result
+        return False  # the blobs of an earlier attempt are not the job's result
     return not knows_blobs or result_kept(message.result, message.blobs) is not None
 
 
 def refusal_of(job_id: JobId, client_id: ClientId, why: str) -> Result:
-    """To a client that reads no errors: its job was not taken, and why."""
+    """The result that stands for an error, to a client that reads no errors: its job was
+    refused."""
     return Result(job_id, "done", Status.FAILED, failed_report(job_id, client_id, why))
 
 
 def failed_report(job_id: JobId, client_id: ClientId, why: str) -> bytes:
-    """A JobResult that a member makes."""
+    """A JobResult made by a member."""
     text = f"rollq: {why}\n"
     return encode_model(
         JobResult(guid_to_text(job_id), client_id, None, STATUS_FAILED, "", text, None)

@@ -1,6 +1,5 @@
-"""Dependencies at the leader: it proposes to tell children of the ends of their parents, where one
-entry could not tell all of them, and adds what a child is to have of its parents to its assignment:
-their results, or how they ended."""
+"""Dependencies on the leader: proposes to settle children of ended parents where one entry cannot
+settle all of them, and adds the results or the ends of parents to the assignments of children."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from rollq.grid.edges import ending_of, learns_ends, uses_results
 from rollq.grid.flow_commands import SettleChildren
 from rollq.grid.state import DONE, ArrayRecord, GridState, JobRecord, JobState
 
-REF_BYTES: Final = 64  # that an id or a blob takes in a message, or more
-NUMBERS_BYTES: Final = 96  # likewise, of id, state and numbers of a parent
+REF_BYTES: Final = 64  # upper bound of an id or a blob reference in a message
+NUMBERS_BYTES: Final = 96  # upper bound of a parent's id, state and numbers
 ARRAY_WORDS: Final = {
     Ending.OPEN: RUNNING,
     Ending.OK: OK,
@@ -27,25 +26,25 @@ ARRAY_WORDS: Final = {
 
 
 class ChildSettler:
-    """Proposes the steps, each once and after the one before."""
+    """Proposes the settle steps, each once and after the one before is applied."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_proposed",)
 
     def __init__(self) -> None:
-        self._asked = -1  # the position of the last step that was proposed
+        self._proposed = -1  # the position of the last proposed step
 
     def due(self, state: GridState) -> list[SettleChildren]:
-        """The next step, if there is one and it is not on its way."""
+        """The next step, unless it is proposed already or there is none."""
         table = state.edges
-        if not table.unsettled or self._asked == table.position:
+        if not table.unsettled or self._proposed == table.position:
             return []
-        self._asked = table.position
+        self._proposed = table.position
         return [SettleChildren(table.position)]
 
 
 def results_for(state: GridState, job_id: JobId) -> tuple[ParentResult, ...]:
-    """The results that a job uses. Those that are forgotten are left out, and those that do not fit
-    the message: its worker says so."""
+    """The parents' results that a job uses. Expired ones are left out, as are those that do not fit
+    the message: the worker reports the missing ones."""
     if not uses_results(state, job_id):
         return ()
     found: list[ParentResult] = []
@@ -63,8 +62,8 @@ def results_for(state: GridState, job_id: JobId) -> tuple[ParentResult, ...]:
 
 
 def ends_for(state: GridState, job_id: JobId) -> tuple[ParentEnd, ...]:
-    """How the parents of a job stand, if it is to know. One that was redriven meanwhile is on its
-    way again."""
+    """The states of a job's parents, if the job uses them. A parent that was redriven meanwhile is
+    not ended."""
     if not learns_ends(state, job_id):
         return ()
     found: list[ParentEnd] = []

@@ -1,9 +1,9 @@
-"""From messages to commands: which handler takes which message of a session.
+"""Dispatches session messages to their handlers.
 
-A handler checks a message, fills in what only the leader knows (client of the session, backoff,
+A handler checks a message, adds what only the leader knows (client of the session, backoff,
 worker addressed by name) and queues a command with its origin. It never changes the replicated
-state, and never raises to the caller: a bad message is answered with an error, and one that breaks
-the protocol, or that a handler fails on, closes that session only.
+state, and never raises to the caller: a bad message is answered with an error; a protocol
+violation, or a handler that fails, closes that session only.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from rollq.wire.subject_messages import Consumed, Publish, Subscribe, Unsubscrib
 
 Handlers: TypeAlias = dict[type, Callable[[Any, Any], None]]  # called with session and message
 
-# Errors after which a session cannot go on: its state is not what the peer believes. After a hello
-# that was refused, or what completes one, there is no session.
+# After these errors a session cannot continue, as leader and peer disagree on its state. After a
+# refused hello (or Holdings, which completes one) there is no session.
 HELLOS = messages.HelloClient | messages.HelloWorker | messages.Holdings
 CLOSING_CODES = frozenset(
     {ErrorCode.BAD_HANDSHAKE, ErrorCode.UNKNOWN_MESSAGE, ErrorCode.BAD_CREDIT}
@@ -43,7 +43,7 @@ CLOSING_CODES = frozenset(
 
 
 class Gateway:
-    """The messages of one leader's sessions."""
+    """Handles the messages of one leader's sessions."""
 
     def __init__(
         self,
@@ -107,14 +107,14 @@ class Gateway:
         }
 
     def message(self, number: int, message: messages.ToMemberMessage) -> None:
-        """Take one message of a session."""
+        """Handle one message of a session."""
         try:
             session = self._sessions.get(number)
             if session is None:
                 self._hello(number, message)
                 return
             if type(session) is WorkerSession:
-                session.quiet_looks = 0
+                session.quiet_checks = 0
                 handler = self._of_worker.get(type(message))
             else:
                 handler = self._of_client.get(type(message))
@@ -131,10 +131,10 @@ class Gateway:
             self._replies.failed(number, message, error)
 
     def publishes(self, number: int, run: Sequence[Publish]) -> None:
-        """Take what a session publishes at once."""
+        """Handle a run of publishes of a session."""
         session = self._sessions.get(number)
         if type(session) is WorkerSession:
-            session.quiet_looks = 0
+            session.quiet_checks = 0
         at = 0
         while at < len(run):
             if session is not None:
@@ -144,10 +144,10 @@ class Gateway:
                 at += 1
 
     def closed(self, number: int) -> None:
-        """The session's connection is gone."""
+        """The connection of a session closed."""
         session = self._sessions.get(number)
         if isinstance(session, WorkerSession) and not session.renews:
-            session.ending = SessionEnd.LEFT  # without leases nothing else says that it is lost
+            session.ending = SessionEnd.LEFT  # without leases nothing else marks it as lost
         self._sessions.remove(number)
 
     def _hello(self, number: int, message: messages.ToMemberMessage) -> None:
@@ -165,7 +165,7 @@ class Gateway:
         hello(number, message)
 
     def _refusal(self, message: messages.ToMemberMessage) -> RemoteError:
-        """Why a session may not say this."""
+        """The error for a message that this session may not send."""
         kind = type(message)
         if kind in self._hellos:
             return RemoteError(ErrorCode.BAD_HANDSHAKE, "duplicate hello")
@@ -176,8 +176,8 @@ class Gateway:
 
 
 def _is_plain(message: messages.ToMemberMessage) -> bool:
-    """Whether its sender took this member for a legacy leader. A hello that counts attempts says so
-    too, for the sake of members that do not know the count."""
+    """Whether the sender took this member for a legacy leader. A hello that counts attempts is also
+    plain, for members that do not support the count."""
     if isinstance(message, messages.HelloWorker):
         return message.plain and not message.holding_count
     return isinstance(message, messages.HelloClient) and message.plain

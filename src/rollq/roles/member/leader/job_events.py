@@ -1,5 +1,5 @@
-"""What happens to jobs, told to those who listen on `job.event.<job id>`; and how far each is, as
-its worker said last. None of it is kept beyond this leader, and without a listener nothing is made.
+"""Job events, published to subscribers of `job.event.<job id>`, and the last progress of each
+running job. None of it is stored beyond this leader, and without a subscriber nothing is encoded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rollq.roles.member.replica import Replica
 from rollq.subjects.reserved import job_event_subject
 from rollq.wire.subject_messages import Deliver
 
-TOLD: Final = frozenset(
+PUBLISHED: Final = frozenset(
     {
         events.JOB_ENQUEUED,
         events.JOB_DELAYED,
@@ -51,29 +51,29 @@ TOLD: Final = frozenset(
 
 
 class JobEvents:
-    """The events of jobs at one leader."""
+    """Publishes the job events of one leader."""
 
     def __init__(self, replica: Replica, publishing: Publishing) -> None:
         self._replica = replica
         self._publishing = publishing
         publishing.on_job_event = self._note
-        # What workers published last of jobs, as it came: the one that was heard of longest ago
-        # first; at most PROGRESS_KEPT_MAX.
+        # The last progress payload of each job, least recently updated first; at most
+        # PROGRESS_KEPT_MAX.
         self._latest: OrderedDict[JobId, bytes] = OrderedDict()
 
     def observe(self, applied: Applied) -> None:
-        """An entry was applied: tell those who listen."""
+        """Publish the events of an applied entry that have subscribers."""
         listened = self._publishing.subscriptions.listened
         if not listened:
             return
         for event in applied.events:
-            if event.kind in TOLD and listened.hears_any(_jobs_of(event)):
+            if event.kind in PUBLISHED and listened.has_any(_jobs_of(event)):
                 for one in each(event):
-                    if one.job_id and listened.hears(one.job_id):
-                        self._tell(one, applied.stamp_ms)
+                    if one.job_id and listened.has(one.job_id):
+                        self._publish(one, applied.stamp_ms)
 
     def latest(self, job_id: JobId) -> JobEvent | None:
-        """How far the attempt of a job is that runs; None: nobody said."""
+        """The last progress of the job's present attempt; None: none was reported."""
         data = self._latest.get(job_id)
         record = self._replica.state.jobs.get(job_id)
         event = None if data is None else decode_event(data)
@@ -86,17 +86,17 @@ class JobEvents:
         self._latest.clear()
 
     def _note(self, job_id: JobId, payload: bytes) -> None:
-        """A worker has published something of a job that it holds."""
+        """Note the progress that a worker published of a job that it runs."""
         if len(payload) <= PROGRESS_BYTES_MAX:
             self._latest[job_id] = payload
             self._latest.move_to_end(job_id)
             if len(self._latest) > PROGRESS_KEPT_MAX:
                 self._latest.popitem(last=False)
 
-    def _tell(self, event: Event, stamp_ms: int) -> None:
+    def _publish(self, event: Event, stamp_ms: int) -> None:
         payload = encode_event(_event_of(self._replica.state, event, stamp_ms))
         subject = job_event_subject(event.job_id)
-        self._publishing.tell(Deliver(subject, payload, stamp_ms=stamp_ms))
+        self._publishing.publish_own(Deliver(subject, payload, stamp_ms=stamp_ms))
 
 
 def _jobs_of(event: Event) -> Iterable[JobId]:

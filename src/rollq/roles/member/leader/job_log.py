@@ -1,7 +1,7 @@
-"""Log lines of the leader about what was applied: jobs that run again or are dead, what operators
-changed, and at the level debug every assignment and end.
+"""Log lines about applied entries: retried and dead jobs, changes by operators, and at debug level
+every assignment and end.
 
-One line a job up to LINES_MAX of a cause; from then on they are counted. Pure: it only looks.
+One line for each job, up to LINES_MAX of one cause; then they are counted. Pure: it only reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rollq.grid.events import Event, each
 from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.outputs import Outputs
 
-LINES_MAX: Final = 20  # of one cause
+LINES_MAX: Final = 20  # for one cause
 RETRIED: Final = frozenset(
     (events.JOB_TIMED_OUT, events.JOB_WORKER_LOST, events.JOB_NACKED, events.JOB_RETRIED)
 )
@@ -41,12 +41,12 @@ ACTS: Final = events.ACCESS_KINDS | {
     events.CACHE_REMOVED,
     events.ACTED,
 }
-TOLD: Final = RETRIED | DEAD | ACTS
+LOGGED: Final = RETRIED | DEAD | ACTS
 PER_JOB: Final = frozenset((events.JOB_ASSIGNED, events.JOB_ACKED))
 
 
 class JobLog:
-    """Lines for the log of the process, among the outputs of a turn."""
+    """Adds log lines to the outputs of a turn."""
 
     __slots__ = ("_clock", "_outputs", "_repeats", "_shell")
 
@@ -57,30 +57,30 @@ class JobLog:
         self._repeats = Repeats(LINES_MAX)
 
     def observe(self, applied: Sequence[Event]) -> None:
-        """Facts of an entry; most are about jobs that went well, and are passed over."""
+        """Log events of an entry; most are about successful jobs, and are skipped."""
         for event in applied:
-            if event.kind in TOLD:
+            if event.kind in LOGGED:
                 if event.kind in ACTS:
-                    self._outputs.tell(ADMINISTERED, **_act(event))
+                    self._outputs.log(ADMINISTERED, **_act(event))
                 else:
-                    told = JOB_DEAD if event.kind in DEAD else JOB_RETRIED
+                    log_event = JOB_DEAD if event.kind in DEAD else JOB_RETRIED
                     for one in each(event):
-                        self._job(told, one)
+                        self._job(log_event, one)
             elif self._shell.logs_jobs and event.kind in PER_JOB:
-                told = JOB_ASSIGNED if event.kind == events.JOB_ASSIGNED else JOB_ENDED
+                log_event = JOB_ASSIGNED if event.kind == events.JOB_ASSIGNED else JOB_ENDED
                 for one in each(event):
-                    self._outputs.tell(told, **_fields(one))
+                    self._outputs.log(log_event, **_fields(one))
 
-    def _job(self, told: LogEvent, event: Event) -> None:
+    def _job(self, log_event: LogEvent, event: Event) -> None:
         fields = _fields(event)
-        kind = f"{told.word} {fields['cause']}"
+        kind = f"{log_event.word} {fields['cause']}"
         shown = seldom(self._repeats, kind, self._clock.now_ms(), fields)
         if shown is not None:
-            self._outputs.tell(told, **shown)
+            self._outputs.log(log_event, **shown)
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    """What is told of an attempt. Never what the job was given or has written."""
+    """The logged fields of an attempt. Never its inputs or outputs."""
     fields: dict[str, Any] = {
         "job": _text(event.job_id or event.array_id),
         "attempt": event.attempt,
@@ -112,7 +112,7 @@ def _text(ident: bytes) -> str:
 
 
 def _act(event: Event) -> dict[str, Any]:
-    """What an operator did, on what, and who it was."""
+    """The act of an operator, its object, and the account."""
     access = event.access
     what = event.queue or event.cache_id
     if access is not None:

@@ -1,7 +1,7 @@
-"""What clients ask of jobs: submit one, a run, many or an array, cancel, confirm results.
+"""Job requests of clients: submit one, a run, many or an array, cancel, confirm results.
 
-A body that is too large for the log is stored as a blob first (`large`); the request goes on with a
-reference when a majority of the members holds it.
+A body that is too large for the log is stored as a blob first (`large`); the request continues with
+a reference once a majority of the members holds the blob.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Submit: TypeAlias = messages.SubmitJob | messages.SubmitBulk | messages.SubmitAr
 
 
 class JobRequests:
-    """Requests about jobs on one leader."""
+    """Handles job requests on one leader."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class JobRequests:
         self._large = large
 
     def submit(self, session: ClientSession, message: messages.SubmitJob) -> None:
-        """One job."""
-        # Where it goes is settled before it waits: access was judged by the names of this moment.
+        """Submit one job."""
+        # Resolved before it may wait: permissions were checked with the names of this moment.
         number, client_id, to = session.number, session.client_id, self._address(message)
         if is_large(message.body):
             go_on = partial(self._submit, number, client_id, to)
@@ -60,7 +60,7 @@ class JobRequests:
             self._submit(number, client_id, to, message)
 
     def submit_run(self, session: ClientSession, message: SubmitRun) -> None:
-        """Jobs that share all but their columns, each for itself; one answer for all of them."""
+        """Submit jobs that differ only in their columns; one answer for all of them."""
         to = self._address(message)
         self._proposals.check_room()
         answer = RunAnswer(self._replies, self._sessions, session.number, message)
@@ -68,10 +68,10 @@ class JobRequests:
         if any(message.blobs):
             positions = [at for at in positions if self._holds_blobs(message, at, answer)]
         for part, command in submits_of(message, session.client_id, to, positions):
-            self._proposals.ask(command, answer.origin(part))
+            self._proposals.add_request(command, answer.origin(part))
 
     def _holds_blobs(self, message: SubmitRun, position: int, answer: RunAnswer) -> bool:
-        """Whether the group has the files of a job; if not, it is refused."""
+        """Whether the group has the input files of a job; if not, the job is refused."""
         try:
             self._shell.check_held(message.blobs[position])
         except RollqError as error:
@@ -80,7 +80,7 @@ class JobRequests:
         return True
 
     def submit_bulk(self, session: ClientSession, message: messages.SubmitBulk) -> None:
-        """Many jobs of one queue and program."""
+        """Submit many jobs of one queue and program."""
         number, client_id, to = session.number, session.client_id, self._address(message)
         if any(map(is_large, (item.body for item in message.items))):
             go_on = partial(self._submit_bulk, number, client_id, to)
@@ -89,7 +89,7 @@ class JobRequests:
             self._submit_bulk(number, client_id, to, message)
 
     def submit_array(self, session: ClientSession, message: messages.SubmitArray) -> None:
-        """An array of tasks that share one body."""
+        """Submit an array of tasks that share one body."""
         number, client_id, to = session.number, session.client_id, self._address(message)
         if is_large(message.body):
             go_on = partial(self._submit_array, number, client_id, to)
@@ -98,9 +98,11 @@ class JobRequests:
             self._submit_array(number, client_id, to, message)
 
     def cancel(self, session: ClientSession, message: messages.Cancel) -> None:
-        """End jobs."""
+        """Cancel jobs."""
         command = commands.CancelJobs(message.job_ids, session.by)
-        self._proposals.ask(command, Origin(self._settle, session.number, message.request_id))
+        self._proposals.add_request(
+            command, Origin(self._settle, session.number, message.request_id)
+        )
 
     def confirm(self, session: ClientSession, message: messages.Confirm) -> None:
         """The client has these results: they are no longer owed."""
@@ -114,7 +116,7 @@ class JobRequests:
         self._proposals.check_room()
         if message.blobs:
             self._shell.check_held(message.blobs)
-        self._proposals.ask(
+        self._proposals.add_request(
             commands.SubmitRun(
                 client_id,
                 to.queue,
@@ -140,7 +142,7 @@ class JobRequests:
         for item in message.items:
             if item.blobs:
                 self._shell.check_held(item.blobs)
-        self._proposals.ask(
+        self._proposals.add_request(
             commands.SubmitBulk(
                 client_id,
                 to.queue,
@@ -159,7 +161,7 @@ class JobRequests:
         self._proposals.check_room()
         if message.blobs:
             self._shell.check_held(message.blobs)
-        self._proposals.ask(
+        self._proposals.add_request(
             commands.SubmitArray(
                 message.array_id,
                 client_id,

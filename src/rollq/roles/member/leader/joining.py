@@ -1,10 +1,9 @@
-"""Runs of what waits together: commands of one turn that are alike become one command.
+"""Joins like commands of one turn into runs.
 
-Joined are submits of one client for the same queue, program and options, acks of attempts that
-ended in the same way, confirmations of one client, and publishes to one topic. Submits of a client
-and publishes stay in their order.
-What is joined is moved in front of other runs only: everything else keeps its place, and nothing is
-moved in front of it.
+Joined are submits of one client for the same queue, program and options, acks of attempts with the
+same end, confirmations of one client, and publishes to one topic. Submits of a client and publishes
+stay in order. A command is moved ahead of other runs only: every other command keeps its place, and
+nothing moves ahead of it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 
 
 def count_of(command: Command) -> int:
-    """How many jobs a command is about, if it is a run; 1 of any other."""
+    """The number of jobs in a run; 1 for any other command."""
     if isinstance(command, SubmitRun | AckRun | AssignRun | ConfirmRun):
         return len(command.job_ids) // GUID_BYTES
     if isinstance(command, PublishKept):
@@ -41,9 +40,9 @@ def count_of(command: Command) -> int:
 
 
 def joined(batch: Sequence[Proposal]) -> list[Proposal]:
-    """The same proposals, those that are alike joined."""
+    """The proposals with like ones joined."""
     groups: list[list[Proposal]] = []
-    last: dict[Hashable, JoinableCommands] = {}  # that more may be joined with
+    last: dict[Hashable, JoinableCommands] = {}  # open groups
     for proposal in batch:
         command = proposal[0]
         shared: tuple[Hashable, ...]
@@ -75,7 +74,7 @@ def joined(batch: Sequence[Proposal]) -> list[Proposal]:
 
 
 class JoinableCommands(msgspec.Struct):
-    """Proposals that become one run: what they share, and how many jobs they have."""
+    """Proposals that become one run: their shared values, and their number of jobs."""
 
     shared: tuple[Hashable, ...]
     parts: list[Proposal]
@@ -83,7 +82,7 @@ class JoinableCommands(msgspec.Struct):
 
 
 def part_of(outcome: Outcome, first: int, count: int) -> Outcome:
-    """What a run came to for some of its jobs."""
+    """The outcome of a run for some of its jobs."""
     if isinstance(outcome, Kept):
         return Kept(outcome.index + first, count)
     if not isinstance(outcome, RunDone):
@@ -106,7 +105,7 @@ def _join(group: list[Proposal]) -> Proposal:
     if all(origin is SILENT for _, origin, _ in group):
         origin = SILENT
     else:
-        origin = Origin(Joint(group, counts).settle)
+        origin = Origin(JoinedOrigins(group, counts).settle)
     return command, origin, sum([size_bytes for _, _, size_bytes in group])
 
 
@@ -158,14 +157,14 @@ def _join_jobs(parts: list[Any], counts: list[int]) -> Command:
     return command
 
 
-class Joint(msgspec.Struct, frozen=True):
-    """The proposals that a run was joined of, and how many jobs each has."""
+class JoinedOrigins(msgspec.Struct, frozen=True):
+    """The proposals in a run, and the number of jobs in each."""
 
     group: list[Proposal]
     counts: list[int]
 
     def settle(self, _: Origin, run: Command, outcome: Outcome, applied: Applied) -> None:
-        """Tell each what the run came to for its jobs."""
+        """Settle each proposal with its part of the outcome."""
         first = 0
         for (command, origin, _size), count in zip(self.group, self.counts, strict=True):
             if origin is not SILENT:
@@ -177,10 +176,10 @@ def _column(columns: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(chain.from_iterable(columns))
 
 
-def _filled(columns: list[Any], counts: list[int], nothing: object) -> tuple[Any, ...]:
-    """Columns behind each other; where one is empty and others are not, nothing for each job."""
+def _filled(columns: list[Any], counts: list[int], default: object) -> tuple[Any, ...]:
+    """Concatenate columns; an empty one among others is filled with the default."""
     if not any(columns):
         return ()
     return _column(
-        column or (nothing,) * count for column, count in zip(columns, counts, strict=True)
+        column or (default,) * count for column, count in zip(columns, counts, strict=True)
     )

@@ -1,13 +1,13 @@
 """Bodies and results that are too large for the log: stored as blobs before they are proposed, and
 put back into messages before they are sent. Pure.
 
-Laws kept here:
-- a command names a blob only after the shell said that a majority holds it;
-- what the shell cannot keep for now is tried again, a bounded number of times, and then refused
-  with the reason: nothing is dropped;
-- of one session one message at a time is completed, and only while the peer reads what it was sent;
-- what cannot be completed for now is tried again as long as its session lasts. The message is made
-  from the state, so the next leader makes it again.
+Invariants:
+- a command refers to a blob only after the shell has reported that a majority holds it;
+- a failed store is retried a bounded number of times, then the request is refused with the reason:
+  nothing is dropped;
+- at most one message of a session is completed at a time, and only while the peer reads;
+- a message that cannot be completed is retried as long as its session lasts. It is made from the
+  state, so the next leader makes it again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rollq.wire.messages import AssignJob, Result
 
 @dataclass(slots=True)
 class Keep:
-    """Bytes on their way into blobs."""
+    """Bytes to be stored as blobs."""
 
     parts: tuple[bytes, ...]
     size_bytes: int
@@ -46,7 +46,7 @@ class Keep:
 
 
 class Keeping:
-    """What is being kept, some at once; the rest waits in the order of its coming."""
+    """Stores blobs, KEEPS_MAX at a time; the rest waits in order."""
 
     def __init__(self, outputs: Outputs, clock: Clock) -> None:
         self._outputs = outputs
@@ -60,7 +60,7 @@ class Keeping:
         return len(self._waiting) + len(self._under_way)
 
     def is_busy(self, share: int = 1) -> bool:
-        """Whether more waits than (a share of) what may wait while sessions are read."""
+        """Whether the backlog exceeds the bound (divided by `share`) for reading sessions."""
         return self._bytes > PENDING_BYTES_PAUSE // share
 
     def keep(
@@ -71,9 +71,9 @@ class Keeping:
         *,
         must: bool = False,
     ) -> None:
-        """Have bytes kept; then the one or the other is called, once, unless leadership is lost.
-        What `must` be kept is not refused: its sender could not send it again. It is bounded by
-        what links hold, which are not read while much waits.
+        """Store bytes; then `then` or `failed` is called, once, unless leadership is lost. With
+        `must` it is never refused, because its sender cannot send it again; such bytes are bounded
+        by the links, which are not read while the backlog is large.
 
         Raises:
             StateError: OVERLOADED.
@@ -88,7 +88,7 @@ class Keeping:
         self.pump()
 
     def pump(self) -> None:
-        """Begin what may begin now."""
+        """Start as many as the bound permits."""
         now_ms = self._clock.now_ms()
         for _ in range(len(self._waiting)):
             if len(self._under_way) >= KEEPS_MAX:
@@ -102,10 +102,10 @@ class Keeping:
             self._outputs.append(KeepBlobs(self._last_ticket, keep.parts))
 
     def kept(self, ticket: int, refs: Sequence[BlobRef], error: RollqError | None) -> None:
-        """The shell has done it, or could not."""
+        """The shell's result of a KeepBlobs."""
         keep = self._under_way.pop(ticket, None)
         if keep is None:
-            return  # of an earlier time as leader
+            return  # of an earlier term
         keep.tries += 1
         if error is not None and error.retryable and keep.tries < KEEP_TRIES_MAX:
             keep.not_before_ms = self._clock.now_ms() + KEEP_AGAIN_MS
@@ -119,8 +119,8 @@ class Keeping:
         self.pump()
 
     def clear(self) -> None:
-        """Leadership is lost: the senders send it again to the next leader. Tickets go on, so
-        that a late answer meets nothing."""
+        """Leadership is lost: senders retry with the next leader. Tickets are never reused, so a
+        late result finds no entry."""
         self._waiting.clear()
         self._under_way.clear()
         self._bytes = 0
@@ -128,18 +128,18 @@ class Keeping:
 
 @dataclass(slots=True)
 class Delivery:
-    """A message that is to be sent when it is complete."""
+    """A message to send once it is complete."""
 
     number: int
     message: AssignJob | Result
     knows_blobs: bool
-    is_wanted: Callable[[], bool]  # asked before it is read, and before it is sent
+    is_wanted: Callable[[], bool]  # checked before it is completed, and before it is sent
     sent: Callable[[], None]
     not_before_ms: int = 0
 
 
 class Deliveries:
-    """Messages that wait for the bytes of blobs, in order for each session."""
+    """Messages that wait for blob contents, in order for each session."""
 
     def __init__(self, outputs: Outputs, clock: Clock, shell: Shell) -> None:
         self._outputs = outputs
@@ -148,18 +148,18 @@ class Deliveries:
         self._last_ticket = 0
         self._waiting: dict[int, deque[Delivery]] = {}  # by session
         self._under_way: dict[int, Delivery] = {}  # by ticket
-        self._reading: dict[int, None] = {}  # sessions of those; a session has one at a time
+        self._reading: dict[int, None] = {}  # sessions in `_under_way`; each at most once
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._under_way)
 
     def add(self, delivery: Delivery) -> None:
-        """Send this when it is complete, behind others of its session."""
+        """Send a message once it is complete, after others of its session."""
         self._waiting.setdefault(delivery.number, deque()).append(delivery)
         self.pump()
 
     def pump(self) -> None:
-        """Begin what may begin now."""
+        """Start as many as the bound permits."""
         now_ms = self._clock.now_ms()
         for number in list(self._waiting):
             if len(self._under_way) >= READS_WHOLE_MAX:
@@ -183,7 +183,7 @@ class Deliveries:
             del self._waiting[number]
 
     def completed(self, ticket: int, message: AssignJob | Result | None) -> None:
-        """The shell has the message whole; None: not now."""
+        """The shell's result of a Complete; None: it failed for now."""
         delivery = self._under_way.pop(ticket, None)
         if delivery is None:
             return  # its session is gone

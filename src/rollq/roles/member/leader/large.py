@@ -1,7 +1,7 @@
-"""Messages whose body or result is too large for the log, on their way to a command.
+"""Messages whose body or result is too large for the log, before they become commands.
 
-The bytes are stored as a blob first, and the message goes on with a stand-in and a reference
-(`rollq.wire.kept`). It goes on also if its sender hangs up meanwhile. Pure.
+The bytes are stored as a blob first, and the message continues with a stand-in and a reference
+(`rollq.wire.kept`). It continues even if its sender disconnects meanwhile. Pure.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Submit = TypeVar("Submit", SubmitJob, SubmitBulk, SubmitArray)
 
 
 class LargeMessages:
-    """Has bodies and results kept.
+    """Stores large bodies and results.
 
     Args:
         keeping: Of the same leader.
-        refuse: Told of a session, its message and why it cannot be taken.
-        worker_left: Told of a worker that hung up before its last result was kept.
+        refuse: Called with session, message and error if a message is refused.
+        worker_left: Called if a worker disconnected before its last result was stored.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LargeMessages:
         message: SubmitJob,
         go_on: Callable[[SubmitJob], None],
     ) -> None:
-        """Keep the body of a job. Raises StateError OVERLOADED, as the others do."""
+        """Store the body of a job. Raises StateError OVERLOADED, as do `array` and `items`."""
 
         def with_blob(refs: Sequence[BlobRef]) -> SubmitJob:
             body = stand_in_for_body(refs[0], message.job_id, client_id, message.exec_name)
@@ -65,7 +65,7 @@ class LargeMessages:
         message: SubmitArray,
         go_on: Callable[[SubmitArray], None],
     ) -> None:
-        """Keep the body that the tasks of an array share."""
+        """Store the body that the tasks of an array share."""
 
         def with_blob(refs: Sequence[BlobRef]) -> SubmitArray:
             body = stand_in_for_body(refs[0], message.array_id, client_id, message.exec_name)
@@ -80,7 +80,7 @@ class LargeMessages:
         message: SubmitBulk,
         go_on: Callable[[SubmitBulk], None],
     ) -> None:
-        """Keep the large ones of the bodies of a bulk."""
+        """Store the large bodies of a bulk."""
         parts = tuple(item.body for item in message.items if is_large(item.body))
 
         def with_blobs(refs: Sequence[BlobRef]) -> SubmitBulk:
@@ -100,13 +100,13 @@ class LargeMessages:
     def result(
         self, session: WorkerSession, message: AckJob, go_on: Callable[[AckJob], None]
     ) -> None:
-        """Keep a result. One that cannot be kept becomes a failure that says so: the job would run
-        again for nothing else."""
+        """Store a result. If that is impossible, the attempt fails for this reason instead of being
+        retried: the job would run again without use."""
 
         def over(ack: AckJob) -> None:
             try:
                 go_on(ack)
-            except RollqError as error:  # who votes has changed meanwhile, or the store
+            except RollqError as error:  # the voters or the blob store have changed meanwhile
                 if error.retryable:
                     self.result(session, message, go_on)
                 else:
@@ -142,7 +142,7 @@ class LargeMessages:
 
 
 def failed_ack(message: AckJob, error: RollqError) -> AckJob:
-    """In place of a result that cannot be kept."""
+    """The ack in place of one whose result cannot be stored."""
     why = f"the result, {len(message.result)} bytes, cannot be stored: {error}"
     report = failed_report(message.job_id, "", why)
     return replace(message, status=Status.FAILED, result=report, blobs=())

@@ -1,4 +1,4 @@
-"""Who waits for the outcome of a command that is on its way into the log."""
+"""Callbacks for the outcomes of proposed commands."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rollq.grid.effects import Applied, Outcome
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Whoever waits for the outcome of a command.
+    """The source of a command, and the callback for its outcome.
 
     Attributes:
         settle: Called once, when the command is applied, with this origin, the command, its
-            outcome, and the entry that it was in. Never called if leadership is lost before.
-        session: Whose request it was; it may be gone by then.
-        request_id: As the session named its request; a job's is the job's id.
-        attempt: That was acked or nacked, if any.
+            outcome, and the applied entry. Never called if leadership is lost before.
+        session: Of the request; it may be closed by then.
+        request_id: The session's id of the request; the job id for a job.
+        attempt: The acked or nacked attempt, if any.
     """
 
     settle: Settle
@@ -34,10 +34,10 @@ Settle: TypeAlias = Callable[[Origin, Any, Outcome, Applied], None]
 
 
 def _ignore(origin: Origin, command: Command, outcome: Outcome, applied: Applied) -> None:
-    """The outcome is seen in the events."""
+    """Does nothing: the outcome is in the events."""
 
 
-SILENT: Final = Origin(_ignore)  # nobody waits
+SILENT: Final = Origin(_ignore)  # for commands without a callback
 
-# A command, who waits for it, and how many bytes of an entry it takes at most.
+# A command, its origin, and an upper bound of its bytes in an entry.
 Proposal: TypeAlias = tuple[Command, Origin, int]

@@ -1,10 +1,9 @@
-"""Clients that watch the output of running jobs: the leader passes it on and keeps nothing.
+"""Clients that watch the output of running jobs: the leader forwards it and stores nothing.
 
-A watch lives from the client's first WatchOutput until the job is over, or the client leaves. While
-an attempt runs, the watch is *with* its worker, whose word that the attempt has ended is waited for
-even if the job is over by then: what it wrote last may still come. Between attempts it has no
-worker. None of it is replicated; a client asks the next leader again.
-"""
+A watch lives from the client's first WatchOutput until the job is over or the client disconnects.
+While an attempt runs, the watch is bound to its worker until that reports the end of the attempt,
+even if the job is over by then: its last output may still arrive. Between attempts it has no
+worker. None of it is replicated; a client watches again on the next leader."""
 
 from __future__ import annotations
 
@@ -38,17 +37,17 @@ ENDS = frozenset(state.name.lower() for state in ENDED_STATES)
 class OutputWatch(msgspec.Struct):
     """One client that watches one job."""
 
-    watch_id: MessageId  # our number for it
+    watch_id: MessageId  # drawn by the leader
     session: int
     request_id: MessageId  # the client's
     job_id: JobId
     wanted: tuple[bool, bool]  # stdout, stderr
     attempt: int = 0
-    # Offsets of both streams before which the client has `attempt`; 0 with every new attempt.
+    # Offsets up to which the client has the output of `attempt`; 0 with every new attempt.
     sent: list[int] = msgspec.field(default_factory=lambda: [0, 0])
     fence: int = 0
-    worker_id: WorkerId = b""  # that is asked to show `attempt`; empty: none runs it
-    whole: bool = False  # whether what the worker has on disk is wanted too
+    worker_id: WorkerId = b""  # that sends the output of `attempt`; empty: none runs it
+    whole: bool = False  # whether output that the worker has on disk is wanted too
 
 
 class OutputWatches:
@@ -69,10 +68,10 @@ class OutputWatches:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    # --- what clients ask
+    # --- messages of clients
 
     def watch(self, session: ClientSession, message: WatchOutput) -> None:
-        """Begin, move or end a watch.
+        """Begin, continue at other offsets, or end a watch.
 
         Raises:
             StateError: UNKNOWN_JOB; OVERLOADED, if too many watch already.
@@ -84,23 +83,23 @@ class OutputWatches:
         elif watch is None:
             self._begin(session.number, message)
         elif watch.worker_id and message.attempt == watch.attempt:
-            self._tell(watch, message.offsets)
+            self._send_tell(watch, message.offsets)
 
     def left(self, session: Session) -> None:
-        """A session is over."""
+        """A session was removed."""
         if isinstance(session, ClientSession):
             for watch in [one for one in self._by_id.values() if one.session == session.number]:
                 self._end(watch)
         else:
             self._release(session.worker_id)
 
-    # --- what workers say
+    # --- messages of workers
 
     def chunk(self, session: WorkerSession, chunk: OutputChunk) -> None:
-        """Pass on what a worker shows, to the one who watches."""
+        """Forward output to the watching client."""
         watch = self._by_id.get(chunk.watch_id)
         if watch is None or (watch.worker_id, watch.attempt) != (session.worker_id, chunk.attempt):
-            return  # the watch is over, or the attempt was given up
+            return  # the watch is over, or is bound to another attempt
         after = chunk.offset + len(chunk.data)
         data = chunk.data if self._shell.has_room(watch.session) else b""
         self._send(
@@ -113,27 +112,27 @@ class OutputWatches:
             watch.sent[chunk.stream] = max(watch.sent[chunk.stream], after)
         else:
             watch.worker_id = b""
-            self._maybe_over(watch)
+            self._maybe_end(watch)
 
     def worker_opened(self, session: WorkerSession) -> None:
-        """A worker is back: it may still run what is watched, or not."""
+        """A worker's session opened: it may or may not still run watched jobs."""
         self._release(session.worker_id)
         for watch in self._by_id.values():
-            self._ask(watch, session.worker_id)
+            self._bind(watch, session.worker_id)
 
-    # --- what was agreed on
+    # --- effects of applied entries
 
     def follow(self, effects: Sequence[Effect]) -> None:
-        """AttemptRequests begin, and jobs end."""
+        """Follow starts of attempts and ends of jobs."""
         for effect in each_effect(effects):
             if type(effect) is SendAssign:
                 for watch in self._by_job.get(effect.job_ids, {}).values():
-                    self._ask(watch, effect.worker_id)
+                    self._bind(watch, effect.worker_id)
             elif type(effect) is SendResult:
-                many = effect.count > 1  # tasks that never began: any of them may be watched
+                many = effect.count > 1  # tasks that never started; any may be watched
                 ended = self._by_id if many else self._by_job.get(effect.job_ids, {})
                 for watch in list(ended.values()):
-                    self._maybe_over(watch)
+                    self._maybe_end(watch)
 
     def clear(self) -> None:
         """Leadership is lost."""
@@ -170,13 +169,13 @@ class OutputWatches:
         self._by_job.setdefault(job_id, of_job)[watch_id] = watch
         job = self._replica.state.jobs.get(job_id)
         if job is not None:
-            self._ask(watch, job.worker_id)
-        if not watch.worker_id and not self._maybe_over(watch):
-            # It waits, or its worker is away: say so at once.
+            self._bind(watch, job.worker_id)
+        if not watch.worker_id and not self._maybe_end(watch):
+            # It waits, or its worker is disconnected: answer at once.
             self._send(watch, OutputChunk(message.request_id, 0))
 
-    def _ask(self, watch: OutputWatch, worker_id: WorkerId) -> None:
-        """Have this worker show its attempt of the job, if it has one."""
+    def _bind(self, watch: OutputWatch, worker_id: WorkerId) -> None:
+        """Bind a watch to this worker, if it runs the job."""
         job = self._replica.state.jobs.get(watch.job_id)
         session = self._sessions.worker(worker_id)
         if job is None or job.state is not ASSIGNED or job.worker_id != worker_id:
@@ -186,9 +185,9 @@ class OutputWatches:
         if watch.attempt != job.attempt:
             watch.attempt, watch.sent = job.attempt, [0, 0]
         watch.fence, watch.worker_id = job.fence, worker_id
-        self._tell(watch, watch.sent)
+        self._send_tell(watch, watch.sent)
 
-    def _tell(self, watch: OutputWatch, offsets: Sequence[int], *, on: bool = True) -> None:
+    def _send_tell(self, watch: OutputWatch, offsets: Sequence[int], *, on: bool = True) -> None:
         session = self._sessions.worker(watch.worker_id)
         if session is not None:
             out, err = (
@@ -202,13 +201,13 @@ class OutputWatches:
             self._outputs.mail(session.number).append(tell)
 
     def _release(self, worker_id: WorkerId) -> None:
-        """A worker shows nothing any more."""
+        """A worker sends no more output."""
         for watch in [one for one in self._by_id.values() if one.worker_id == worker_id]:
             watch.worker_id = b""
-            self._maybe_over(watch)
+            self._maybe_end(watch)
 
-    def _maybe_over(self, watch: OutputWatch) -> bool:
-        """Tell the end of the job, if it has ended and nothing is to come."""
+    def _maybe_end(self, watch: OutputWatch) -> bool:
+        """Report the end of the job, if it has ended and no output is to come."""
         if watch.worker_id:
             return False
         view = job_view(self._replica.state, watch.job_id)
@@ -220,7 +219,7 @@ class OutputWatches:
 
     def _end(self, watch: OutputWatch) -> None:
         if watch.worker_id:
-            self._tell(watch, (0, 0), on=False)
+            self._send_tell(watch, (0, 0), on=False)
         del self._by_id[watch.watch_id]
         del self._by_asker[watch.session, watch.request_id]
         of_job = self._by_job[watch.job_id]

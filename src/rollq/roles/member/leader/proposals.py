@@ -1,11 +1,11 @@
-"""Commands on their way into the log, and who waits for their outcome.
+"""Commands that wait to be proposed, and the origins of proposed ones.
 
-A command waits here until the next turn of the loop, goes into one entry with everything else that
-arrived, joined with what is like it, and is found again by the index of that entry when it is
+A command waits here until the next turn, goes into one entry with all others that arrived, joined
+with like ones, and is found again by the index of that entry when it is applied.
+
+If more commands wait than one turn takes, clients take turns (`turns`). Heavy commands go into
+entries of their own behind the others, so that light requests are answered before those are
 applied.
-
-Where more waits than one turn takes, clients take turns (`turns`). What is heavy goes into an entry
-of its own behind the others: whoever asked for little is answered before that is applied.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from rollq.roles.member.leader.joining import count_of, joined
 from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 from rollq.roles.member.leader.turns import ClientTurns
 
-COMMAND_BYTES_GUESS = 128  # what a command costs beside its payload; in the history it costs twice
+COMMAND_BYTES_GUESS = 128  # overhead of a command beside its payload; twice that in the history
 LIGHT: Final = range(HEAVY_WEIGHT_MIN)
 HEAVY: Final = range(HEAVY_WEIGHT_MIN, maxsize)
-RUN_JOB_BYTES = 80  # what a job of a run costs beside its payload: an id and some numbers
-RUN_JOBS_LIGHTER: Final = 8  # so many jobs of a run take what a job alone does
+RUN_JOB_BYTES = 80  # overhead of a job in a run beside its payload: an id and some numbers
+RUN_JOBS_LIGHTER: Final = 8  # jobs in a run that cost as much as one job alone
 
 
 class ProposalBatch(list[Proposal]):
-    """What becomes one entry.
+    """The proposals of one entry.
 
     Attributes:
-        heavy: The weight of the heavy commands in it.
-        proposed_us: When it was, by the clock that measures how long things take.
+        heavy: The weight of its heavy commands.
+        proposed_us: When it was proposed, by the monotonic clock.
     """
 
     __slots__ = ("heavy", "proposed_us")
@@ -74,30 +74,30 @@ class ProposalBatch(list[Proposal]):
 
 
 class Proposals:
-    """Waiting commands, and the origins of those that are in the log but not applied.
+    """Waiting commands, and the origins of those that are proposed but not applied.
 
-    Commands of clients keep their order with those of the same session, all others among each
-    other. The leader's own come last in a turn: they follow from a state without the others.
+    Commands of a client stay in the order of its session; all others keep the order of arrival. The
+    leader's own come last in a turn: they were decided on a state without the others.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[Proposal] = deque()  # of workers, timers and hellos
-        self._asked: ClientTurns[Proposal] = ClientTurns()  # of clients
-        self._own: deque[Proposal] = deque()  # of the leader
-        # Entries of this turn that were not taken yet: consensus had no room for the first.
+        self._waiting: deque[Proposal] = deque()  # from workers, timers and hellos
+        self._requested: ClientTurns[Proposal] = ClientTurns()  # from clients
+        self._own: deque[Proposal] = deque()  # from the leader
+        # Entries of this turn that are not proposed yet: raft had no room for the first.
         self._formed: deque[ProposalBatch] = deque()
-        self._count = 0  # of all of these
+        self._count = 0  # of commands in all of these
         self._bytes = 0  # the sum of their sizes
         # By log index, from the proposal of an entry until it is applied or leadership is lost.
         self._proposed: dict[int, ProposalBatch] = {}
-        self._ahead = 0  # the weight of the heavy commands among them
+        self._ahead = 0  # the weight of the heavy commands in `_proposed`
 
     def __len__(self) -> int:
         return self._count
 
     @property
     def is_full(self) -> bool:
-        """Whether what clients ask for must be refused for now."""
+        """Whether client requests must be refused for now."""
         return self._count >= PENDING_COMMANDS_MAX or self._bytes >= PENDING_BYTES_MAX
 
     def check_room(self) -> None:
@@ -110,37 +110,37 @@ class Proposals:
             )
 
     def is_busy(self, share: int = 1) -> bool:
-        """Whether more waits than (a share of) what may wait while sessions are read."""
+        """Whether the backlog exceeds the bound (divided by `share`) for reading sessions."""
         return (
             self._count > PENDING_COMMANDS_PAUSE // share
             or self._bytes > PENDING_BYTES_PAUSE // share
         )
 
     def is_busy_with(self, session: int, share: int = 1) -> bool:
-        """Whether more of a session waits than (a share of) what may wait while it is read."""
-        return self._asked.is_long(session, share)
+        """Whether a session's backlog exceeds the bound (divided by `share`) for reading it."""
+        return self._requested.is_long(session, share)
 
     def add(self, command: Command, origin: Origin = SILENT) -> None:
         """Queue a command for the next turn.
 
         Raises:
-            RemoteError: BAD_PAYLOAD if it is larger than an entry may be. What the leader asks for
-                itself never is.
+            RemoteError: BAD_PAYLOAD if it is larger than an entry may be. The leader's own commands
+                never are.
         """
         self._waiting.append(self._counted(command, origin))
 
-    def ask(self, command: Command, origin: Origin) -> None:
-        """Queue what a client asks for: it takes turns with others. Raises as `add` does."""
+    def add_request(self, command: Command, origin: Origin) -> None:
+        """Queue a client's command, in turn with those of others. Raises as `add` does."""
         proposal = self._counted(command, origin)
-        self._asked.add(origin.session, proposal, weight_of(proposal))
+        self._requested.add(origin.session, proposal, weight_of(proposal))
 
     def add_own(self, commands: Iterable[Command], origin: Origin = SILENT) -> None:
-        """Queue what the leader itself proposes."""
+        """Queue commands of the leader itself."""
         for command in commands:
             self._own.append(self._counted(command, origin))
 
     def batches(self) -> Iterator[ProposalBatch]:
-        """What goes into the log in this turn, in entries of bounded size, in order."""
+        """Remove and return the entries of this turn, in order, each of bounded size."""
         if not self._formed and self._count:
             self._form()
         while self._formed:
@@ -150,35 +150,36 @@ class Proposals:
             yield batch if len(batch) == 1 else ProposalBatch(joined(batch), batch.heavy)
 
     def put_back(self, batch: ProposalBatch) -> None:
-        """Consensus had no room for it now: it goes first next time."""
+        """Raft had no room for the batch: it goes first in the next turn."""
         self._formed.appendleft(batch)
         self._count += len(batch)
         self._bytes += sum([size_bytes for _, _, size_bytes in batch])
 
     def proposed(self, index: int, batch: ProposalBatch, now_us: int) -> None:
-        """The batch is the entry at this index, from now on."""
+        """The batch was proposed as the entry at this index."""
         batch.proposed_us = now_us
         self._proposed[index] = batch
         self._ahead += batch.heavy
 
     def settled(self, index: int) -> ProposalBatch | None:
-        """The entry at this index is applied: what it held, if it was ours."""
+        """The entry at this index is applied: remove and return its batch, if this leader proposed
+        it."""
         batch = self._proposed.pop(index, None)
         if batch is not None:
             self._ahead -= batch.heavy
         return batch
 
     def commands(self) -> Iterator[Command]:
-        """Every command that is not applied yet."""
-        for proposal in chain(self._waiting, self._asked, self._own, *self._formed):
+        """All commands that are not applied yet."""
+        for proposal in chain(self._waiting, self._requested, self._own, *self._formed):
             yield proposal[0]
         for batch in self._proposed.values():
             yield from (command for command, _, _ in batch)
 
     def clear(self) -> None:
-        """Leadership is lost: clients and workers ask again, with the same ids."""
+        """Leadership is lost: clients and workers retry with the same ids."""
         self._waiting.clear()
-        self._asked = ClientTurns()
+        self._requested = ClientTurns()
         self._own.clear()
         self._formed.clear()
         self._count = self._bytes = self._ahead = 0
@@ -197,13 +198,13 @@ class Proposals:
         return command, origin, size_bytes
 
     def _form(self) -> None:
-        """Make the entries of a turn. As long as something heavy is not applied yet, no more of it
-        goes into the log: whatever is light and comes after it would wait for all of that."""
+        """Form the entries of a turn. While a heavy command is not applied, no other heavy one is
+        taken: light commands after it would wait for all of them."""
         light = [self._waiting.popleft() for _ in range(min(len(self._waiting), TURN_COMMANDS_MAX))]
-        light += self._asked.take(TURN_COMMANDS_MAX, TURN_WEIGHT_MAX, LIGHT)
+        light += self._requested.take(TURN_COMMANDS_MAX, TURN_WEIGHT_MAX, LIGHT)
         heavy: list[Proposal] = []
         if not self._ahead:
-            heavy += self._asked.take(TURN_COMMANDS_MAX, HEAVY_TURN_MAX, HEAVY)
+            heavy += self._requested.take(TURN_COMMANDS_MAX, HEAVY_TURN_MAX, HEAVY)
         for _ in range(min(len(self._own), TURN_COMMANDS_MAX)):
             proposal = self._own.popleft()
             (heavy if type(proposal[0]) is UnpackBatch else light).append(proposal)
@@ -214,7 +215,7 @@ class Proposals:
 
 
 def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[ProposalBatch]:
-    """The same in entries that are not larger than this, unless a single command is."""
+    """Pack proposals into entries of at most `bytes_max`, or of a single command."""
     batch = ProposalBatch()
     batch_bytes = 0
     for proposal in proposals:
@@ -228,17 +229,17 @@ def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[ProposalBatc
 
 
 def weight_of(proposal: Proposal) -> int:
-    """What it takes to write and apply a command, in bytes of small jobs: it is the number of jobs
-    that counts, and what they carry much less."""
+    """The cost of writing and applying a command, in bytes of small jobs: the number of jobs counts
+    most, and their payload much less."""
     command, _, size_bytes = proposal
     jobs = JOBS.get(type(command))
     return size_bytes // 4 + JOB_WEIGHT * (1 if jobs is None else jobs(command))
 
 
 def size_bytes_of(command: Command) -> int:
-    """What a command adds to its entry, but for names that are known to be short: an entry that is
-    larger than a frame could not be sent to the other members. The commands that come by the
-    thousand are guessed; any other is encoded to be measured."""
+    """An upper bound of a command's bytes in an entry, except for names that are known to be short:
+    an entry larger than a frame could not be replicated. Frequent commands are estimated; all
+    others are encoded to be measured."""
     return SIZES.get(type(command), encoded_bytes)(command)
 
 
@@ -287,7 +288,7 @@ def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
     return max(COMMAND_BYTES_GUESS * len(command.job_ids), encoded_bytes(command))
 
 
-# How many jobs a command makes or moves, if more than one.
+# The number of jobs that a command creates or moves, if it may be more than one.
 JOBS: Final[dict[type, Callable[[Any], int]]] = {
     SubmitRun: lambda command: 1 + len(command.bodies) // RUN_JOBS_LIGHTER,
     SubmitBulk: lambda command: len(command.items),

@@ -1,10 +1,9 @@
-"""Publishing: what sessions say to subjects, and what goes to whom. Nothing of it is replicated but
-what a topic keeps, which is handed on when it is agreed on (`topics`).
+"""Publishing to subjects, and delivery to subscribers. Only messages with a topic are replicated;
+those are delivered once they are applied (`topics`).
 
 What is published in a turn waits here, in batches with the same receivers: the shell encodes each
-batch once and writes the same bytes to all of them. A receiver gets its messages in the order in
-which they were published.
-"""
+batch once and writes the same bytes to all of them. A receiver gets its messages in the order of
+publishing."""
 
 from __future__ import annotations
 
@@ -30,21 +29,21 @@ from rollq.wire.subject_messages import Deliver, Publish, Subscribe, Unsubscribe
 
 @dataclass(slots=True, eq=False)
 class FanOut:
-    """Messages that go to the same sessions, in order."""
+    """Messages for the same sessions, in order."""
 
     receivers: Receivers
     messages: list[Deliver]
 
 
 class Publishing:
-    """What is published at one leader.
+    """Publishes and deliveries at one leader.
 
     Attributes:
-        subscriptions: Who listens.
-        published: How many messages were published to subjects since this process began.
-        on_job_event: Called with what the worker of a job publishes of it.
-        delivered: How often one of them was for a session.
-        missed: How often one was not sent, because the session did not read; the shell counts.
+        subscriptions: Of all sessions.
+        published: Messages published to subjects since this process began.
+        on_job_event: Called with the job events that workers publish.
+        delivered: Deliveries of them, one per receiving session.
+        missed: Deliveries dropped for slow sessions; counted by the shell.
     """
 
     def __init__(
@@ -60,18 +59,17 @@ class Publishing:
         self._replies = replies
         self._reads = reads
         self._due: list[FanOut] = []
-        # Of each session that something is due for, the last batch: in `_due`.
+        # The last batch in `_due` for each of its sessions.
         self._last: dict[int, FanOut] = {}
 
-    # --- what sessions say
+    # --- messages of sessions
 
     def publish(self, session: Session, message: Publish) -> None:
-        """Hand a message to whoever listens. One that wants no answer gets none, whatever is wrong
-        with it. A request that somebody got is answered by whoever got it, and not by us: a message
-        less for each.
+        """Deliver a message to its subscribers. Without a request id it is not answered, not even
+        by an error. A request with a receiver is answered by the receiver, and not by the leader.
 
-        What we answer is sent once it is sure that we lead: under another leader a topic may keep
-        the subject, or others listen.
+        The leader's answer waits until its leadership is confirmed: under another leader the
+        subject may have a topic, or other subscribers.
 
         Raises:
             RemoteError: BAD_SUBJECT.
@@ -92,13 +90,13 @@ class Publishing:
             return
         if request_id != NIL_ID:
             self._reads.check_room()
-        count = self._hand(route, Deliver(route.subject, message.payload, message.reply_to))
+        count = self._deliver(route, Deliver(route.subject, message.payload, message.reply_to))
         if request_id != NIL_ID and not (message.reply_to and count):
             self._reads.once_current(partial(self._answer, session.number, message, count))
 
     def publish_all(self, messages: Sequence[Publish], first: int = 0) -> int:
-        """Hand on messages from this place on, up to the first that is not live, that the leader
-        has to answer, or whose route is not known or restricted; how many were handed on."""
+        """Deliver messages from this position on, up to the first that has a topic, needs an answer
+        of the leader, or whose route is unknown or restricted. Returns how many were delivered."""
         known, count = self.subscriptions.known_route, 0
         for at in range(first, len(messages)):
             message = messages[at]
@@ -107,12 +105,12 @@ class Publishing:
                 break
             if message.request_id != NIL_ID and not (message.reply_to and route.count):
                 break
-            self._hand(route, Deliver(route.subject, message.payload, message.reply_to))
+            self._deliver(route, Deliver(route.subject, message.payload, message.reply_to))
             count += 1
         return count
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
-        """A session wants what is published to a pattern.
+        """Subscribe a session to a pattern, or to a topic.
 
         Raises:
             RemoteError: BAD_SUBJECT; BAD_OPTIONS.
@@ -127,7 +125,7 @@ class Publishing:
         self._replies.accept(session.number, message.request_id)
 
     def unsubscribe(self, session: Session, message: Unsubscribe) -> None:
-        """A session wants that no longer."""
+        """End a subscription, at once or after some more messages."""
         if self._topics.unsubscribe(session, message.number):
             return
         if message.after:
@@ -136,37 +134,38 @@ class Publishing:
             self.subscriptions.remove(session.number, message.number)
 
     def left(self, session: Session) -> None:
-        """A session is over."""
+        """A session was removed."""
         self.subscriptions.remove_session(session.number)
 
-    # --- what was agreed on
+    # --- effects of applied entries
 
     def kept(self, effect: SendKept) -> None:
-        """A topic has taken messages: hand them to whoever listens, too."""
+        """A topic has taken messages: deliver them to live subscribers too."""
         if not len(self.subscriptions):
             return
         replies = effect.reply_to or ("",) * len(effect.subjects)
         columns = zip(effect.subjects, effect.payloads, replies, strict=True)
         for index, (subject, payload, reply_to) in enumerate(columns, effect.index):
             fields = (effect.topic, index, effect.stamp_ms)
-            self.tell(Deliver(subject, payload, reply_to, "", *fields))
+            self.publish_own(Deliver(subject, payload, reply_to, "", *fields))
 
-    # --- what the leader itself says
+    # --- messages of the leader itself
 
-    def is_heard(self, subject: str) -> bool:
-        """Whether anybody listens to a subject."""
+    def has_subscriber(self, subject: str) -> bool:
+        """Whether a subject has a subscriber."""
         return len(self.subscriptions) > 0 and self._find(subject).count > 0
 
-    def tell(self, message: Deliver) -> int:
-        """Publish something of the leader's own; how many subscriptions it goes to."""
+    def publish_own(self, message: Deliver) -> int:
+        """Publish a message of the leader itself; returns the number of subscriptions it goes
+        to."""
         if not len(self.subscriptions):
             return 0
-        return self._hand(self._find(message.subject), message)
+        return self._deliver(self._find(message.subject), message)
 
     # --- once a turn
 
     def take(self) -> list[FanOut]:
-        """What is to be sent now."""
+        """Remove and return the batches to send."""
         due, self._due = self._due, []
         self._last.clear()
         return due
@@ -179,19 +178,19 @@ class Publishing:
     # --- helpers
 
     def _answer(self, session: int, message: Publish, count: int) -> None:
-        """Of a message that went to so many subscriptions."""
+        """Answer a message that went to `count` subscriptions."""
         if not message.reply_to:
             self._replies.accept(session, message.request_id, count)
             return
-        nobody = StateError(
+        no_responders = StateError(
             ErrorCode.NO_RESPONDERS,
             f"no subscription matches {message.subject[:128]!a}",
             "check the subject, and that the responder has subscribed",
         )
-        self._replies.error(session, message.request_id, nobody)
+        self._replies.error(session, message.request_id, no_responders)
 
     def _publish_kept(self, session: Session, message: Publish, topic: str) -> None:
-        """To a subject of a topic."""
+        """Publish to a subject of a topic."""
         try:
             self._topics.publish(session, message, topic)
         except RollqError as error:
@@ -200,7 +199,7 @@ class Publishing:
             self._replies.refused[int(error.code)] += 1
 
     def _route_for(self, session: Session, message: Publish) -> Route:
-        """The route of a subject that a session may publish to."""
+        """The route of a subject, if the session may publish to it."""
         tokens = parse_subject(message.subject)
         if is_job_event(tokens):
             job_id = job_of_event(tokens)
@@ -222,7 +221,7 @@ class Publishing:
         known = self.subscriptions.known_route(subject)
         return known or self.subscriptions.route(subject, parse_subject(subject))
 
-    def _hand(self, route: Route, message: Deliver) -> int:
+    def _deliver(self, route: Route, message: Deliver) -> int:
         self.published += 1
         if route.receivers:
             self._add(route.receivers, message)
@@ -237,8 +236,8 @@ class Publishing:
         return route.count
 
     def _add(self, receivers: Receivers, message: Deliver) -> None:
-        """To the last batch that any of the receivers gets, if that is for the same receivers; so
-        that none gets a message before an earlier one."""
+        """Add a message to the last batch of the receivers, if that has the same receivers; so each
+        session gets its messages in order."""
         self.delivered += len(receivers)
         if len(receivers) == 1:
             last = self._last.get(receivers[0])

@@ -1,9 +1,8 @@
-"""Reads of this member's state (`member.queries`): those of clients of the leader are linearizable,
-answered once consensus has named the index from which on the answer is not stale (read-index);
-those of readers are answered at once, by any member.
+"""Reads of this member's state (`member.queries`). Those of clients of the leader are linearizable:
+answered at a read index of raft. Those of readers are answered at once, by any member.
 
-Whatever else a leader answers without an entry of the log waits here too (`once_current`): a member
-that was cut off or stopped may take itself for the leader for a moment when another one leads.
+All other answers of a leader that need no log entry wait here too (`once_current`): a partitioned
+or stalled member may believe for a moment that it leads while another one does.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PENDING_READS_MAX = 4_096
 
 
 class Reads:
-    """Queries and other answers that wait for their index."""
+    """Queries and other answers that wait for their read index."""
 
     def __init__(
         self,
@@ -52,43 +51,43 @@ class Reads:
         self._raft = raft
         self._metrics = metrics
         self._shell = shell
-        # What the worker of a job said of it last; set before the first query.
+        # The last progress of a job; set before the first query.
         self.progress_of: Callable[[JobId], JobEvent | None] = lambda _: None
-        self._last_request = 0  # as consensus knows them; never reused
-        # What waits is in `_asked` until consensus names its index, then in `_waiting` until that
+        self._last_request = 0  # the last id of a read-index request; never reused
+        # Reads are in `_requested` until raft answers with an index, then in `_waiting` until that
         # is applied; both together hold at most PENDING_READS_MAX.
-        self._asked: dict[int, Callable[[], None]] = {}
-        self._waiting: list[tuple[int, Callable[[], None]]] = []  # index, what to do
+        self._requested: dict[int, Callable[[], None]] = {}
+        self._waiting: list[tuple[int, Callable[[], None]]] = []  # read index, callback
 
     def query(self, session: ClientSession, query: Query) -> None:
-        """Take a query; the answer is sent by `answer` later."""
+        """Take a query; `answer` sends its answer later."""
         must_be_of_state(query)
         self.check_room()
         self.once_current(partial(self._send_answer, session.number, query))
 
     @property
     def is_asking(self) -> bool:
-        """Whether consensus has to name an index, which takes a turn."""
-        return bool(self._asked)
+        """Whether a read-index request is unanswered, which takes a turn."""
+        return bool(self._requested)
 
     def check_room(self) -> None:
-        """Raises StateError, OVERLOADED, if too much waits already."""
-        if len(self._asked) + len(self._waiting) >= PENDING_READS_MAX:
+        """Raises StateError OVERLOADED if too many reads are pending."""
+        if len(self._requested) + len(self._waiting) >= PENDING_READS_MAX:
             raise StateError(
                 ErrorCode.OVERLOADED, f"{PENDING_READS_MAX} reads are pending", "ask again"
             )
 
     def once_current(self, act: Callable[[], None]) -> None:
-        """Call back when it is known that this member led at this moment, and all that was agreed
-        on before is applied. Never, if it did not lead: its sessions go to the next leader."""
+        """Call back once it is confirmed that this member leads now, and all entries committed
+        before are applied. Never called if it does not lead: sessions are redirected then."""
         self._last_request += 1
-        self._asked[self._last_request] = act
+        self._requested[self._last_request] = act
         self._raft().read_index(self._last_request)
 
     def ready(self, reads: list[ReadReady]) -> None:
-        """Consensus answered: the index to wait for, or 0 to ask once more under a new number."""
+        """Raft's answers: the index to wait for, or 0 to request again under a new id."""
         for read in reads:
-            act = self._asked.pop(read.request, None)
+            act = self._requested.pop(read.request, None)
             if act is None:
                 continue
             if read.index:
@@ -97,7 +96,7 @@ class Reads:
                 self.once_current(act)
 
     def answer(self) -> None:
-        """Once a turn: answer everything that can be answered from what is applied now."""
+        """Once a turn: answer the reads whose index is applied."""
         if not self._waiting:
             return
         applied = self._replica.state.applied_index
@@ -107,7 +106,7 @@ class Reads:
             act()
 
     def sources(self, query: Query, *, leads: bool) -> Sources:
-        """What a query is answered from, now and here, whoever leads."""
+        """The sources for a query on this member, whether it leads or not."""
         return Sources(
             self._replica,
             self._raft(),
@@ -132,11 +131,11 @@ class Reads:
         try:
             return answer(self.sources(query, leads=True), query)
         except DiskError:
-            raise  # of the history: the member must not go on
+            raise  # while reading history: the member must stop
         except Exception as error:
             return error
 
     def clear(self) -> None:
         """Leadership is lost: clients ask the next leader."""
-        self._asked.clear()
+        self._requested.clear()
         self._waiting.clear()

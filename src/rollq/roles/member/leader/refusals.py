@@ -1,5 +1,5 @@
-"""Who was refused what, on its way into the history: joined and counted, so that whoever asks a
-million times for what they may not do fills neither the log nor the memory. Pure.
+"""Refused requests on their way into the history, grouped and counted, so that repeated requests
+without permission fill neither the log nor the memory. Pure.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from rollq.base.limits import (
 )
 from rollq.grid.access_commands import NoteRefusals, Refusal
 
-OTHERS: Final = "…"  # in place of what there is no room for
+OTHERS: Final = "…"  # stands for fields beyond the bound
 ALL_OTHERS: Final = (OTHERS, OTHERS, OTHERS, OTHERS)
 
 
-class Refusals:
-    """What one leader has refused and not put into the log yet."""
+class RefusalNotes:
+    """Refusals of one leader that are not in the log yet."""
 
     __slots__ = ("_counts", "_due_ms")
 
@@ -29,8 +29,8 @@ class Refusals:
         self._due_ms = 0
 
     def add(self, account: str, action: str, resource: str, address: str) -> None:
-        """Somebody was refused. Where there is no room for another row it is counted without its
-        resource, or at last with all others that there is no room for."""
+        """Count a refusal. Without room for another row it is counted without its resource, or at
+        last in the one row for all others."""
         host = _cut(address.rpartition(":")[0] or address, ADDRESS_BYTES_MAX)
         row = (account, action, _cut(resource, ACCESS_RESOURCE_BYTES_MAX), host)
         joined = (account, action, OTHERS, host)
@@ -41,8 +41,8 @@ class Refusals:
                 return
 
     def due(self, now_ms: int) -> list[NoteRefusals]:
-        """What to propose now: the first refusals at once, and those of the next seconds together
-        afterwards."""
+        """The command to propose now: the first refusals at once, later ones once in
+        REFUSALS_NOTE_MS."""
         if not self._counts or now_ms < self._due_ms:
             return []
         self._due_ms = now_ms + REFUSALS_NOTE_MS
@@ -51,10 +51,11 @@ class Refusals:
         return [NoteRefusals(rows)]
 
     def clear(self) -> None:
-        """Leadership is lost: what is not noted is in the log of this process alone."""
+        """Leadership is lost: refusals that are not proposed are only in the log of this
+        process."""
         self._counts.clear()
 
 
 def _cut(text: str, bytes_max: int) -> str:
-    """A text of at most so many bytes."""
+    """The text cut to at most `bytes_max`."""
     return text.encode()[:bytes_max].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""What sessions are answered: accepted, errors, results that say no, and the end of a session."""
+"""Answers to sessions: accepted, errors, results that stand for errors, and closing a session."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rollq.wire import messages
 from rollq.wire.checks import request_id_of
 from rollq.wire.features import ALIVE, agree
 
-RETRYABLE = (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED)  # of what the state refuses
+RETRYABLE = (ErrorCode.GRID_FULL, ErrorCode.OVERLOADED)  # refusals of the grid
 
 
 class Replies:
-    """Puts answers among the outputs of the turn.
+    """Adds answers to the outputs of the turn.
 
     Attributes:
-        member_id: Of this member, as Welcome has it; set when leadership is gained.
-        refused: How many requests were refused, by error code.
+        member_id: Of this member, for Welcome; set when leadership is gained.
+        refused: Refused requests, by error code.
     """
 
     __slots__ = ("_config", "_group", "_outputs", "_sessions", "member_id", "refused")
@@ -38,7 +38,7 @@ class Replies:
     ) -> None:
         self.member_id = 0
         self.refused: Counter[int] = Counter()
-        self._config = config  # the one in force
+        self._config = config  # the present one
         self._group = group
         self._sessions = sessions
         self._outputs = outputs
@@ -48,7 +48,7 @@ class Replies:
         self._outputs.mail(number).append(message)
 
     def welcome(self, number: int, offered: tuple[str, ...], owed: int = 0) -> None:
-        """Answer a hello with the features that both sides speak, and the group's addresses."""
+        """Answer a hello with the agreed features, and the group's addresses."""
         features = agree(offered)
         ping_ms = self._sessions.ping_ms if ALIVE in features else 0
         welcome = messages.Welcome(
@@ -62,7 +62,7 @@ class Replies:
         self.send(number, welcome)
 
     def accept(self, number: int, request_id: MessageId, count: int = 1) -> None:
-        """A request was taken, for so many things."""
+        """Answer a request with Accepted and a count."""
         self.send(number, messages.Accepted(request_id, count))
 
     def settle_request(
@@ -88,7 +88,7 @@ class Replies:
         self.send(origin.session, accepted)
 
     def error(self, number: int, request_id: MessageId, error: RollqError) -> None:
-        """A request failed."""
+        """Answer a request with an error."""
         self.refused[int(error.code)] += 1
         self.send(
             number,
@@ -96,21 +96,21 @@ class Replies:
         )
 
     def refuse(self, number: int, message: messages.ToMemberMessage, error: RollqError) -> None:
-        """A message cannot be taken."""
+        """Answer a refused message with an error."""
         self.error(number, request_id_of(message), error)
         if isinstance(message, messages.SubmitJob):
             self._refuse_job(number, message.job_id, str(error))
 
     def _refuse_job(self, number: int, job_id: JobId, why: str) -> None:
-        """A client that reads no errors gets a failed result: it would wait for ever otherwise."""
+        """Send a failed result to a client that reads no errors, as it would wait for ever."""
         session = self._sessions.get(number)
-        if isinstance(session, ClientSession) and not session.hears_errors:
+        if isinstance(session, ClientSession) and not session.reads_errors:
             job, client = guid_to_text(job_id), session.client_id
-            self.tell(JOB_REFUSED, job=job, client=client, cause=why)
+            self.log(JOB_REFUSED, job=job, client=client, cause=why)
             self.send(number, refusal_of(job_id, session.client_id, why))
 
     def failed(self, number: int, message: messages.ToMemberMessage, error: Exception) -> None:
-        """A handler raised what it must not. The session ends, with an error that is not
+        """A handler raised an unexpected exception. The session ends, with an error that is not
         retryable: another leader has the same bug."""
         name = type(message).__name__
         self._outputs.append(Mishap(f"session {number}: {name}", error))
@@ -119,10 +119,10 @@ class Replies:
         self.close(number, str(bug))
 
     def close(self, number: int, reason: str) -> None:
-        """End a session."""
+        """Close a session."""
         self._sessions.remove(number)
         self._outputs.close(number, reason)
 
-    def tell(self, event: LogEvent, **fields: str) -> None:
-        """Write to the log of the process."""
-        self._outputs.tell(event, **fields)
+    def log(self, event: LogEvent, **fields: str) -> None:
+        """Log an event."""
+        self._outputs.log(event, **fields)

@@ -1,8 +1,7 @@
-"""Jobs that run once more with another request: what they were asked for, and what they will be.
+"""Jobs that are run again with a changed request.
 
-A request is changed by the leader and not by whoever asks: values of environment variables are in
-it, and nobody is shown them.
-"""
+The leader changes the request, and not the client: it has values of environment variables, which
+are shown to no client."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ EMPTY: Final[Mapping[str, object]] = MappingProxyType({})
 NOT_KEPT: Final = "submit it anew, with its own arguments"
 
 
-class Asked(NamedTuple):
-    """What a job was asked to run, and what it needs for that."""
+class RunInputs(NamedTuple):
+    """The request of a job: what it runs, with the files that it needs."""
 
     queue: str
     exec_name: str
@@ -45,14 +44,14 @@ class Asked(NamedTuple):
     caches: tuple[str, ...]
 
 
-NOTHING_ASKED: Final = Asked("", "", DEFAULT_OPTIONS, b"", (), ())
+NO_INPUTS: Final = RunInputs("", "", DEFAULT_OPTIONS, b"", (), ())
 
 
-def asked_of(state: GridState, job_id: JobId) -> Asked:
-    """Of a job, or of a task that has not begun.
+def inputs_of(state: GridState, job_id: JobId) -> RunInputs:
+    """The inputs of a job, or of a task that has not started.
 
     Raises:
-        StateError: UNKNOWN_JOB; WRONG_STATE of an array, or if not all of its request is kept.
+        StateError: UNKNOWN_JOB; WRONG_STATE for an array, or if its request is not complete.
     """
     record = state.jobs.get(job_id)
     if record is not None:
@@ -65,56 +64,56 @@ def asked_of(state: GridState, job_id: JobId) -> Asked:
             ErrorCode.WRONG_STATE, f"{guid_to_text(job_id)} is an array", "give the id of a task"
         )
     what = array.queue, array.exec_name, array.options, array.body
-    return Asked(*what, array.blobs, array.caches)
+    return RunInputs(*what, array.blobs, array.caches)
 
 
 def redriven(state: GridState, job_id: JobId, change: RedriveChangedArguments) -> RedriveItem:
-    """The command for one dead job.
+    """The command that redrives one dead job.
 
     Raises:
-        RollqError: there is no such job, it is not dead, or its request cannot be changed so.
+        RollqError: unknown job, not dead, or its request cannot be changed.
     """
     record = state.jobs.get(job_id)
-    if record is not None and record.state is not DEAD:  # its request need not be there
+    if record is not None and record.state is not DEAD:  # its request may be dropped already
         text = f"{guid_to_text(job_id)}: the job is not dead"
         raise StateError(ErrorCode.WRONG_STATE, text, "submit one like it")
     queue = queue_of(change.queue) if change.queue else ""
     if not has_request_change(change):
         return RedriveItem(job_id, None, queue)
-    asked = asked_of(state, job_id)
-    return RedriveItem(job_id, changed_body(asked.body, change), queue)
+    inputs = inputs_of(state, job_id)
+    return RedriveItem(job_id, changed_body(inputs.body, change), queue)
 
 
 def like(state: GridState, change: AgainArguments, job_id: JobId, client_id: ClientId) -> SubmitJob:
-    """The submit of a new job like another one; like a task of an array, with its number.
+    """The submit of a copy of a job; a copy of an array task gets its task number.
 
     Raises:
-        RollqError: there is no such job, or its request is not kept, or cannot be changed so.
+        RollqError: unknown job, or its request is not complete or cannot be changed.
     """
-    asked = asked_of(state, change.job_id)
+    inputs = inputs_of(state, change.job_id)
     fields: dict[str, object] = {"JobId": guid_to_text(job_id), "ClientId": client_id}
     array = state.arrays.get(change.job_id[:PREFIX_BYTES])
     if array is not None:
         fields["Task"] = array.number_of(change.job_id)
-    body = changed_body(asked.body, change, fields)
-    where = change.queue or asked.queue, asked.exec_name
+    body = changed_body(inputs.body, change, fields)
+    where = change.queue or inputs.queue, inputs.exec_name
     return SubmitJob(
-        job_id, client_id, *where, body, asked.options, blobs=asked.blobs, caches=asked.caches
+        job_id, client_id, *where, body, inputs.options, blobs=inputs.blobs, caches=inputs.caches
     )
 
 
 def has_request_change(change: Change) -> bool:
-    """Whether the request itself will be another."""
+    """Whether arguments or variables change."""
     return not change.keeps_args or bool(change.env) or bool(change.unset)
 
 
 def changed_body(body: bytes, change: Change, fields: Mapping[str, object] = EMPTY) -> bytes:
-    """The same request with other arguments and variables, and with these fields. What we do not
-    know of it stays as it is.
+    """The request with changed arguments, variables and fields. Unknown fields stay.
 
     Raises:
-        StateError: WRONG_STATE, if not all of it is kept.
-        RemoteError: BAD_OPTIONS, if it is a payload, or too large then; BAD_PAYLOAD: the variables.
+        StateError: WRONG_STATE if the request is not complete.
+        RemoteError: BAD_OPTIONS if it has no arguments, or becomes too large; BAD_PAYLOAD for
+            invalid variables.
     """
     if body.startswith(MARK):
         raise StateError(
@@ -134,7 +133,7 @@ def changed_body(body: bytes, change: Change, fields: Mapping[str, object] = EMP
     made.update((name, value) for name, value in fields.items() if value != "")
     if not change.keeps_args:
         made["Args"] = change.args
-        made.pop("Call", None)  # arguments as text take the place of values
+        made.pop("Call", None)  # text arguments replace values
     if change.env or change.unset:
         env = dict(_decode_env(known.get("Env", b"null")) or {})
         env.update(change.env)
@@ -154,14 +153,14 @@ def changed_body(body: bytes, change: Change, fields: Mapping[str, object] = EMP
     return encoded
 
 
-def _of_record(state: GridState, record: JobRecord) -> Asked:
+def _of_record(state: GridState, record: JobRecord) -> RunInputs:
     body = state.bodies.load(record.body)
-    if not body and record.array is not None:  # a task that ended: its array has it still
+    if not body and record.array is not None:  # an ended task: its array still has the body
         body = record.array.body
     what = record.queue, record.exec_name, record.options, body
     if record.end is None or record.state is DEAD:
-        return Asked(*what, files_of(record), caches_of(state, record.job_id))
-    # It needs its files no more, and their names are in its request alone.
+        return RunInputs(*what, files_of(record), caches_of(state, record.job_id))
+    # An ended job holds no files; their names are only in its request.
     request = None if body.startswith(MARK) else decode_if_marked(body, JobRequest, "JobId")
     files = () if request is None else request.files or ()
     blobs = [
@@ -170,7 +169,7 @@ def _of_record(state: GridState, record: JobRecord) -> Asked:
         if isinstance(file.digest, str) and isinstance(file.size, int)
     ]
     caches = dict.fromkeys(file.cache_id for file in files if file.cache_id)
-    return Asked(*what, tuple(blobs), tuple(caches))
+    return RunInputs(*what, tuple(blobs), tuple(caches))
 
 
 _decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -1,7 +1,7 @@
-"""Runs at the edge of the leader: what a session that agreed on `runs` says and is told.
+"""Runs between the leader and sessions that agreed on `runs`.
 
-A SubmitRun becomes a command, or several if one would be too large, whose outcomes are collected
-into one answer; messages of a turn that are alike are put together before they leave.
+A SubmitRun becomes one command, or several if one would be too large, whose outcomes are collected
+into one answer; like messages of a turn are joined before they are sent.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from rollq.wire.run_messages import (
     SubmitRun,
 )
 
-PART_JOBS: Final = 128  # of a SubmitRun, in one command
-PART_BYTES: Final = 32 * 1024  # of their bodies
+PART_JOBS: Final = 128  # jobs of a SubmitRun in one command
+PART_BYTES: Final = 32 * 1024  # bytes of their bodies
 
 
 class RunAnswer:
-    """Collects what becomes of the jobs of a SubmitRun; the last one sends the answer."""
+    """Collects the outcomes of a SubmitRun's jobs, and answers after the last one."""
 
     def __init__(
         self, replies: Replies, sessions: Sessions, number: int, message: SubmitRun
@@ -51,7 +51,7 @@ class RunAnswer:
         self._refused: list[RefusedJob] = []
 
     def origin(self, positions: Sequence[int]) -> Origin:
-        """Of a command with the jobs at these positions."""
+        """The origin of a command for the jobs at these positions."""
         return Origin(partial(self._settle, positions), self._number, self._request_id)
 
     def refuse(self, position: int, error: RollqError) -> None:
@@ -59,7 +59,7 @@ class RunAnswer:
         self._refused.append(
             RefusedJob(position, int(error.code), error.message, error.hint, error.retryable)
         )
-        self._fewer(1)
+        self._done(1)
 
     def _settle(
         self,
@@ -91,9 +91,9 @@ class RunAnswer:
             for at, job_id in enumerate(ids_of(command.job_ids)):
                 if not isinstance(others.get(at), Refused):
                     self._sessions.asked(session, job_id)
-        self._fewer(count)
+        self._done(count)
 
-    def _fewer(self, count: int) -> None:
+    def _done(self, count: int) -> None:
         self._left -= count
         if self._left or self._sessions.get(self._number) is None:
             return
@@ -113,8 +113,9 @@ class RunAnswer:
 def submits_of(
     message: SubmitRun, client_id: ClientId, to: Address, positions: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], commands.SubmitRun]]:
-    """The commands of the jobs at these positions of a run: one, or several of which each is light
-    (`proposals`), so that others have their turn in between. Those of a turn are joined again."""
+    """The commands for the jobs of a run at these positions: one, or several light ones (see
+    `proposals`), so that other clients have their turn in between. Those of one turn are joined
+    again."""
     sizes = [len(message.bodies[at]) for at in positions]
     begin = 0
     while begin < len(positions):
@@ -154,7 +155,7 @@ def _submit_of(
 
 
 def outputs_in_runs(outputs: list[Output], takes_runs: Callable[[int], bool]) -> list[Output]:
-    """The same outputs, with those to sessions that take runs as `in_runs` makes them."""
+    """The outputs, with messages joined (`in_runs`) for sessions that support runs."""
     for place, output in enumerate(outputs):
         if type(output) is ToSession and takes_runs(output.session):
             outputs[place] = ToSession(output.session, in_runs(output.messages))
@@ -162,18 +163,17 @@ def outputs_in_runs(outputs: list[Output], takes_runs: Callable[[int], bool]) ->
 
 
 def in_runs(messages: Sequence[MemberMessage]) -> list[MemberMessage]:
-    """The same messages to a session that agreed on `runs`: those that follow each other and are
-    alike are one run. What is too large for a run stays alone, and a job with the results or the
-    ends of its parents."""
-    said: list[MemberMessage] = []
+    """The messages, with consecutive like ones joined into runs. Not joined are messages that are
+    too large for a run, and assignments with results or ends of parents."""
+    joined: list[MemberMessage] = []
     run: list[Any] = []
     size_bytes = 0
     for message in messages:
         kind = type(message)
         is_child = isinstance(message, AssignJob) and (message.parents or message.ends)
         if kind not in JOINED or is_child:
-            said += _joined(run)
-            said.append(message)
+            joined += _joined(run)
+            joined.append(message)
             run, size_bytes = [], 0
             continue
         more_bytes = _size_bytes(message)
@@ -183,11 +183,11 @@ def in_runs(messages: Sequence[MemberMessage]) -> list[MemberMessage]:
             or size_bytes + more_bytes > RUN_BYTES_MAX
             or not JOINED[kind][0](run, message)
         ):
-            said += _joined(run)
+            joined += _joined(run)
             run, size_bytes = [], 0
         run.append(message)
         size_bytes += more_bytes
-    return said + _joined(run)
+    return joined + _joined(run)
 
 
 def _joined(run: list[Any]) -> list[MemberMessage]:
@@ -199,7 +199,7 @@ def _joined(run: list[Any]) -> list[MemberMessage]:
 
 
 def _size_bytes(message: Any) -> int:
-    """Of a message that may be part of a run: what its body or result takes."""
+    """The bytes of a message's body or result."""
     if type(message) is AssignJob:
         return len(message.body)
     return len(message.result) if type(message) is Result else 0
@@ -293,7 +293,7 @@ def _taken_run(run: list[AckTaken]) -> AcksTaken:
     )
 
 
-# Of each message that may be part of a run: whether one goes on with a run, and the run itself.
+# For each kind of message: whether one continues a run, and the message of a run.
 JOINED: Final[dict[type, tuple[Callable[..., bool], Callable[..., MemberMessage]]]] = {
     AssignJob: (_follows_assignment, _assign_run),
     Result: (_follows_result, _result_run),

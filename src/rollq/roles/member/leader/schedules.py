@@ -1,5 +1,5 @@
-"""What clients ask of schedules: make one, let it go on, run it now. Calendar and time enter here,
-as instants in the commands."""
+"""Schedule requests of clients: create, resume, run now. Calendar and time are read here, and
+become instants in commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rollq.wire.messages import Admin
 
 
 class ScheduleRequests:
-    """The commands that requests about schedules become, on one leader."""
+    """Makes the commands of schedule requests on one leader."""
 
     def __init__(
         self, replica: Replica, addressing: Addressing, calendar: Calendar, time: GroupClock
@@ -33,10 +33,10 @@ class ScheduleRequests:
         message: Admin,
         wanted: PutScheduleArguments | ScheduleArguments,
     ) -> PutSchedule | ResumeSchedule | RunSchedule:
-        """What a request becomes; the id of a job that is run now is that of the request.
+        """The command for a request; a job that is run now gets the request id as its job id.
 
         Raises:
-            RemoteError: BAD_OPTIONS, of the name, the cron line or the zone.
+            RemoteError: BAD_OPTIONS for an invalid name, cron line or zone.
             StateError: UNKNOWN_SCHEDULE.
         """
         if isinstance(wanted, PutScheduleArguments):
@@ -46,7 +46,7 @@ class ScheduleRequests:
         return self._resume(session, wanted)
 
     def _put(self, session: ClientSession, wanted: PutScheduleArguments) -> PutSchedule:
-        """Make a schedule, or change it. Its jobs belong to whoever made it."""
+        """Create or change a schedule. Its jobs belong to the account that created it."""
         if not is_schedule_name(wanted.name):
             raise RemoteError(
                 ErrorCode.BAD_OPTIONS,
@@ -87,7 +87,7 @@ class ScheduleRequests:
         return PutSchedule(spec, self._first_ms(spec), session.by)
 
     def _resume(self, session: ClientSession, wanted: ScheduleArguments) -> ResumeSchedule:
-        """Let a schedule go on with the first instant from now on."""
+        """Resume a schedule with the first instant from now on."""
         record = self._replica.state.schedules.by_name.get(wanted.name)
         if record is None:
             refusal = unknown_schedule(wanted.name)
@@ -96,7 +96,7 @@ class ScheduleRequests:
         return ResumeSchedule(record.name, first_ms, session.by, record.version)
 
     def _first_ms(self, spec: ScheduleSpec) -> int:
-        """The first instant from now on. Intervals are counted from a whole second."""
+        """The first instant from now on. Intervals count from a whole second."""
         time_ms = self._time.now_ms()
         if spec.every_ms:
             return time_ms - time_ms % 1_000 + spec.every_ms

@@ -1,4 +1,4 @@
-"""Log lines of the leader about its sessions: who comes and goes, and which attempts are lost.
+"""Log lines of the leader about its sessions: joins, ends, and lost attempts.
 
 Lines of one kind are written LINES_MAX times and then counted, so that many clients fill no disk.
 """
@@ -36,7 +36,7 @@ ENDINGS: Final = {
 
 
 class SessionLog:
-    """Lines for the log of the process, among the outputs of a turn."""
+    """Adds log lines to the outputs of a turn."""
 
     __slots__ = ("_clock", "_outputs", "_repeats", "_replica")
 
@@ -47,45 +47,45 @@ class SessionLog:
         self._repeats = Repeats(LINES_MAX)
 
     def joined(self, session: ClientSession | WorkerSession) -> None:
-        """A client or worker was welcomed."""
+        """A client or worker has joined."""
         if isinstance(session, WorkerSession):
             patterns = ", ".join(session.patterns)
-            self._tell(WORKER_JOINED, **_who(session), patterns=patterns)
+            self._log(WORKER_JOINED, **_fields(session), patterns=patterns)
         else:
-            self._tell(CLIENT_JOINED, client=session.client_id)
+            self._log(CLIENT_JOINED, client=session.client_id)
 
     def left(self, session: ClientSession | WorkerSession) -> None:
         """A session ended."""
         if isinstance(session, WorkerSession):
-            self._tell(WORKER_LEFT, **_who(session), cause=ENDINGS[session.ending])
+            self._log(WORKER_LEFT, **_fields(session), cause=ENDINGS[session.ending])
         else:
-            self._tell(CLIENT_LEFT, client=session.client_id)
+            self._log(CLIENT_LEFT, client=session.client_id)
 
     def silent(self, session: WorkerSession) -> None:
-        """A worker was silent for too long, or does not hear us."""
-        self._tell(WORKER_SILENT, **_who(session))
+        """A worker was silent for too long, or receives nothing from this member."""
+        self._log(WORKER_SILENT, **_fields(session))
 
     def lost(self, due: list[commands.Command]) -> None:
-        """Commands that take attempts from workers are proposed."""
+        """Log the proposed commands that take attempts from workers."""
         for command in due:
             if isinstance(command, commands.ExpireLeases):
-                self._tell(LEASES_EXPIRED, lost=len(command.lost))
+                self._log(LEASES_EXPIRED, lost=len(command.lost))
             elif isinstance(command, commands.CloseWorker):
                 worker = self._replica.state.workers.get(command.worker_id)
                 ident = guid_to_text(command.worker_id)
                 name = (worker.name if worker else "") or ident
-                self._tell(WORKER_LOST, name=name, lost=len(command.lost), worker=ident)
+                self._log(WORKER_LOST, name=name, lost=len(command.lost), worker=ident)
 
-    def _tell(self, event: LogEvent, **fields: Any) -> None:
+    def _log(self, event: LogEvent, **fields: Any) -> None:
         shown = seldom(self._repeats, event.word, self._clock.now_ms(), fields)
         if shown is not None:
-            self._outputs.tell(event, **shown)
+            self._outputs.log(event, **shown)
 
 
-def _who(session: WorkerSession) -> dict[str, str]:
+def _fields(session: WorkerSession) -> dict[str, str]:
     return {"name": named(session), "worker": guid_to_text(session.worker_id)}
 
 
 def named(session: WorkerSession) -> str:
-    """A worker's name, for people; its id if it has none."""
+    """A worker's name for log lines; its id if it has none."""
     return session.name or guid_to_text(session.worker_id)

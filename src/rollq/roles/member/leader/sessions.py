@@ -1,7 +1,7 @@
-"""The sessions of the elected leader: which clients and workers are connected.
+"""The sessions of the elected leader: its connected clients and workers.
 
-Sessions are not replicated. A new leader has none, and clients and workers say hello to it. Bytes
-and sockets are the shell's; here a session is a number, which is never used twice.
+Sessions are not replicated. A new leader has none; clients and workers send it a hello. Sockets
+belong to the shell; here a session is a number, which is never reused.
 """
 
 from __future__ import annotations
@@ -28,71 +28,71 @@ from rollq.wire.messages import Announce, HelloWorker
 
 
 class SessionEnd(enum.Enum):
-    """How the session of a worker ended: what becomes of the attempts that it held."""
+    """How the session of a worker ended; decides when its attempts are lost."""
 
-    VANISHED = "vanished"  # its connection broke: they are lost when the grace is over
-    # One side does not hear the other, and nothing says that its process is dead: they are lost
-    # with their leases.
+    VANISHED = "vanished"  # the connection broke: lost after the grace period
+    # One side receives nothing from the other, but the process may live: lost when their leases
+    # expire.
     SILENT = "silent"
-    LEFT = "left"  # it will not come back: they are lost now
+    LEFT = "left"  # it will not return: lost now
     REPLACED = "replaced"  # it has a newer session, which holds them
 
 
 @dataclass(slots=True)
 class ClientSession:
-    """One connected client. A legacy client has none of the features behind these fields."""
+    """One connected client. The fields with defaults are features that a legacy client lacks."""
 
     number: int
     client_id: ClientId
-    confirms: bool  # it confirms results; for one that does not, sending one confirms it
-    # Results that were owed when it came are sent up to this sequence number; it only grows.
+    confirms: bool  # it confirms results; if not, sending a result confirms it
+    # Owed results are sent up to this sequence number; it only grows.
     owed_after: int = 0
-    is_alone: bool = False  # results of its requests go to no other session of its id
-    # If so: requests without a result yet, oldest first; at most CLIENT_ASKED_MAX.
+    is_alone: bool = False  # it alone gets the results of its requests, and no others
+    # If `is_alone`: accepted requests without a result, oldest first; at most CLIENT_ASKED_MAX.
     asked: dict[bytes, None] = field(default_factory=dict)
     knows_blobs: bool = True  # it fetches files of results
-    hears_errors: bool = True
-    takes_runs: bool = False  # jobs come to it in runs
-    account: str = ""  # that its link has proved; empty: none
+    reads_errors: bool = True
+    takes_runs: bool = False  # it supports runs of jobs
+    account: str = ""  # that its link has logged in to; empty: none
 
     @property
     def by(self) -> str:
-        """Who asks, as the history names them."""
+        """The requester's name in the history."""
         return self.account or self.client_id
 
 
 @dataclass(slots=True)
 class WorkerSession:
-    """One connected worker. It is *opened* when its OpenWorker is applied, and is sent no job
-    before: until then `credit_early` collects its credit."""
+    """One connected worker. It is *opened* when its OpenWorker is applied, and gets no job before:
+    until then `credit_early` collects its credit."""
 
     number: int
     worker_id: WorkerId
     incarnation: int
     name: str
     patterns: tuple[str, ...]
-    features: tuple[str, ...]  # what it offered in its hello
+    features: tuple[str, ...]  # offered in its hello
     blob_address: str = ""  # where other workers may fetch blobs from it
     opened: bool = False
     credit_early: int = 0  # 0 <= credit_early <= CREDIT_MAX, and 0 once it is opened
-    programs: ProgramSet = ANYTHING  # that it announced
-    is_capped: bool = False  # its computer is above its CPU cap, by its last heartbeat
-    load: WorkerLoad | None = None  # of its computer, by its last heartbeat; None: not told
-    layers: tuple[str, ...] = ()  # of the sandbox that its jobs run in, by its announcement
+    programs: ProgramSet = ANYTHING  # last announced
+    is_capped: bool = False  # its host was above its CPU cap at its last heartbeat
+    load: WorkerLoad | None = None  # of its host at its last heartbeat; None: not reported
+    layers: tuple[str, ...] = ()  # sandbox layers of its jobs, last announced
     renews: bool = field(init=False)  # it renews leases by heartbeats
-    names_attempts: bool = field(init=False)  # its acks say which attempt they mean
-    takes_runs: bool = field(init=False)  # jobs come to it in runs
-    knows_drain: bool = field(init=False)  # it gives back what it has not begun when it is drained
-    pings: bool = field(init=False)  # it is never silent for long while it lives
-    quiet_looks: int = 0  # calls of `Sessions.look` since its last message
+    names_attempts: bool = field(init=False)  # its acks have attempt and fence
+    takes_runs: bool = field(init=False)  # it supports runs of jobs
+    knows_drain: bool = field(init=False)  # when drained, it returns jobs that have not started
+    pings: bool = field(init=False)  # it sends at least a ping every `ping_ms`
+    quiet_checks: int = 0  # calls of `Sessions.check_silence` since its last message
     results_kept: int = 0  # results being stored as blobs; their acks are not proposed yet
     has_left: bool = False  # it left while `results_kept` > 0
     ending: SessionEnd = SessionEnd.VANISHED  # set before the session is removed
-    # If it does not name attempts: those that it was sent and has not acked.
+    # Without `names_attempts`: the attempts that it was sent and has not acked.
     sent: dict[JobId, AttemptRef] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A legacy worker offers none of these."""
+        """Derive what the worker supports; a legacy worker offers none of it."""
         self.renews = LEASE in self.features
         self.names_attempts = COMPACT in self.features
         self.takes_runs = RUNS in agree(self.features)
@@ -100,16 +100,16 @@ class WorkerSession:
         self.pings = ALIVE in self.features
 
     def announced(self, message: Announce) -> None:
-        """Its programs have changed."""
+        """Update its programs and sandbox layers."""
         known = self.programs.names or frozenset()
         names = known.difference(message.removed).union(message.added)
         is_any = message.is_any or len(names) > PROGRAMS_MAX
         self.programs = ProgramSet(None if is_any else names, message.ships)
         self.layers = message.layers
 
-    def attempt_meant(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
-        """The attempt that an ack is of. A legacy worker names the job alone: it means the attempt
-        that it was sent last."""
+    def attempt_of(self, job_id: JobId, attempt: int, fence: int) -> AttemptRef:
+        """The attempt of an ack. A legacy worker gives only the job: it means the attempt that it
+        was sent last."""
         if attempt or fence:
             return AttemptRef(job_id, attempt, fence)
         ref = self.sent.get(job_id)
@@ -120,12 +120,12 @@ class WorkerSession:
 
 @dataclass(slots=True)
 class Greeting:
-    """A worker's hello that counts attempts which have not all come: no session yet. An older
-    session of the worker goes on, and so do grace and leases."""
+    """A worker's hello whose counted attempts have not all arrived: not a session yet. An older
+    session of the worker continues, and so do grace period and leases."""
 
     hello: HelloWorker
     held: list[AttemptRef] = field(default_factory=list)  # fewer than `hello.holding_count`
-    looks: int = 0  # calls of `Sessions.look_at_greetings` since the hello
+    checks: int = 0  # calls of `Sessions.check_greetings` since the hello
 
 
 Session: TypeAlias = ClientSession | WorkerSession
@@ -135,10 +135,10 @@ class Sessions:
     """All sessions by number, clients by id (several may share one), workers by id.
 
     Attributes:
-        greetings: Hellos of workers that are not complete, by the number of the connection.
-        owing: Clients to which not all results are sent that were owed when they came.
-        on_opened: Called with a worker when it is opened, in order.
-        on_gone: Called with every session that is removed, in order; not when all are cleared.
+        greetings: Incomplete hellos of workers, by connection number.
+        owing: Clients with results that were owed when they connected and are not sent yet.
+        on_opened: Called in order with a worker when it is opened.
+        on_gone: Called in order with every removed session; not by `clear`.
     """
 
     def __init__(self) -> None:
@@ -149,44 +149,44 @@ class Sessions:
         self._by_number: dict[int, Session] = {}
         self._clients: dict[ClientId, dict[int, ClientSession]] = {}
         self._workers: dict[WorkerId, WorkerSession] = {}  # the newest session of each
-        # Sessions that get all results of their id, and those that get their own, by request. A
-        # session is in `_askers` under exactly the ids in its `asked`.
+        # Sessions that get all results of their client id, and those that get only their own, by
+        # request id. A session is in `_askers` under exactly the ids in its `asked`.
         self._listeners: dict[ClientId, dict[int, ClientSession]] = {}
         self._askers: dict[bytes, tuple[ClientSession, ...]] = {}
 
     def get(self, number: int) -> Session | None:
-        """The session of that number, if it has said hello."""
+        """The session with this number, after its hello."""
         return self._by_number.get(number)
 
     @property
     def client_count(self) -> int:
-        """How many clients are connected, by their ids."""
+        """The number of connected client ids."""
         return len(self._clients)
 
     def takes_runs(self, number: int) -> bool:
-        """Whether a session is told of jobs in runs."""
+        """Whether a session supports runs of jobs."""
         session = self._by_number.get(number)
         return session is not None and session.takes_runs
 
     def worker(self, worker_id: WorkerId) -> WorkerSession | None:
-        """The one session of a worker."""
+        """The newest session of a worker."""
         return self._workers.get(worker_id)
 
     def workers(self) -> Collection[WorkerSession]:
-        """Every worker that said hello."""
+        """The sessions of all workers."""
         return self._workers.values()
 
     def clients(self, client_id: ClientId) -> Collection[ClientSession]:
-        """Every session under this client id."""
+        """All sessions of a client id."""
         sessions = self._clients.get(client_id)
         return sessions.values() if sessions is not None else ()
 
     def is_alone(self, session: Session) -> bool:
-        """Whether a session gets the results of what it asked for alone: `asked` is to be told."""
+        """Whether a session gets only the results of its own requests; `asked` must be called."""
         return isinstance(session, ClientSession) and session.is_alone
 
     def asked(self, session: Session, request_id: MessageId) -> None:
-        """A request was accepted; that of a job has the job's id."""
+        """A request was accepted; the request id of a job is its job id."""
         if isinstance(session, ClientSession) and session.is_alone:
             session.asked[request_id] = None
             others = self._askers.get(request_id, ())
@@ -197,7 +197,7 @@ class Sessions:
 
     def receivers(self, client_id: ClientId, job_id: JobId) -> Collection[ClientSession]:
         """Sessions that get the result of a job: those that submitted it and get only their own,
-        with those of the client that get all. If no submitter is connected: all of the client."""
+        and those of the client that get all. If no submitter is connected: all of the client."""
         known = self._askers.get(job_id, ()) if self._askers else ()
         askers = [one for one in known if one.client_id == client_id]  # an id may be reused
         if not askers:
@@ -209,8 +209,8 @@ class Sessions:
     def common_receivers(
         self, client_id: ClientId, job_ids: Sequence[JobId]
     ) -> Collection[ClientSession] | None:
-        """Sessions that get the results of all these jobs; None if they are not the same for all.
-        Nothing is forgotten before `answered`."""
+        """Sessions that get the results of all these jobs; None if they differ between jobs. The
+        submitters are kept until `answered`."""
         if not self._askers:
             return self.clients(client_id)
         known = [self._askers.get(job_id) for job_id in job_ids]
@@ -224,7 +224,7 @@ class Sessions:
         return (asker, *self._listeners.get(client_id, {}).values())
 
     def answered(self, job_ids: Iterable[JobId]) -> None:
-        """The results of these jobs are on their way to their common receivers."""
+        """The results of these jobs were sent to their common receivers."""
         if self._askers:
             for job_id in job_ids:
                 for session in self._askers.get(job_id, ()):
@@ -243,42 +243,42 @@ class Sessions:
 
     @property
     def ping_ms(self) -> int:
-        """After how much silence a session pings; more when there are many sessions."""
+        """After how much silence a peer must ping; longer when there are many sessions."""
         return max(PING_MS, len(self._by_number) * 1_000 // PINGS_PER_S_MAX)
 
-    def look(self) -> list[WorkerSession]:
-        """Count a look at every worker that pings; returns those that were silent for too many."""
+    def check_silence(self) -> list[WorkerSession]:
+        """Count a check of every pinging worker; returns those silent for too many checks."""
         silent = []
         for session in self._workers.values():
             if session.pings and session.opened:
-                session.quiet_looks += 1
-                if session.quiet_looks > SESSION_QUIET_LOOKS_MAX:
+                session.quiet_checks += 1
+                if session.quiet_checks > SESSION_QUIET_LOOKS_MAX:
                     silent.append(session)
         return silent
 
-    def look_at_greetings(self) -> list[int]:
-        """Count a look at every hello that is not complete; returns those that take too long."""
+    def check_greetings(self) -> list[int]:
+        """Count a check of every incomplete hello; returns those that take too long."""
         for greeting in self.greetings.values():
-            greeting.looks += 1
+            greeting.checks += 1
         return [
             number
             for number, greeting in self.greetings.items()
-            if greeting.looks > SESSION_QUIET_LOOKS_MAX
+            if greeting.checks > SESSION_QUIET_LOOKS_MAX
         ]
 
     def numbers(self) -> list[int]:
-        """Every session."""
+        """The numbers of all sessions."""
         return list(self._by_number)
 
     def add_client(self, session: ClientSession) -> None:
-        """A client said hello."""
+        """Add the session of a client."""
         self._by_number[session.number] = session
         self._clients.setdefault(session.client_id, {})[session.number] = session
         if not session.is_alone:
             self._listeners.setdefault(session.client_id, {})[session.number] = session
 
     def add_worker(self, session: WorkerSession) -> WorkerSession | None:
-        """A worker said hello; returns the older session of the same worker that it replaces."""
+        """Add the session of a worker; returns the older session that it replaces."""
         older = self._workers.get(session.worker_id)
         if older is not None:
             del self._by_number[older.number]
@@ -289,7 +289,7 @@ class Sessions:
         return older
 
     def remove(self, number: int) -> Session | None:
-        """The connection is gone."""
+        """The connection closed: remove its session."""
         session = self._by_number.pop(number, None)
         self.owing.pop(number, None)
         self.greetings.pop(number, None)
@@ -318,7 +318,7 @@ class Sessions:
             call(session)
 
     def clear(self) -> list[int]:
-        """Leadership is lost; returns the numbers of all sessions."""
+        """Leadership is lost: remove all sessions; returns their numbers."""
         numbers = [*self._by_number, *self.greetings]
         self._by_number.clear()
         self._clients.clear()

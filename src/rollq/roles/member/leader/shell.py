@@ -1,7 +1,6 @@
-"""What only the shell around the driver knows, and the leader asks: how far sessions have read,
-which accounts they are, which files the members hold, and which other groups there are. The
-answers are immediate. The simulator has neither sockets nor files, so the defaults say yes to
-everything."""
+"""Facts that only the shell around the driver has, for the leader: how far sessions have read,
+their accounts, the files that members hold, and other groups. Answers are immediate. The simulator
+has neither sockets nor files, so the defaults permit everything."""
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from rollq.gossip.map import FederationView
 
 
 class BlobKnowledge(Protocol):
-    """Which blobs a command may refer to: those that a majority of the members holds."""
+    """The blobs that commands may refer to: those on a majority of the members."""
 
     def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
-        """Those that too few members are known to hold, or hold in another size."""
+        """Blobs that too few members are known to hold, or hold in another size."""
 
 
 class AllHeld:
-    """Every blob is on every member: for a group without files, as in unit tests."""
+    """A `BlobKnowledge` that holds every blob, for groups without files, as in unit tests."""
 
     def lacking(self, refs: Iterable[BlobRef]) -> list[Digest]:
-        """Nothing."""
+        """None."""
         return []
 
 
@@ -34,13 +33,13 @@ class Shell:
     """Set once by the shell before the first message, and only read afterwards.
 
     Attributes:
-        has_room: Whether a session has read most of what it was sent.
-        blobs: Which files the group holds.
-        account_of: Which account the link of a session has proved; empty: none.
-        has_admin_certificates: Whether links may be let in as admins without an account: then no
-            account has to be left that could change accounts.
-        logs_jobs: Whether every job is told in the log of the process.
-        federation: The groups that gossip knows.
+        has_room: Whether a session has read enough of its queue to be sent more.
+        blobs: The files that the group holds.
+        account_of: The account of a session's link; empty: none.
+        has_admin_certificates: Whether client certificates give admin rights without an account:
+            then the last account with such rights may be removed.
+        logs_jobs: Whether every job is logged.
+        federation: The groups known by gossip.
     """
 
     __slots__ = (
@@ -61,7 +60,7 @@ class Shell:
         self.federation: Callable[[], FederationView] = FederationView
 
     def check_held(self, blobs: tuple[BlobRef, ...], count_max: int = BLOBS_PER_JOB_MAX) -> None:
-        """What a command refers to must survive the loss of any minority before it is proposed.
+        """Check that a majority holds every blob of a command, before it is proposed.
 
         Raises:
             RemoteError: BAD_PAYLOAD for an invalid reference, or too many of them.

@@ -1,9 +1,9 @@
-"""The leader's own state: what exists on the elected leader alone, beside the replicated state.
+"""The leader's own state, beside the replicated state.
 
 Sessions, credits, timers and waiting proposals are not replicated. They begin with `gain` and end
 with `lose`; in between, outcomes and effects of applied entries become messages, and timers and
-credits become commands. Each family of requests has a file of its own, and knows only what its
-constructor names; here they are put together.
+credits become commands. Each family of requests is a module that knows only the arguments of its
+constructor; here they are wired up.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from rollq.roles.member.leader.output_watches import OutputWatches
 from rollq.roles.member.leader.proposals import ProposalBatch, Proposals, size_bytes_of
 from rollq.roles.member.leader.publishing import Publishing
 from rollq.roles.member.leader.reads import Reads
-from rollq.roles.member.leader.refusals import Refusals
+from rollq.roles.member.leader.refusals import RefusalNotes
 from rollq.roles.member.leader.replies import Replies
 from rollq.roles.member.leader.schedules import ScheduleRequests
 from rollq.roles.member.leader.session_log import SessionLog
@@ -67,27 +67,27 @@ from rollq.roles.member.replica import Replica
 from rollq.roles.member.reports import Reports
 from rollq.wire.messages import NotLeader
 
-LOOK_MS = 10_000  # how often expired batches and silent readers are looked for
+LOOK_MS = 10_000  # between checks for expired batches and silent readers
 
 
 class LeaderState:
-    """Everything of one leader, from `gain` to `lose`, and again.
+    """The state of one leader, from `gain` to `lose`; reused for later terms.
 
     Attributes:
-        shell: What the shell knows; it fills it in.
-        sessions: Who is connected.
-        proposals: Commands on their way into the log.
-        keeping: Large bodies and results on their way into blobs.
-        deliveries: Messages that wait for the bytes of blobs.
-        gateway: Takes the messages of sessions.
-        reads: Queries that wait for their index.
-        addressing: Which queue a subject means.
-        refusals: Who was refused what, to be noted in the history.
-        replies: What sessions are answered.
-        publishing: What is published to subjects, and who listens.
-        topics: What is kept of it, and who reads that.
-        job_events: What happens to jobs, for those who listen.
-        counted: Numbers of this member's time as a leader; they stay when that ends.
+        shell: Facts of the shell, which sets them.
+        sessions: Connected clients and workers.
+        proposals: Commands that are not applied yet.
+        keeping: Large bodies and results that are being stored as blobs.
+        deliveries: Messages that wait for blob contents.
+        gateway: Handles session messages.
+        reads: Queries that wait for their read index.
+        addressing: Resolves subjects to queues.
+        refusals: Refused requests for the history.
+        replies: Answers to sessions.
+        publishing: Publishes and subscriptions.
+        topics: Publishes to topics, and their readers.
+        job_events: Job events for subscribers.
+        counted: Metrics of this member as a leader; kept across terms.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class LeaderState:
         metrics: Callable[[], list[Family]],
     ) -> None:
         self._replica, self._clock, self._jitter, self._time = replica, clock, jitter, time
-        self.counted, self._look_at_ms = LeaderCounters(), 0  # when to look next, see LOOK_MS
+        self.counted, self._look_at_ms = LeaderCounters(), 0  # time of the next check, see LOOK_MS
         self.shell, self.sessions = shell, sessions = Shell(), Sessions()
         self.proposals = proposals = Proposals()
         self._expiry = expiry = Expiry()
@@ -140,7 +140,7 @@ class LeaderState:
             jitter=jitter,
         )
         self.watches = watches = OutputWatches(replica, sessions, shell, outputs)
-        self.unpacker, self.refusals = BatchUnpacker(), Refusals()
+        self.unpacker, self.refusals = BatchUnpacker(), RefusalNotes()
         self.settler = ChildSettler()
         self.reads = reads = Reads(
             *(replica, replies, caches, reports),
@@ -187,10 +187,10 @@ class LeaderState:
             topics=self.topics,
         )
 
-    # --- from election to the loss of it
+    # --- leadership
 
     def gain(self, member_id: int) -> None:
-        """This member leads, and its state holds everything that was ever committed."""
+        """This member leads, and its state has every committed entry."""
         self.replies.member_id = member_id
         self._expiry.gain(self._replica.state, self._clock.now_ms(), self._time.now_ms())
         self._firing.gain(self._replica.state)
@@ -198,7 +198,7 @@ class LeaderState:
         self._workers.learn_names()
 
     def lose(self, leader: str, config: Config) -> None:
-        """Another member leads, or none: redirect all sessions, keep nothing."""
+        """Leadership is lost: redirect all sessions, drop everything."""
         members = tuple(member.address for member in config.voters)
         for number in self.sessions.clear():
             self.replies.send(number, NotLeader(leader, members))
@@ -222,12 +222,12 @@ class LeaderState:
     # --- once a turn
 
     def is_busy(self, share: int = 1) -> bool:
-        """Whether so much waits that sessions are not read for now."""
+        """Whether the backlog is so large that sessions are not read for now."""
         return self.proposals.is_busy(share) or self.keeping.is_busy(share)
 
     def propose_own(self) -> None:
-        """What the leader itself proposes: timers that are due, steps of batches, and jobs for free
-        credits. Sends results that are owed."""
+        """Propose the leader's own commands: due timers, steps of batches, and assignments for free
+        credit. Sends owed results."""
         now_ms = self._clock.now_ms()
         state, proposals = self._replica.state, self.proposals
         due = self._expiry.due(state, now_ms, self._jitter, TURN_COMMANDS_MAX)
@@ -247,7 +247,7 @@ class LeaderState:
         proposals.add_own(self.refusals.due(now_ms))
         proposals.add_own(self.topics.due(now_ms, self._time.now_ms()))
         proposals.add_own(self._firing.due(state, self._time.now_ms(), FIRINGS_PER_TURN_MAX))
-        if now_ms >= self._look_at_ms:  # what was proposed at the last look is applied by now
+        if now_ms >= self._look_at_ms:  # proposals of the last check are applied by now
             self._look_at_ms = now_ms + LOOK_MS
             time_ms = self._time.now_ms()
             proposals.add_own(expired_batches(state, time_ms))
@@ -258,7 +258,8 @@ class LeaderState:
         proposals.add_own(decided, self._attempts.assigned)
 
     def _count_waits(self, decided: Sequence[AssignRun | AssignTasks]) -> None:
-        """How long jobs waited: all of a run as long as its first, which waited longest."""
+        """Count how long assigned jobs waited: each job of a run as long as its first, the
+        longest."""
         state, time_ms, wait_ms = self._replica.state, self._time.now_ms(), self.counted.wait_ms
         for run in decided:
             item: JobRecord | ArrayRecord | None
@@ -270,12 +271,13 @@ class LeaderState:
                 wait_ms.add(max(0, time_ms - item.stamp_ms), count_of(run))
 
     def wait_ms(self) -> int | None:
-        """How long until a rate lets a job start that waits for it; None: none does."""
+        """How long until a rate limit lets the next waiting job start; None: no job waits for
+        one."""
         next_ms = self._replica.dispatcher.next_ms
         return None if next_ms is None else max(0, next_ms - self._time.rates_ms())
 
     def maybe_leap(self, to_ms: int) -> None:
-        """Have the group's time moved forward, unless a leap is under way."""
+        """Propose to move the group's time forward, unless a leap is under way."""
         if not self._time.is_leaping:
             self._time.begin_leap()
             self.proposals.add(AdvanceTime(to_ms), Origin(self._settle_leap))
@@ -286,7 +288,7 @@ class LeaderState:
         self._time.end_leap()
 
     def start_at_once(self, batch: ProposalBatch) -> None:
-        """Add assignments of jobs that an entry is to accept, as far as workers are free."""
+        """Add assignments for jobs that this very batch submits, as far as workers are free."""
         dispatcher = self._replica.dispatcher
         for command, _, _ in list(batch):
             if type(command) is SubmitRun:
@@ -297,7 +299,7 @@ class LeaderState:
     # --- after every applied entry
 
     def settle(self, applied: Applied) -> None:
-        """Tell whoever waits what became of the commands, and carry out the effects."""
+        """Settle the origins of an applied entry's commands, and carry out its effects."""
         self._expiry.observe(applied.events, self._replica.state, self._clock.now_ms())
         if self._replica.state.schedules.by_name:
             self._firing.observe(applied.events, self._replica.state)
@@ -317,7 +319,7 @@ class LeaderState:
             elif type(effect) is SendCancel:
                 self._attempts.stop(effect)
             elif type(effect) is SendDrain:
-                self._workers.tell_drain(effect)
+                self._workers.send_drain(effect)
             elif type(effect) is SendKept:
                 self.topics.kept(effect)
                 self.publishing.kept(effect)

@@ -1,9 +1,9 @@
-"""Who listens to which subjects: the subscriptions of all sessions of one leader. Pure, no clock.
+"""Subscriptions to subjects: those of all sessions of one leader. Pure, no clock.
 
-A subject has a route: the sessions that get a message, each once, and the queue groups of which one
-subscription does. Routes are remembered until a subscription comes or goes, and sets of receivers
-are the same object for all routes that share them: whoever encodes for many can see that. Inboxes
-are beside the trie, so that no wildcard reaches one and none of them makes routes outdated.
+A subject has a route: the sessions that get a message, each once, and the queue groups in which one
+subscription does. Routes are cached until a subscription changes, and equal receiver sets of cached
+routes are the same object, so that a message is encoded once for them. Inboxes are beside the trie:
+no wildcard matches one, and their changes invalidate no routes.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ Receivers: TypeAlias = tuple[int, ...]  # numbers of sessions, each once
 
 @dataclass(slots=True, eq=False)
 class QueueGroup:
-    """Those who take turns."""
+    """A queue group: one member gets each message, in turn."""
 
     name: str
     member_count: int = 0
-    turn: int = 0  # how many messages it got
+    turn: int = 0  # number of messages so far
 
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One session wants what is published to subjects of a pattern."""
+    """One session's subscription to a pattern."""
 
     session: int
-    number: int  # as the session calls it
-    pattern: str  # in its one spelling
+    number: int  # chosen by the session
+    pattern: str  # normalised
     group: QueueGroup | None
-    left: int = 0  # how many more messages it gets; 0: there is no such bound
+    left: int = 0  # messages until it ends; 0: no such bound
 
 
 @dataclass(slots=True, eq=False)
 class Route:
-    """Who gets what is published to a subject.
+    """The receivers of a subject.
 
     Attributes:
-        subject: In its one spelling.
-        receivers: Sessions with a subscription that is in no queue group.
-        groups: Of each queue group the receivers, one subscription each, that take turns.
-        count: How many subscriptions get a message: one of each group.
-        counted: Subscriptions that end after so many messages.
-        is_job_event: It is not for everybody to publish there.
-        topic: Which keeps what is published there; empty: none does.
+        subject: Normalised.
+        receivers: Sessions with a subscription outside queue groups.
+        groups: The members of each queue group, which take turns.
+        count: The number of subscriptions that get a message: one of each group.
+        counted: Subscriptions that end after some more messages.
+        is_job_event: Whether only the worker of the job may publish there.
+        topic: The topic of the subject; empty: none.
     """
 
     subject: str
@@ -80,27 +80,27 @@ class Route:
 
 
 class ListenedJobs:
-    """Of which jobs somebody hears the events: of some by their ids, or of all by a wildcard."""
+    """The jobs whose events have subscribers: some by their ids, or all by a wildcard."""
 
     __slots__ = ("_by_id", "_wide")
 
     def __init__(self) -> None:
-        self._by_id: dict[JobId, int] = {}  # how many subscriptions name it
-        self._wide = 0  # how many name none, and reach them
+        self._by_id: dict[JobId, int] = {}  # number of subscriptions to one job
+        self._wide = 0  # number of wildcard subscriptions to job events
 
     def __bool__(self) -> bool:
         return bool(self._wide or self._by_id)
 
-    def hears(self, job_id: JobId) -> bool:
-        """Whether somebody listens to a job."""
+    def has(self, job_id: JobId) -> bool:
+        """Whether events of a job have a subscriber."""
         return self._wide > 0 or job_id in self._by_id
 
-    def hears_any(self, job_ids: Iterable[JobId]) -> bool:
-        """Whether somebody listens to one of these."""
+    def has_any(self, job_ids: Iterable[JobId]) -> bool:
+        """Whether events of one of these jobs have a subscriber."""
         return self._wide > 0 or not self._by_id.keys().isdisjoint(job_ids)
 
     def add(self, tokens: Tokens, count: int) -> None:
-        """So many subscriptions with this pattern came, or (below 0) went."""
+        """Count added or (below 0) removed subscriptions with this pattern."""
         job_id = job_of_event(tokens)
         if job_id is not None:
             left = self._by_id.get(job_id, 0) + count
@@ -116,7 +116,7 @@ class Subscriptions:
     """The subscriptions of one leader's sessions.
 
     Attributes:
-        listened: Of which jobs somebody hears the events.
+        listened: The jobs whose events have subscribers.
     """
 
     def __init__(self, topic_of: Callable[[str], str] = lambda _: "") -> None:
@@ -125,21 +125,21 @@ class Subscriptions:
         self._trie: Trie[Subscription] = Trie()
         self._of_session: dict[int, dict[int, Subscription]] = {}
         self._groups: dict[str, QueueGroup] = {}
-        # By token: the session that drew it, and how many of its subscriptions are in it.
+        # By token: the session that owns the inbox, and the number of its subscriptions in it.
         self._inboxes: dict[str, tuple[int, int]] = {}
         self._count = 0  # of `_of_session`, inboxes included
-        self._routes: dict[str, Route] = {}  # by subject as it was said; at most ROUTES_KEPT_MAX
-        self._sets: dict[Receivers, Receivers] = {}  # those of `_routes`, each once
+        self._routes: dict[str, Route] = {}  # by subject as published; at most ROUTES_KEPT_MAX
+        self._sets: dict[Receivers, Receivers] = {}  # the distinct receiver sets of `_routes`
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, session: int, number: int, pattern: str, queue_group: str = "") -> None:
-        """A session subscribes; a number that it uses already is replaced.
+        """Subscribe a session; replaces its subscription with the same number.
 
         Raises:
-            RemoteError: BAD_SUBJECT, if the pattern is not valid.
-            StateError: ACCESS_DENIED, if it is in the inbox of another; OVERLOADED.
+            RemoteError: BAD_SUBJECT if the pattern is not valid.
+            StateError: ACCESS_DENIED if it is in the inbox of another session; OVERLOADED.
         """
         tokens = parse_pattern(pattern)
         token = self._inbox_of(tokens, session) if is_inbox(tokens) else ""
@@ -166,18 +166,18 @@ class Subscriptions:
             self.forget_routes()
 
     def patterns_of(self, session: int) -> list[str]:
-        """What a session is subscribed to."""
+        """The patterns of a session's subscriptions."""
         return [one.pattern for one in self._of_session.get(session, {}).values()]
 
     def end_after(self, session: int, number: int, message_count: int) -> None:
-        """A subscription ends when it got so many more messages."""
+        """End a subscription after so many more messages."""
         subscription = self._of_session.get(session, {}).get(number)
         if subscription is not None:
             subscription.left = message_count
             self.forget_routes()
 
     def remove(self, session: int, number: int) -> None:
-        """A session does not want this any more."""
+        """End a subscription."""
         own = self._of_session.get(session, {})
         subscription = own.pop(number, None)
         if subscription is None:
@@ -188,7 +188,7 @@ class Subscriptions:
         self.forget_routes()
 
     def remove_session(self, session: int) -> None:
-        """A session is over."""
+        """End all subscriptions of a session."""
         own = self._of_session.pop(session, None)
         if own is not None:
             for subscription in own.values():
@@ -206,8 +206,8 @@ class Subscriptions:
         self.forget_routes()
 
     def route(self, subject: str, tokens: Tokens) -> Route:
-        """Who gets what is published to a subject, as it was said and in its tokens. The route is
-        remembered, but for that to an inbox, which is used once."""
+        """The route of a subject, given as published and as tokens. It is cached, except for
+        inboxes, which are used once."""
         if is_inbox(tokens):
             inbox = self._inboxes.get(tokens[1]) if len(tokens) > 1 else None
             found = () if inbox is None else inbox[:1]
@@ -220,17 +220,17 @@ class Subscriptions:
         return route
 
     def known_route(self, subject: str) -> Route | None:
-        """The route of a subject that was published to since a subscription came or went."""
+        """The cached route of a subject."""
         return self._routes.get(subject)
 
     def take_turn(self, group: QueueGroup, taking: list[tuple[Receivers, Subscription]]) -> int:
-        """The place in the list of whoever of a queue group gets the next message."""
+        """The position of the member of a queue group that gets the next message."""
         place = group.turn % len(taking)
         group.turn += 1
         return place
 
     def count_down(self, subscription: Subscription) -> None:
-        """A subscription with a bound got a message."""
+        """Count a message to a subscription that ends after some more."""
         subscription.left -= 1
         if subscription.left <= 0:
             self.remove(subscription.session, subscription.number)
@@ -238,7 +238,7 @@ class Subscriptions:
     # --- helpers
 
     def _inbox_of(self, tokens: Tokens, session: int) -> str:
-        """The token of an inbox that this session may have."""
+        """The token of an inbox that this session may use."""
         token = inbox_token(tokens)
         if not token or self._inboxes.get(token, (session, 0))[0] != session:
             raise StateError(
@@ -249,7 +249,7 @@ class Subscriptions:
         return token
 
     def _drop(self, subscription: Subscription) -> None:
-        """Take a subscription out of all but the table of its session."""
+        """Remove a subscription from all tables but that of its session."""
         self._count -= 1
         tokens = parse_pattern(subscription.pattern)
         if is_inbox(tokens):
@@ -267,7 +267,7 @@ class Subscriptions:
                 del self._groups[group.name]
 
     def forget_routes(self) -> None:
-        """Subscriptions have changed, or topics."""
+        """Drop all cached routes: subscriptions or topics have changed."""
         if self._routes:
             self._routes = {}
             self._sets = {}
@@ -285,11 +285,11 @@ class Subscriptions:
                 if subscription.left:
                     counted.append(subscription)
             else:
-                alone = self._one((subscription.session,))
+                alone = self._shared((subscription.session,))
                 groups.setdefault(subscription.group, []).append((alone, subscription))
         return Route(
             subject,
-            self._one(tuple(plain)),
+            self._shared(tuple(plain)),
             list(groups.items()),
             count + len(groups),
             counted,
@@ -297,5 +297,5 @@ class Subscriptions:
             self._topic_of(subject),
         )
 
-    def _one(self, receivers: Receivers) -> Receivers:
+    def _shared(self, receivers: Receivers) -> Receivers:
         return self._sets.setdefault(receivers, receivers)

@@ -1,13 +1,12 @@
-"""Topics of the leader: publishes that become commands, and those who read what is kept.
+"""Topics of the leader: publishes that become commands, and readers of topics.
 
-A reader is a subscription that names a topic. It is sent what the topic has from its place on, at
-most TOPIC_WINDOW messages ahead of what it has said that it is done with, at the pace at which its
-session reads. The place of a durable one is agreed on, and one session has it at a time: a second
-one is refused, unless it is of the same client, which then has come back. What readers are done
-with goes into the log joined, every CURSORS_MOVE_MS; a leader that is lost in between makes them
-get some messages again.
+A reader is a subscription that names a topic. It is sent the messages of the topic from its cursor
+on, at most TOPIC_WINDOW ahead of what it has consumed, as fast as its session reads. The cursor of
+a durable one is replicated, and one session has it at a time: a second one is refused, unless it is
+of the same client, which has reconnected. Consumed positions go into the log together, every
+CURSORS_MOVE_MS; if the leader is lost in between, readers get some messages again.
 
-None of it is replicated but the commands; readers ask the next leader again.
+Nothing else is replicated; readers subscribe again on the next leader.
 """
 
 from __future__ import annotations
@@ -56,20 +55,20 @@ class TopicReader(msgspec.Struct, eq=False):
 
     session: int
     number: int
-    request_id: MessageId  # of its Subscribe: what ends it is told with this
-    owner: str  # whose session it is: that may take it over
+    request_id: MessageId  # of its Subscribe; errors are sent with it
+    owner: str  # client or worker; another session of it may take over
     topic: str
-    durable: str  # empty: the group does not remember it
+    durable: str  # empty: its cursor is not replicated
     pattern: str
     takes_all: bool = False  # its pattern covers those of the topic
-    opened: bool = False  # its place is known
-    next_index: int = 0  # that is looked at next
+    opened: bool = False  # its cursor is known
+    next_index: int = 0  # the next index to look at
     unconsumed: deque[int] = msgspec.field(default_factory=deque)  # indexes that were sent
-    noted_index: int = 0  # that it is done with, as the log hears or has heard
+    noted_index: int = 0  # consumed up to here, as proposed or to be proposed
 
 
 class TopicRequests:
-    """Topics and readers of one leader."""
+    """Handles topics and their readers on one leader."""
 
     def __init__(
         self,
@@ -89,20 +88,20 @@ class TopicRequests:
         self._reads = reads
         self._shell = shell
         self._outputs = outputs
-        self._trie: Trie[str] | None = None  # topics by their patterns; None: to be made
-        self._by_session: dict[int, dict[int, TopicReader]] = {}  # by their numbers
+        self._trie: Trie[str] | None = None  # topics by their patterns; None: to be built
+        self._by_session: dict[int, dict[int, TopicReader]] = {}  # by subscription number
         self._by_topic: dict[str, dict[tuple[int, int], TopicReader]] = {}
         self._holders: dict[tuple[str, str], TopicReader] = {}  # by topic and durable
         self._count = 0  # of all readers
-        # Those for which there is more than their last turn had room for.
+        # Readers that could not be sent all in their last turn.
         self._behind: dict[tuple[int, int], TopicReader] = {}
-        self._moves: dict[tuple[str, str], int] = {}  # not proposed yet
+        self._moves: dict[tuple[str, str], int] = {}  # cursors to propose
         self._move_at_ms = self._trim_at_ms = 0
 
     # --- publishing
 
     def topic_of(self, subject: str) -> str:
-        """Which topic keeps what is published to a subject; empty: none."""
+        """The topic of a subject; empty: none."""
         topics = self._replica.state.topics.by_name
         if not topics:
             return ""
@@ -115,10 +114,10 @@ class TopicRequests:
         return found[0] if found else ""
 
     def publish(self, session: Session, message: Publish, topic: str) -> None:
-        """Let the group agree on a message; it is answered and delivered once it is applied.
+        """Propose a message; it is answered and delivered once it is applied.
 
         Raises:
-            RemoteError: BAD_PAYLOAD; it is larger than a topic keeps.
+            RemoteError: BAD_PAYLOAD if it is too large for a topic.
             StateError: OVERLOADED.
         """
         if len(message.payload) > INLINE_BYTES_MAX:
@@ -132,7 +131,7 @@ class TopicRequests:
         replies = (message.reply_to,) if message.reply_to else ()
         command = PublishKept(topic, (subject,), (message.payload,), replies)
         origin = Origin(self._settle_publish, session.number, message.request_id)
-        self._proposals.ask(command, origin)
+        self._proposals.add_request(command, origin)
 
     def _settle_publish(
         self, origin: Origin, command: PublishKept, outcome: Outcome, applied: Applied
@@ -144,10 +143,10 @@ class TopicRequests:
         else:
             self._replies.settle_request(origin, command, outcome, applied)
 
-    # --- who reads
+    # --- readers
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
-        """Begin to read a topic. That there is none (UNKNOWN_TOPIC) is told once it is sure.
+        """Begin to read a topic. UNKNOWN_TOPIC is answered after leadership is confirmed.
 
         Raises:
             RemoteError: BAD_SUBJECT, BAD_OPTIONS.
@@ -187,7 +186,7 @@ class TopicRequests:
         else:
             command = OpenCursor(topic.name, message.durable, message.from_index)
             origin = Origin(self._settle_open, session.number, message.request_id)
-            self._proposals.ask(command, origin)
+            self._proposals.add_request(command, origin)
 
     def _refuse_unknown(self, session: int, message: Subscribe) -> None:
         unknown = StateError(
@@ -198,17 +197,17 @@ class TopicRequests:
         self._replies.error(session, message.request_id, unknown)
 
     def unsubscribe(self, session: Session, number: int) -> bool:
-        """A session wants no more; whether the subscription of this number read a topic."""
+        """End a reader; false if the subscription with this number reads no topic."""
         reader = self._by_session.get(session.number, {}).get(number)
         if reader is not None:
             self._remove(reader)
         return reader is not None
 
     def consumed(self, session: Session, message: Consumed) -> None:
-        """A reader is done with all up to an index."""
+        """A reader has consumed everything up to an index."""
         reader = self._by_session.get(session.number, {}).get(message.number)
         if reader is None:
-            return  # it was taken over, or its topic is gone
+            return  # it was taken over, or the topic was removed
         index = min(message.index, reader.next_index - 1)
         while reader.unconsumed and reader.unconsumed[0] <= index:
             reader.unconsumed.popleft()
@@ -216,7 +215,7 @@ class TopicRequests:
         self._pump(reader)
 
     def held_by(self, session: int) -> list[Subscribe]:
-        """The subscriptions of a session that read topics, as it would ask for them now."""
+        """The topic subscriptions of a session as messages, to check them against new rules."""
         readers = self._by_session.get(session, {}).values()
         return [
             Subscribe(NIL_ID, one.number, one.pattern, topic=one.topic, durable=one.durable)
@@ -224,12 +223,12 @@ class TopicRequests:
         ]
 
     def gone(self, session: Session) -> None:
-        """A session is over."""
+        """A session was removed."""
         for reader in list(self._by_session.get(session.number, {}).values()):
             self._remove(reader)
 
     def _take_over(self, reader: TopicReader) -> None:
-        """Make the place of a durable subscription free for this session, if it may be."""
+        """End the present reader of a durable cursor, if this session may take it over."""
         holder = self._holders.get((reader.topic, reader.durable))
         if holder is None:
             return
@@ -243,7 +242,7 @@ class TopicRequests:
         self._end(holder, taken)
 
     def _place_of(self, topic: TopicRecord, durable: str) -> int:
-        """The first index that a durable subscription is not known to be done with."""
+        """The index after the last consumed one of a durable cursor."""
         noted = self._moves.get((topic.name, durable), 0)
         return max(topic.cursors[durable].index, noted) + 1
 
@@ -252,7 +251,7 @@ class TopicRequests:
     ) -> None:
         reader = self._holders.get((command.topic, command.durable))
         if reader is None or reader.request_id != origin.request_id:
-            return  # it does not want it any more
+            return  # unsubscribed meanwhile
         topic = self._replica.state.topics.by_name.get(command.topic)
         if isinstance(outcome, Refused):
             self._remove(reader)
@@ -290,22 +289,22 @@ class TopicRequests:
         self._count -= 1
 
     def _end(self, reader: TopicReader, error: RollqError) -> None:
-        """The leader takes a subscription away, and says why."""
+        """The leader ends a reader, with an error."""
         self._remove(reader)
         self._replies.error(reader.session, reader.request_id, error)
 
-    # --- what was agreed on
+    # --- effects of applied entries
 
     def kept(self, effect: SendKept) -> None:
-        """A topic has taken messages."""
+        """A topic has new messages: send them to its readers."""
         for reader in list(self._by_topic.get(effect.topic, {}).values()):
             self._pump(reader)
 
     def changed(self, effect: TellTopic) -> None:
-        """A topic was made, changed or removed, or a durable subscription of it forgotten."""
+        """A topic was created, changed or removed, or one of its cursors was deleted."""
         self._trie = None
         topic = self._replica.state.topics.by_name.get(effect.topic)
-        # A cursor that is made anew under the same name begins where its subscription asks for.
+        # A cursor that is created again under the same name begins where its subscription says.
         for key in [key for key in self._moves if key[0] == effect.topic]:
             if topic is None or key[1] not in topic.cursors:
                 del self._moves[key]
@@ -322,14 +321,14 @@ class TopicRequests:
     # --- once a turn
 
     def due(self, now_ms: int, time_ms: int) -> Iterator[Command]:
-        """What the leader proposes: places of readers, and what is over age. Sends more to those
+        """The commands to propose: cursor moves, and trimming of topics. Sends more to readers
         that are behind."""
         for reader in list(self._behind.values()):
             self._pump(reader)
         if self._moves and now_ms >= self._move_at_ms:
             self._move_at_ms = now_ms + CURSORS_MOVE_MS
             yield MoveCursors(tuple(self._take_moves()))
-        if now_ms >= self._trim_at_ms:  # what was proposed at the last look is applied by now
+        if now_ms >= self._trim_at_ms:  # proposals of the last check are applied by now
             self._trim_at_ms = now_ms + TOPICS_TRIM_MS
             yield from over_age(self._replica.state, time_ms)
 
@@ -338,7 +337,7 @@ class TopicRequests:
             yield CursorMove(*key, self._moves.pop(key))
 
     def clear(self) -> None:
-        """Leadership is lost, or gained."""
+        """Leadership is lost or gained."""
         self._trie = None
         self._by_session.clear()
         self._by_topic.clear()
@@ -350,7 +349,7 @@ class TopicRequests:
     # --- helpers
 
     def _pump(self, reader: TopicReader) -> None:
-        """Send a reader what it has room for."""
+        """Send a reader as much as its window and its session permit."""
         topic = self._replica.state.topics.by_name.get(reader.topic)
         if topic is None or not reader.opened:
             return
@@ -369,7 +368,7 @@ class TopicRequests:
                 left_bytes -= len(deliver.payload)
             reader.next_index += 1
         if not reader.unconsumed and reader.next_index - reader.noted_index > TOPIC_WINDOW:
-            self._note(reader, reader.next_index - 1)  # so that nobody passes over them again
+            self._note(reader, reader.next_index - 1)  # so that they are not scanned again
         is_behind = reader.next_index <= topic.last_index and len(reader.unconsumed) < TOPIC_WINDOW
         if is_behind:
             self._behind[reader.session, reader.number] = reader
@@ -377,7 +376,7 @@ class TopicRequests:
             self._behind.pop((reader.session, reader.number), None)
 
     def _message_at(self, reader: TopicReader, topic: TopicRecord) -> Deliver | None:
-        """The next message, if it is one for this reader."""
+        """The next message, if it matches the reader's pattern."""
         kept = topic.messages[reader.next_index]
         if not reader.takes_all and not matches(reader.pattern, kept.subject):
             return None
@@ -392,7 +391,7 @@ class TopicRequests:
         )
 
     def _note(self, reader: TopicReader, index: int) -> None:
-        """A durable subscription is done with so much."""
+        """Note how far a reader has consumed."""
         if index > reader.noted_index:
             reader.noted_index = index
             if reader.durable:
@@ -400,7 +399,7 @@ class TopicRequests:
 
 
 def _owner(session: Session) -> str:
-    """Whose session it is: one that comes back takes over what it had."""
+    """The owner of a session: a new session of the same owner may take over its readers."""
     if isinstance(session, ClientSession):
         return f"client {session.client_id}"
     return f"worker {session.worker_id.hex()}"

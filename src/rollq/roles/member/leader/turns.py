@@ -1,9 +1,9 @@
-"""Whose request is next: the sessions of clients take turns by the weight of what they ask for.
+"""Fair queueing of client requests: sessions take turns by the weight of their requests.
 
-Each session has a queue of its own, in which its requests keep their order. A queue may go ahead
-when it has saved up as much as its first request weighs; all of them save alike (deficit round
-robin). So a client that asks for little is served with the next entry, however much others have
-asked for before, and one that is alone is never held up.
+Each session has a queue of its own, in which its requests keep their order. A queue may proceed
+when its saved quanta reach the weight of its first request (deficit round robin). So a light client
+is served in the next entry, however much others have requested before, and a single client is never
+delayed.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ Request = TypeVar("Request")
 
 
 class _Queue(Generic[Request]):
-    """What one session asks for."""
+    """The requests of one session."""
 
     __slots__ = ("saved", "waiting", "waiting_weight")
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Request, int]] = deque()  # with their weights
         self.waiting_weight = 0  # the sum of these
-        self.saved = 0  # less than the weight of the first request and a quantum
+        self.saved = 0  # less than the weight of the first request plus a quantum
 
 
 class ClientTurns(Generic[Request]):
-    """Requests that wait, by session. A queue is there as long as something waits in it."""
+    """Waiting requests by session. Only sessions with waiting requests have a queue."""
 
     __slots__ = ("_count", "_queues", "_weight")
 
     def __init__(self) -> None:
-        self._queues: dict[int, _Queue[Request]] = {}  # whose turn it is first
+        self._queues: dict[int, _Queue[Request]] = {}  # next in turn first
         self._count = 0  # of all requests in them
         self._weight = 0  # the sum of their weights
 
     def add(self, session: int, request: Request, weight: int) -> None:
-        """A session asks for something."""
+        """Queue a request of a session."""
         queue = self._queues.get(session)
         if queue is None:
             queue = self._queues[session] = _Queue()
@@ -52,8 +52,7 @@ class ClientTurns(Generic[Request]):
         return (request for queue in self._queues.values() for request, _ in queue.waiting)
 
     def is_long(self, session: int, share: int = 1) -> bool:
-        """Whether more waits in the queue of a session than (a share of) what may while it is
-        read."""
+        """Whether the queue of a session exceeds the bound (divided by `share`) for reading it."""
         queue = self._queues.get(session)
         return queue is not None and (
             len(queue.waiting) > SESSION_REQUESTS_PAUSE // share
@@ -61,14 +60,14 @@ class ClientTurns(Generic[Request]):
         )
 
     def take(self, count_max: int, weight_max: int, each: range) -> list[Request]:
-        """The next requests. Whoever had no turn has one first next time.
+        """Remove and return the next requests. Sessions without a turn go first next time.
 
         Args:
-            count_max: How many, at most.
+            count_max: At most so many.
             weight_max: Of all together, unless it is only one.
-            each: The weights to choose from; queues that begin with another one are passed by.
+            each: The weights to take; queues whose first request has another weight are skipped.
         """
-        is_free = not each.start and self._weight < each.stop  # none can be too heavy then
+        is_free = not each.start and self._weight < each.stop  # then none is too heavy
         if not self._count or (is_free and self._count <= count_max and self._weight <= weight_max):
             return self._take_all()
         taken = self._take_in_turns(count_max, weight_max, each)
@@ -92,7 +91,7 @@ class ClientTurns(Generic[Request]):
             ]
             if not lacking:
                 return taken
-            quantum = max(SESSION_QUANTUM, min(lacking))  # at least one can go ahead
+            quantum = max(SESSION_QUANTUM, min(lacking))  # at least one can proceed
             for session in list(self._queues):
                 queue = self._queues[session]
                 if queue.waiting[0][1] not in each:
@@ -104,7 +103,7 @@ class ClientTurns(Generic[Request]):
                     if weight > queue.saved or weight not in each:
                         break
                     if len(taken) >= count_max or (taken and total + weight > weight_max):
-                        # It has saved for this turn already, and is the first of the next one.
+                        # It keeps its turn: the first of the next call, without another quantum.
                         queue.saved -= quantum
                         self._queues = {session: queue, **self._queues}
                         return taken

@@ -1,9 +1,9 @@
 """Workers of the leader: from hello to the end of the session.
 
-The hello makes a session and proposes OpenWorker, once all attempts that it counts have come: what
-OpenWorker does not name is lost. When that is applied the worker is welcomed and *opened*: from
-then on it gets jobs for its credit. How a session ends (`SessionEnd`)
-decides what becomes of the attempts that the worker holds. Jobs themselves are in `attempts`.
+The hello makes a session and proposes OpenWorker, once all attempts that it counts have arrived:
+attempts that OpenWorker does not name are lost. When that is applied the worker gets Welcome and is
+*opened*: from then on it gets jobs for its credit. The end of a session (`SessionEnd`) decides when
+the worker's attempts are lost. Jobs themselves are in `attempts`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rollq.wire import messages
 
 
 class Workers:
-    """The workers of one leader."""
+    """Handles the workers of one leader."""
 
     def __init__(
         self,
@@ -64,20 +64,20 @@ class Workers:
         self._log = log
         self._clock = clock
         self._jitter = jitter
-        self._quiet_at_ms = 0  # when to look next for silent workers
+        self._quiet_at_ms = 0  # time of the next check for silent workers
         self._closed: Final = Origin(self._settle_close)
 
     # --- hello
 
     def hello(self, number: int, hello: messages.HelloWorker) -> None:
-        """A worker says who it is, and how many of its attempts follow."""
+        """A worker's hello; it may count attempts that follow in Holdings."""
         if hello.holding_count:
             self._sessions.greetings[number] = Greeting(hello)
         else:
             self._open(number, hello)
 
     def holding(self, number: int, message: messages.Holdings) -> None:
-        """Some of the attempts that a hello counted; the last of them complete it."""
+        """Some of the attempts that a hello counted; the last one completes the hello."""
         greeting = self._sessions.greetings.get(number)
         if greeting is None:
             raise RemoteError(ErrorCode.BAD_HANDSHAKE, "Holdings without a hello that counts it")
@@ -94,7 +94,7 @@ class Workers:
             self._open(number, replace(greeting.hello, holding=holding))
 
     def _open(self, number: int, hello: messages.HelloWorker) -> None:
-        """A complete hello opens a session; it replaces an older one of the same worker."""
+        """Open a session for a complete hello; it replaces an older one of the same worker."""
         if not 0 < len(hello.patterns) <= PATTERNS_PER_WORKER_MAX:
             raise RemoteError(
                 ErrorCode.BAD_HANDSHAKE,
@@ -149,7 +149,7 @@ class Workers:
             self._replies.send(origin.session, error)
             self._replies.close(origin.session, outcome.message)
             return
-        # What is sent again takes slots that the worker still counts as free.
+        # Assignments that are sent again take slots that the worker still counts as free.
         owed = sum(
             1
             for effect in applied.effects
@@ -167,14 +167,14 @@ class Workers:
         self._log.joined(session)
         self._sessions.opened(session)
         if session.worker_id in self._replica.state.drained:
-            self.tell_drain(SendDrain(session.worker_id, is_drained=True))
+            self.send_drain(SendDrain(session.worker_id, is_drained=True))
         early, session.credit_early = session.credit_early, 0
         self._replica.dispatcher.grant(session.worker_id, early)
 
-    # --- what an open session says
+    # --- messages of a session
 
     def credit(self, session: WorkerSession, message: messages.Credit) -> None:
-        """It can take this many more jobs."""
+        """Grant credit: the worker can take so many more jobs."""
         if message.count < 0:
             raise RemoteError(ErrorCode.BAD_CREDIT, f"negative credit: {message.count}")
         count = min(message.count, CREDIT_MAX)
@@ -184,7 +184,7 @@ class Workers:
             session.credit_early = min(CREDIT_MAX, session.credit_early + count)
 
     def heartbeat(self, session: WorkerSession, message: messages.Heartbeat) -> None:
-        """It renews the leases of what it runs, and says how busy it is."""
+        """Renew the leases of its attempts, and note its load."""
         session.is_capped = message.is_capped
         if message.load is not None:
             session.load = message.load
@@ -199,7 +199,7 @@ class Workers:
         self._replica.dispatcher.announce(session.worker_id, session.programs)
 
     def goodbye(self, session: WorkerSession, message: messages.Goodbye) -> None:
-        """It leaves for good, or because it hears nothing of this member."""
+        """It leaves for good, or because it receives nothing from this member."""
         if message.returns:
             self._log.silent(session)
         session.ending = SessionEnd.SILENT if message.returns else SessionEnd.LEFT
@@ -224,30 +224,30 @@ class Workers:
                 self._close(*worker)
 
     def results_kept(self, session: WorkerSession) -> None:
-        """All results of a worker that left are on their way into the log."""
+        """All results of a worker that left are proposed."""
         if self._sessions.worker(session.worker_id) is None:
             self._close(session.worker_id, session.incarnation)
 
     def leave_silent(self, now_ms: int) -> None:
-        """Once a turn: end sessions of workers that say nothing, so that they get no more jobs.
+        """Once a turn: end sessions of silent workers, so that they get no more jobs.
 
-        Looks are counted and not the time: while this process stood still it received nothing, and
-        while too much waits it reads nothing."""
+        Counts checks instead of time: while this process stood still it received nothing, and while
+        its backlog is large it reads nothing."""
         if now_ms < self._quiet_at_ms:
             return
         self._quiet_at_ms = now_ms + self._sessions.ping_ms
         if self._proposals.is_busy():
             return
-        for number in self._sessions.look_at_greetings():
+        for number in self._sessions.check_greetings():
             self._replies.close(number, "the worker did not send all attempts that it counted")
-        for session in self._sessions.look():
+        for session in self._sessions.check_silence():
             self._log.silent(session)
             session.ending = SessionEnd.SILENT
             self._replies.close(session.number, "the worker is silent")
 
     def dismiss(self, worker_ids: Iterable[WorkerId], by: ClientId) -> int:
-        """Tell workers to end now; what they run is lost when they say goodbye. Returns how many
-        are connected and were told."""
+        """Ask workers to stop now; their attempts are lost when they say goodbye. Returns how many
+        are connected."""
         sessions = [self._sessions.worker(worker_id) for worker_id in worker_ids]
         opened = [session for session in sessions if session is not None and session.opened]
         for session in opened:
@@ -255,28 +255,28 @@ class Workers:
             self._replies.error(session.number, messages.NOT_ASKED, error)
         return len(opened)
 
-    def tell_drain(self, effect: SendDrain) -> None:
-        """Tell a worker that it gets no new jobs, or does again. One of an older version is not
-        told: what it has fetched ahead it runs."""
+    def send_drain(self, effect: SendDrain) -> None:
+        """Notify a worker of the begin or end of its drain. An older version is not notified: it
+        runs the jobs that it has prefetched."""
         session = self._sessions.worker(effect.worker_id)
         if session is not None and session.opened and session.knows_drain:
             self._replies.send(session.number, messages.Drain(effect.is_drained))
 
     def propose_due(self, due: Iterable[commands.Command]) -> None:
-        """Commands for timers that are over, some of which end workers."""
+        """Propose the commands of due timers, some of which close workers."""
         for command in due:
             is_close = isinstance(command, commands.CloseWorker)
             self._proposals.add(command, self._closed if is_close else SILENT)
 
     def learn_names(self) -> None:
-        """Leadership is gained: the names of all workers that the group knows."""
+        """Leadership is gained: load the names of all workers."""
         self._names.clear()
         for worker in self._replica.state.workers.values():
             self._names.set(worker.worker_id, worker.name)
 
     def _close(self, worker_id: WorkerId, incarnation: int) -> None:
-        """Its attempts are lost now. Its OpenWorker may not be applied yet, so this is proposed
-        whether the worker is known or not."""
+        """Its attempts are lost now. Proposed even if the worker is unknown, as its OpenWorker may
+        not be applied yet."""
         state = self._replica.state
         record = state.workers.get(worker_id)
         held = record.held if record is not None and record.incarnation == incarnation else ()
@@ -291,6 +291,6 @@ class Workers:
         self._follow_name(command.worker_id)
 
     def _follow_name(self, worker_id: WorkerId) -> None:
-        # As it is after the whole entry, which may have opened and closed it.
+        # The record after the whole entry, which may have opened and closed the worker.
         record = self._replica.state.workers.get(worker_id)
         self._names.set(worker_id, record.name if record is not None else "")

@@ -1,6 +1,5 @@
-"""What a member counts, and what it answers when it is asked for all of it. Pure.
+"""Metrics of a member. Pure.
 
-Read `counted` first (the numbers, which are kept by whoever makes them), then `steps` (how
-long things take), `jobs` (those that follow from what is applied), and `families` (names and values
-of one moment).
+Read `counted` first (the counters, kept by the parts that count), then `steps` (durations), `jobs`
+(counted from applied entries), and `families` (names and present values).
 """

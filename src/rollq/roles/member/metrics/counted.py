@@ -1,8 +1,6 @@
-"""The numbers of one member, beside those of its jobs: whoever does a thing counts it.
+"""Counters of one member, beside those of its jobs: each part counts its own.
 
-The driver and what belongs to it count for themselves; what the process around it does, it counts
-here too, and it says by `shell` what only it knows of this moment.
-"""
+The process around the driver counts here too, and adds by `shell` the values that only it has."""
 
 from __future__ import annotations
 
@@ -12,28 +10,28 @@ from typing import Final
 from rollq.base.counters import JOB_MS, RARE_MS, STEP_US, Family, Histogram
 from rollq.base.ids import MemberId
 
-# Of a turn, in their order.
+# Steps of a turn, in order.
 STEPS: Final = ("decide", "propose", "apply", "answer")
-# Of a snapshot, in their order.
+# Phases of a snapshot, in order.
 SNAPSHOT_PHASES: Final = ("write", "publish")
 
 
 class MemberCounters:
-    """Numbers since this process began.
+    """Counters since this process began.
 
     Attributes:
-        step_us: By the steps of a turn that were taken.
-        sync_us: Each write to the log with its sync.
-        sync_failed: Writes to the log that failed; the member stops after one.
-        round_trip_us: By member: from a heartbeat to its answer.
-        tick_late_us: How late each tick of the loop came.
+        step_us: Durations of the steps of turns, by step.
+        sync_us: Duration of each write to the log with its sync.
+        sync_failed: Failed writes to the log; the member stops after one.
+        round_trip_us: By member: from a heartbeat to its response.
+        tick_late_us: Delay of each tick of the loop.
         snapshot_ms: By phase.
-        snapshots_failed: Those that came to nothing, and are tried again later.
-        seal_ms: Each piece of history that got its place among the sealed.
-        seals_failed: Those that did not.
-        led: How often this member began to lead.
-        leader_changes: How often it heard of another leader than before.
-        shell: What the process knows of this moment.
+        snapshots_failed: Failed snapshots; they are retried later.
+        seal_ms: Duration of sealing each part of the history.
+        seals_failed: Failed ones.
+        led: How often this member was elected.
+        leader_changes: How often the known leader changed.
+        shell: Returns the metrics of the process.
     """
 
     __slots__ = (
@@ -63,23 +61,23 @@ class MemberCounters:
         self.seal_ms = Histogram(RARE_MS)
         self.seals_failed = 0
         self.led = 0
-        self._leader_id: MemberId = 0  # the last that was known
+        self._leader_id: MemberId = 0  # the last known one
         self.leader_changes = 0
         self.shell: Callable[[], list[Family]] = list
 
     def follow_leader(self, leader_id: MemberId) -> None:
-        """Who leads now, as far as this member knows; 0: nobody."""
+        """Note the present leader; 0: unknown."""
         if leader_id and leader_id != self._leader_id:
             self.leader_changes += 1
             self._leader_id = leader_id
 
 
 class LeaderCounters:
-    """Numbers of a member while it leads.
+    """Counters of a member while it leads.
 
     Attributes:
-        commit_us: Its entries, from their proposal until they were applied here.
-        wait_ms: Jobs, from the moment when they could start until they were given to a worker.
+        commit_us: Its entries, from proposal until applied here.
+        wait_ms: Jobs, from runnable until assigned to a worker.
     """
 
     __slots__ = ("commit_us", "wait_ms")

@@ -1,7 +1,7 @@
-"""Everything that a member counts and knows, under its names, as of this moment.
+"""All metrics of a member, with their names and present values.
 
-Any member answers: what only a leader has is absent on the others. The cost is one look at every
-queue and worker, and a closer one at the queues that are shown.
+Any member answers: values that only a leader has are absent on the others. The cost is one pass
+over all queues and workers, and more for the queues that are shown.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from rollq.roles.member.reports import ALARM_EVENTS
 if TYPE_CHECKING:
     from rollq.roles.member.driver import Driver
 
-OTHER: Final = "other"  # in place of queues that have no label of their own
-QUEUES_SHOWN: Final = 50  # with a label of their own, the deepest first
+OTHER: Final = "other"  # the label of all queues that are not shown
+QUEUES_SHOWN: Final = 50  # with a label of their own, deepest first
 LIMITS_SHOWN: Final = 50
-QUEUES_SEARCHED: Final = 1_000  # for what waits longest among the others
-HASH_NUMBER_BYTES: Final = 6  # of a hash: a number that every reader of metrics holds exactly
+QUEUES_SEARCHED: Final = 1_000  # for the oldest waiting job among the others
+HASH_NUMBER_BYTES: Final = 6  # of a hash: such a number is exact in every metrics reader
 
 
 def families(driver: Driver) -> list[Family]:
-    """All of them."""
+    """All families."""
     counts = grid_counts(driver.state)
     return [
         *_of_jobs(driver, counts),
@@ -106,7 +106,7 @@ def _by_state(counts: RawQueueView) -> dict[str, float]:
 
 
 def _of_queues(driver: Driver, counts: CountsView) -> list[Family]:
-    """Of the deepest queues each by itself, and of the rest together."""
+    """The deepest queues one by one, and the others together."""
     state = driver.replica.state
     shown = [queue.name for queue in nlargest(QUEUES_SHOWN, state.queues.values(), key=_depth)]
     rows = {name: _by_state(view) for name in shown if (view := queue_view(state, name))}
@@ -115,7 +115,7 @@ def _of_queues(driver: Driver, counts: CountsView) -> list[Family]:
         for row in rows.values():
             for job_state, count in row.items():
                 rest[job_state] -= count
-        own = rows.get(OTHER, {})  # of a queue that happens to be called so
+        own = rows.get(OTHER, {})  # of a queue that is really named so
         rows[OTHER] = {job_state: n + own.get(job_state, 0) for job_state, n in rest.items()}
     now_ms, since_ms = driver.time.now_ms(), _oldest(driver, shown)
     return [
@@ -143,7 +143,7 @@ def _depth(queue: QueueRecord) -> int:
 
 
 def _oldest(driver: Driver, shown: list[str]) -> dict[str, int]:
-    """By queue, and of the others together: since when the one waits that waits longest."""
+    """By label: since when the oldest waiting job waits."""
     others = islice(driver.replica.state.queues, QUEUES_SEARCHED)
     found = driver.replica.dispatcher.oldest({*shown, *others})
     since_ms: dict[str, int] = {}
@@ -154,7 +154,7 @@ def _oldest(driver: Driver, shown: list[str]) -> dict[str, int]:
 
 
 def _of_limits(driver: Driver) -> list[Family]:
-    """Of the limits of which most is taken."""
+    """The limits with most running jobs."""
     limits = driver.replica.state.limits.values()
     shown = nlargest(LIMITS_SHOWN, limits, key=attrgetter("running"))
     most = {limit_text(one): one.running_max for one in shown if one.running_max}
@@ -216,7 +216,7 @@ def _of_work(driver: Driver) -> list[Family]:
 
 
 def _of_leader(driver: Driver) -> list[Family]:
-    """What only the leader has."""
+    """Metrics that only a leader has."""
     raft, leader, trips_us = driver.raft, driver.leader_state, driver.counters.round_trip_us
     members = (*raft.config.voters, *raft.config.learners)
     progress = raft.progress

@@ -1,7 +1,7 @@
-"""What became of jobs since this process began, counted from what it applied.
+"""Job counters since this process began, counted from applied entries.
 
-Every member applies the same, so every member counts the same: the numbers of one are those of the
-group. What a start reads back from disk does not count.
+Every member applies the same entries, so every member counts the same: the counts of one are those
+of the group. Entries replayed at the start do not count.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ACCEPTED: Final = (JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED)
 
 
 class JobCounters:
-    """Numbers of one member.
+    """Job counters of one member.
 
     Attributes:
-        facts: How many of each kind.
-        failed: Of the results: their program did not end well.
-        dead: By `Cause`: jobs that came to the dead letters.
-        run_ms: How long the attempts ran that gave results, as their workers say.
+        facts: Events, by kind.
+        failed: Results whose program failed.
+        dead: Dead-lettered jobs, by `Cause`.
+        run_ms: Run times of attempts with a result, as reported by workers.
     """
 
     __slots__ = ("dead", "facts", "failed", "run_ms")
@@ -52,14 +52,14 @@ class JobCounters:
         self.run_ms = Histogram(JOB_MS)
 
     def observe(self, happened: Iterable[Event]) -> None:
-        """Count what became true by one applied entry: one addition an event, however many jobs it
-        stands for."""
+        """Count the events of an applied entry: one addition for each event, however many jobs it
+        covers."""
         facts = self.facts
         for event in happened:
             kind, run = event.kind, event.run
             if run is not None:
                 count = run.count
-            else:  # of an array as a whole: for as many tasks as it says
+            else:  # an event of a whole array covers all its tasks
                 count = event.count if event.array_id and not event.job_id else 1
             facts[kind] = facts.get(kind, 0) + count
             if kind == JOB_ACKED:
@@ -74,18 +74,18 @@ class JobCounters:
 
     @property
     def accepted(self) -> int:
-        """Jobs and tasks that were accepted."""
+        """Accepted jobs and tasks."""
         facts = self.facts
         return sum(facts[kind] for kind in ACCEPTED)
 
     @property
     def started(self) -> int:
-        """Attempts that were given to workers."""
+        """Attempts assigned to workers."""
         return self.facts[JOB_ASSIGNED]
 
     def ended(self) -> dict[str, float]:
-        """Jobs and tasks that ended, by how; no job is in two of them at once, but one that was
-        dead and is run again ends twice."""
+        """Ended jobs and tasks by outcome. Each end counts once, so a dead job that is redriven
+        counts again."""
         facts = self.facts
         return {
             "succeeded": facts[JOB_ACKED] - self.failed,
@@ -95,7 +95,7 @@ class JobCounters:
         }
 
     def retried(self) -> dict[str, float]:
-        """Attempts that came to nothing and are made again, by why."""
+        """Lost attempts that are retried, by cause."""
         facts = self.facts
         return {
             "lease_lost": facts[JOB_TIMED_OUT],

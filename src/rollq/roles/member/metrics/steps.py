@@ -1,4 +1,4 @@
-"""How long something takes, by the clock that is handed in."""
+"""Durations, measured by the given clock."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rollq.base.counters import STEP_US, Histogram
 from rollq.base.ids import MemberId
 from rollq.base.stamp import Clock
 
-LOST_US: Final = 1_000_000  # a heartbeat without an answer for so long does not count
+LOST_US: Final = 1_000_000  # after so long a heartbeat counts as lost
 
 
 class StepTimer:
-    """The steps of a turn, one after another.
+    """Measures consecutive steps of a turn.
 
     Args:
         clock: Measures.
-        step_us: Where each is counted, by its name.
+        step_us: Histograms by step.
     """
 
     __slots__ = ("_began_us", "_clock", "_step_us")
@@ -28,22 +28,22 @@ class StepTimer:
         self._began_us = 0
 
     def begin(self) -> None:
-        """A step begins."""
+        """Start the first step."""
         self._began_us = self._clock.now_us()
 
     def over(self, step: str) -> None:
-        """It is over, and another may begin."""
+        """End a step; the next one starts."""
         now_us = self._clock.now_us()
         self._step_us[step].add(now_us - self._began_us)
         self._began_us = now_us
 
 
 class RoundTrips:
-    """From a heartbeat to a member until its answer; one at a time for each.
+    """Measures from a heartbeat to a member until its response; one at a time for each.
 
     Args:
         clock: Measures.
-        round_trip_us: Where they are counted, by member.
+        round_trip_us: Histograms by member.
     """
 
     __slots__ = ("_clock", "_round_trip_us", "_sent_us")
@@ -51,16 +51,16 @@ class RoundTrips:
     def __init__(self, clock: Clock, round_trip_us: dict[MemberId, Histogram]) -> None:
         self._clock = clock
         self._round_trip_us = round_trip_us
-        self._sent_us: dict[MemberId, int] = {}  # by whose answer is due
+        self._sent_us: dict[MemberId, int] = {}  # unanswered heartbeats
 
     def sent(self, member_id: MemberId) -> None:
-        """A heartbeat goes to a member."""
+        """A heartbeat was sent to a member."""
         now_us = self._clock.now_us()
         if now_us - self._sent_us.get(member_id, 0) > LOST_US:
             self._sent_us[member_id] = now_us
 
     def answered(self, member_id: MemberId) -> None:
-        """A member answers a heartbeat."""
+        """A member has responded to a heartbeat."""
         sent_us = self._sent_us.pop(member_id, None)
         if sent_us is not None:
             trips = self._round_trip_us.get(member_id)

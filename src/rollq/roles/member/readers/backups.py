@@ -1,4 +1,4 @@
-"""The answer to `BackupAsk`: a snapshot of this member, as a peer would be sent it."""
+"""Answers `BackupAsk` with a snapshot of this member, as sent to a follower."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rollq.wire.reader_messages import SNAPSHOT, BackupAsk, BackupTold
 
 
 def send_backup(session: ReaderSession, ask: BackupAsk) -> None:
-    """Answer `BackupAsk`: now and then that it is under way, then what it is, then all of it.
+    """Answer `BackupAsk`: keep-alives while it is under way, then its description, then all of it.
 
     Raises:
-        StateError: NOT_READY, if there is no leader, or no snapshot can be had here.
+        StateError: NOT_READY without a leader, or if no snapshot can be taken here.
     """
     member = session.member
     asked = member.snapshot_from(member.fresh_index())
@@ -30,9 +30,9 @@ def send_backup(session: ReaderSession, ask: BackupAsk) -> None:
     try:
         opened, cluster_id = member.on_loop(open_it)
     except DiskError as error:
-        raise _not_here(error.message) from None
+        raise _unavailable(error.message) from None
     try:
-        session.say(
+        session.send(
             BackupTold(
                 ask.request_id,
                 meta.index,
@@ -45,7 +45,7 @@ def send_backup(session: ReaderSession, ask: BackupAsk) -> None:
         )
         for offset in range(0, meta.size_bytes, READER_PIECE_BYTES):
             data = opened.read(offset, READER_PIECE_BYTES)
-            session.say_piece(ask.request_id, offset, offset + len(data), SNAPSHOT, data)
+            session.send_piece(ask.request_id, offset, offset + len(data), SNAPSHOT, data)
     finally:
         member.later(opened.close)
 
@@ -58,13 +58,13 @@ def _awaited(
             meta = asked.result(EXPORT_ALIVE_MS / 1000)
         except TimeoutError:
             session.member.check_running()
-            session.say(BackupTold(ask.request_id))
+            session.send(BackupTold(ask.request_id))
         else:
             break
     if meta is None:
-        raise _not_here("a snapshot could not be written here; the log of the member says why")
+        raise _unavailable("a snapshot could not be written here; the log of the member says why")
     return meta
 
 
-def _not_here(reason: str) -> StateError:
+def _unavailable(reason: str) -> StateError:
     return StateError(ErrorCode.NOT_READY, reason, ELSEWHERE)

@@ -1,4 +1,5 @@
-"""Arrow copies of sealed segments (`history.arrow_cache`): made here, where Arrow may be loaded."""
+"""Arrow copies of sealed segments (`history.arrow_cache`), made in a process that may load
+Arrow."""
 
 from __future__ import annotations
 
@@ -33,8 +34,7 @@ FILE_MODE: Final = 0o600
 
 
 def make_all(state: Path, group: str) -> int:
-    """Make every copy that is missing, and remove those that are of no more use; how many were
-    missing."""
+    """Make all missing copies, and remove useless ones; returns how many were missing."""
     disk = LookDisk(state)
     (state / COLUMNS_FOLDER).mkdir(mode=0o700, exist_ok=True)
     for name in stale(disk):
@@ -47,7 +47,7 @@ def make_all(state: Path, group: str) -> int:
 
 
 def missing(disk: Disk, group: str) -> list[tuple[int, int]]:
-    """Segments that are worth a copy and have none that could be read."""
+    """Segments that are worth a copy and have no readable one."""
     return [
         ends
         for ends in Segments(disk).ranges()
@@ -56,7 +56,7 @@ def missing(disk: Disk, group: str) -> list[tuple[int, int]]:
 
 
 def is_worth(disk: Disk, first: int, last: int) -> bool:
-    """Whether a segment is so long that a copy is worth it."""
+    """Whether a segment is large enough for a copy."""
     return (
         disk.size(packed_name(first, last)) >= COLUMNS_PACKED_BYTES_MIN
         or disk.size(name_of(first, last)) >= COLUMNS_BYTES_MIN
@@ -64,13 +64,13 @@ def is_worth(disk: Disk, first: int, last: int) -> bool:
 
 
 def stale(disk: Disk) -> list[str]:
-    """Names of files whose segments are gone, and of what was begun and not ended."""
+    """Files whose segments are gone, and partial ones."""
     kept = dict.fromkeys(Segments(disk).ranges())
     return [name for name in disk.names(COLUMNS_FOLDER) if arrow_cache.copy_range(name) not in kept]
 
 
 def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> None:
-    """Make the copy of one segment, which is known to be sound."""
+    """Make the copy of a segment, which must be verified."""
     temporary = state / f"{columns_name(*ends)}{arrow_cache.TEMPORARY}"
     schema_bytes, batches = _write_stream(temporary, disk, ends, group)
     with temporary.open("rb+") as file:
@@ -84,15 +84,15 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int], group: str) -> Non
     temporary.chmod(FILE_MODE)
     if ends in Segments(disk).ranges():
         temporary.rename(state / columns_name(*ends))
-    else:  # the segment was let go meanwhile
+    else:  # the segment was removed meanwhile
         temporary.unlink()
 
 
 def _write_stream(
     path: Path, disk: Disk, ends: tuple[int, int], group: str
 ) -> tuple[int, list[RowBatch]]:
-    """Write the rows of a segment; how long the schema is, and where batches are."""
-    # Whoever asks only what is missing does not need it.
+    """Write the rows of a segment; returns the bytes of the schema, and the batches."""
+    # Imported late: `missing` does not need it.
     import pyarrow as pa  # noqa: PLC0415
 
     from rollq.history.arrow import arrow_schema  # noqa: PLC0415
@@ -106,7 +106,7 @@ def _write_stream(
         pa.ipc.new_stream(sink, schema, options=options) as writer,
     ):
         for first, last, table in _tables(disk, ends, group):
-            offset = max(sink.tell(), schema_bytes)  # it is written with the first batch
+            offset = max(sink.tell(), schema_bytes)  # the schema is written with the first batch
             for batch in table.combine_chunks().to_batches():
                 writer.write_batch(batch)
             size = max(sink.tell() - offset, 0)
@@ -115,7 +115,7 @@ def _write_stream(
 
 
 def _tables(disk: Disk, ends: tuple[int, int], group: str) -> Iterator[tuple[int, int, pa.Table]]:
-    """First index, last index and rows of pieces that follow each other without a gap."""
+    """First index, last index and rows of consecutive pieces without gaps."""
     from rollq.history.arrow import from_lines, from_packed  # noqa: PLC0415
 
     footer = Segments(disk).packed(*ends)

@@ -1,8 +1,8 @@
-"""Sees to it that sealed segments have their copies: starts a process now and then.
+"""Keeps copies of sealed segments up to date: starts a process now and then.
 
-When nothing happens it starts at once; a member that is never idle has it start when something has
-been missing for a while, so that lines are there within a minute of their seal. Nothing depends on
-it: without memory or room on the disk there are no copies, and readers get what was sealed.
+On an idle member it starts at once; on one that is never idle, when something has been missing for
+a while, so that lines exist within a minute of their seal. Nothing depends on it: without memory or
+disk space there are no copies, and readers get the sealed form.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from rollq.roles.service import end_tasks
 
 log = logging.getLogger("rollq.readers")
 
-TOLD_BYTES: Final = 500  # of what a maker said before it failed
-LINES_SHARE: Final = 4  # lines may take this part of the bound of the history
+STDERR_BYTES: Final = 500  # of a failed maker, for the log
+LINES_SHARE: Final = 4  # lines may take 1/4 of the bound of the history
 
 
 class CopiesKeeper:
-    """Of one member. `start` and `stop` on the loop; twice is no error."""
+    """Keeps the copies of one member. `start` and `stop` run on the loop, and are idempotent."""
 
     def __init__(
         self, state_dir: Path, setup: MemberSetup, applied_index: Callable[[], int]
     ) -> None:
-        """Look at a member's directory.
+        """Take the options of a member.
 
         Args:
-            state_dir: of the member.
-            setup: of the member.
-            applied_index: how far it has come: idle is one whose index stays.
+            state_dir: Of the member.
+            setup: Of the member.
+            applied_index: Of the member; if it does not change, the member is idle.
         """
         self._state_dir = state_dir
         self._niceness = setup.copies_niceness
@@ -54,15 +54,15 @@ class CopiesKeeper:
         self._task: asyncio.Task[None] | None = None
         self._maker: subprocess.Popen[bytes] | None = None
         self._ending = False
-        self._seen: tuple[int, int] | None = None  # how the folders were when nothing could be done
+        self._seen: tuple[int, int] | None = None  # state of the folders when nothing was due
 
     def start(self) -> None:
-        """Look after copies from now on."""
+        """Keep copies up to date from now on."""
         if self._task is None and self._niceness is not None:
             self._task = asyncio.get_running_loop().create_task(self._look_after())
 
     async def stop(self) -> None:
-        """End the process that is at it; what it had begun is begun anew."""
+        """Kill the process under way; its partial files are made again."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -76,17 +76,17 @@ class CopiesKeeper:
         while True:
             await asyncio.sleep(pause_ms / 1000)
             try:
-                complaint = await asyncio.to_thread(self._maybe_make)
+                problem = await asyncio.to_thread(self._maybe_make)
             except (OSError, RollqError) as error:
-                complaint = str(error)
-            if complaint:
+                problem = str(error)
+            if problem:
                 pause_ms = min(2 * pause_ms, COPIES_AGAIN_MS_MAX)
-                log.warning("copies of history cannot be written, will retry: %s", complaint)
+                log.warning("copies of history cannot be written, will retry: %s", problem)
             else:
                 pause_ms = COPIES_CHECK_MS
 
     def _maybe_make(self) -> str:
-        """Have made what is missing, if it is time; why that did not succeed. On a thread."""
+        """Make missing copies if it is time; returns the error, or nothing. On a thread."""
         index, before = self._applied_index(), self._index_seen
         self._index_seen = index
         seen = self._changed()
@@ -100,11 +100,11 @@ class CopiesKeeper:
             self._due_since = now
         if index != before and now - self._due_since < COPIES_WAIT_MS_MAX / 1000:
             return ""
-        complaint = self._make()
+        problem = self._make()
         self._due_since = None
-        if not complaint and self._is_due():
-            self._seen = self._changed()  # damaged, until they are replaced
-        return complaint
+        if not problem and self._is_due():
+            self._seen = self._changed()  # damaged segments, until they are replaced
+        return problem
 
     def _is_due(self) -> bool:
         return copies_maker.is_due(self._state_dir, *self._words, with_columns=self._with_columns)
@@ -122,17 +122,17 @@ class CopiesKeeper:
             maker.kill()
         with maker:
             assert maker.stderr is not None
-            said = maker.stderr.read()[-TOLD_BYTES:].decode(errors="replace").strip()
+            stderr = maker.stderr.read()[-STDERR_BYTES:].decode(errors="replace").strip()
         if maker.returncode and not self._ending:
-            return f"exit code {maker.returncode}: {said}"
+            return f"exit code {maker.returncode}: {stderr}"
         return ""
 
     def _changed(self) -> tuple[int, int]:
-        """When names came to the folders or went."""
+        """When the contents of the folders last changed."""
         return self._changed_ns(FOLDER), self._changed_ns(COLUMNS_FOLDER)
 
     def _changed_ns(self, folder: str) -> int:
-        """When a name came to a folder or went; 0: there is no folder."""
+        """When the contents of a folder last changed; 0: no such folder."""
         try:
             return os.stat(self._state_dir / folder).st_mtime_ns
         except FileNotFoundError:

@@ -1,12 +1,10 @@
 """Makes copies of sealed history, as a process beside a member: JSON lines for people (`lines`),
-and Arrow for readers (`columns`, if pyarrow is there).
+and Arrow for readers (`columns`, if pyarrow is installed).
 
     python -m … STATE GROUP NICENESS LINES_BYTES_MAX COLUMNS
 
-It does what there is to do and ends. It takes only what nobody else wants of the machine, dies with
-the member that started it (its standard input ends then), and writes nothing but copies:
-whatever happens to it, the member is not concerned.
-"""
+It does what is due and ends. It runs at the lowest priority, dies with the member that started it
+(its standard input ends then), and writes only copies: its failure does not affect the member."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> None:
-    """Make what is missing, remove what is of no more use."""
+    """Make missing copies, remove useless ones."""
     state, group, niceness, lines_bytes_max, with_columns = sys.argv[1:]
     _step_back(int(niceness))
     threading.Thread(target=_follow_parent, daemon=True).start()
@@ -36,14 +34,14 @@ def main() -> None:
 
 
 def make_all(state: Path, group: str, lines_bytes_max: int, *, with_columns: bool) -> None:
-    """Make every copy that is missing."""
+    """Make all missing copies."""
     lines.make_all(state, lines_bytes_max)
     if with_columns:
         columns.make_all(state, group)
 
 
 def is_due(state: Path, group: str, lines_bytes_max: int, *, with_columns: bool) -> bool:
-    """Whether there is anything to do."""
+    """Whether a copy is missing or useless."""
     disk = LookDisk(state)
     due = lines.due(disk, lines_bytes_max)
     if due.make or due.drop:
@@ -52,17 +50,17 @@ def is_due(state: Path, group: str, lines_bytes_max: int, *, with_columns: bool)
 
 
 def _step_back(niceness: int) -> None:
-    """Take only what nobody else wants, and do not outlive the member."""
+    """Lower the priority, and do not outlive the member."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with contextlib.suppress(OSError):
         os.nice(niceness)
-    with contextlib.suppress(AttributeError, OSError):  # not every system has that of the disk
+    with contextlib.suppress(AttributeError, OSError):  # some systems have no disk priority
         psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
 
 
 def _follow_parent() -> None:
-    """The other end of the pipe is the member's."""
+    """End with the member, which holds the other end of the pipe."""
     while os.read(0, 4096):
         pass
     os._exit(0)

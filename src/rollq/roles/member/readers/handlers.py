@@ -1,4 +1,4 @@
-"""Which handler answers which message of a reader, and the answers to `SpanAsk` and `Query`."""
+"""The handler of each message of a reader, and the answers to `SpanAsk` and `Query`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.roles.member.readers.backups import send_backup
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
 from rollq.roles.member.readers.session import Handler, ReaderSession
-from rollq.roles.member.readers.tables import send_part, send_results, tell_tables
+from rollq.roles.member.readers.tables import send_part, send_results, send_tables
 from rollq.roles.member.readers.timeline import read_timeline
 from rollq.wire.messages import Query
 from rollq.wire.reader_messages import (
@@ -30,32 +30,32 @@ from rollq.wire.reader_messages import (
     TableAsk,
 )
 
-STEPS_MAX: Final = 100  # of a page; then it is sent as it is, and says where to go on
+STEPS_MAX: Final = 100  # for one page; then it is sent as it is, with its position
 
 
-def tell_span(session: ReaderSession, ask: SpanAsk) -> None:
+def send_span(session: ReaderSession, ask: SpanAsk) -> None:
     """Answer `SpanAsk`."""
     member = session.member
     if ask.fresh:
         member.fresh_index()
     applied = member.applied_index
     cuts = _cuts(member, ask.first, ask.last) if ask.last else ()
-    session.say(SpanTold(ask.request_id, member.segments.floor(), applied, member.leads, cuts))
+    session.send(SpanTold(ask.request_id, member.segments.floor(), applied, member.leads, cuts))
 
 
-def tell_view(session: ReaderSession, query: Query) -> None:
-    """Answer `Query` from what this member has applied, whoever leads. A page of jobs is read in
-    steps, so that the loop never waits for long.
+def send_view(session: ReaderSession, query: Query) -> None:
+    """Answer `Query` from the applied state of this member, leader or not. A page of jobs is read
+    in steps, so that the loop never stops for long.
 
     Raises:
-        RollqError: why not.
+        RollqError: the query is refused.
     """
     member = session.member
     view = must_find(query)
     if view.of_files:
         applied = member.applied_index
-        made = FROM_FILES[query.what](member, decode_key(view, query))
-        session.say(as_answer(query, applied, made))
+        answer = FROM_FILES[query.what](member, decode_key(view, query))
+        session.send(as_answer(query, applied, answer))
         return
     index, found = member.on_loop(partial(_read, query))
     for _ in range(STEPS_MAX):
@@ -63,9 +63,9 @@ def tell_view(session: ReaderSession, query: Query) -> None:
         if rest is None or not isinstance(found, JobPage):
             break
         _, page = member.on_loop(partial(_read, rest))
-        assert isinstance(page, JobPage), "as before"
+        assert isinstance(page, JobPage), "the same view"
         found = JobPage(found.jobs + page.jobs, page.after)
-    session.say(as_answer(query, index, found))
+    session.send(as_answer(query, index, found))
 
 
 def _read(query: Query, driver: Driver) -> tuple[int, object]:
@@ -84,15 +84,15 @@ def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
     return tuple(islice(found, READER_CUTS_MAX))
 
 
-# Views that are made here and not on the loop.
+# Views that are read from files on the thread, and not on the loop.
 FROM_FILES: Final[dict[str, Callable[[MemberView, Any], object]]] = {"timeline": read_timeline}
 
 HANDLERS: dict[type, Handler] = {
-    SpanAsk: tell_span,
+    SpanAsk: send_span,
     BackupAsk: send_backup,
     PiecesAsk: send_pieces,
-    TableAsk: tell_tables,
+    TableAsk: send_tables,
     PartAsk: send_part,
     ResultsAsk: send_results,
-    Query: tell_view,
+    Query: send_view,
 }

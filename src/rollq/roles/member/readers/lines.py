@@ -1,9 +1,8 @@
-"""Copies of packed segments as JSON lines: for people, `jq`, and whatever reads text.
+"""Copies of packed segments as JSON lines: for people, `jq`, and other tools for text.
 
 A copy is a segment of lines like any other (`history.lines_file`), beside the packed file of the
-same range. It is synced, so that its name never stands for half of it. If history is bounded, lines
-take a share of it: the oldest copies go, and what they were made of stays.
-"""
+same range. It is synced before it is renamed, so it is never partial. If history is bounded, lines
+take a share of the bound: the oldest copies are removed, and the packed segments stay."""
 
 from __future__ import annotations
 
@@ -21,18 +20,18 @@ from rollq.store.disk import Disk
 from rollq.store.look import LookDisk
 
 FILE_MODE: Final = 0o600
-LINES_PER_PACKED: Final = 50  # times as large are lines, about
+LINES_PER_PACKED: Final = 50  # approximate ratio of the sizes
 
 
 class Due(NamedTuple):
-    """What there is to do, by ranges."""
+    """Ranges of copies to make and to remove."""
 
     make: list[tuple[int, int]]
     drop: list[tuple[int, int]]
 
 
 def make_all(state: Path, bytes_max: int) -> None:
-    """Make every copy that is missing, and remove those that there is no room for."""
+    """Make all missing copies, and remove those beyond the bound."""
     disk = LookDisk(state)
     what = due(disk, bytes_max)
     for ends in what.drop:
@@ -43,9 +42,8 @@ def make_all(state: Path, bytes_max: int) -> None:
 
 
 def due(disk: Disk, bytes_max: int) -> Due:
-    """What is to be made and to be removed, so that the newest copies have no more than so many
-    bytes (0: any number). The newest of all is always there. Nothing is made that is older than
-    every copy: it was there and was removed."""
+    """The copies to make and to remove, so that the newest copies take at most `bytes_max` (0: no
+    bound). The newest of all always stays. None older than all copies is made: it was removed."""
     packed = [ends for ends in Segments(disk).ranges() if disk.size(packed_name(*ends)) >= 0]
     sizes = {ends: disk.size(name_of(*ends)) for ends in packed}
     oldest = min((ends for ends, size in sizes.items() if size >= 0), default=(0, 0))
@@ -64,15 +62,15 @@ def due(disk: Disk, bytes_max: int) -> Due:
 
 
 def has_room(state: Path) -> bool:
-    """Whether copies may take more of the disk, which is for the log first."""
+    """Whether copies may take more of the disk; some of it is reserved for the log."""
     return shutil.disk_usage(state).free >= COPIES_SPARED_BYTES
 
 
 def make_copy(state: Path, disk: Disk, ends: tuple[int, int]) -> None:
-    """Make the copy of one packed segment, which is known to be sound."""
+    """Make the copy of a packed segment, which must be verified."""
     name = packed_name(*ends)
     found = packed_file.read_footer(disk, name)
-    if found is None:  # it was let go meanwhile
+    if found is None:  # removed meanwhile
         return
     temporary = state / f"{name_of(*ends)}{TEMPORARY}"
     count = crc = unsynced = 0
@@ -85,7 +83,7 @@ def make_copy(state: Path, disk: Disk, ends: tuple[int, int]) -> None:
                 unsynced += len(data)
                 if unsynced >= SYNC_BYTES:
                     file.flush()
-                    os.fdatasync(file.fileno())  # the log need not wait for more than this
+                    os.fdatasync(file.fileno())  # bounds the wait of the log's own sync
                     unsynced = 0
         file.write(footer_line(*ends, count, crc))
         file.flush()

@@ -1,4 +1,4 @@
-"""What a reader's thread may see of its member."""
+"""A member as seen by readers' threads."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from rollq.store.disk import Disk
 T = TypeVar("T")
 
 ELSEWHERE = "ask another member, or later"
-SOUND_MAX: Final = 16_384  # of more segments, those that were verified first are verified again
+SOUND_MAX: Final = 16_384  # verified segments to remember; the oldest are verified again
 
 
 class MemberView:
     """One for all readers of a member. Made on the loop; its methods are called on threads.
 
     Attributes:
-        disk: of the member; reading is safe on any thread.
-        segments: the sealed history.
-        group: of the member.
-        exports: tables that are written down.
+        disk: Of the member; reading is safe on any thread.
+        segments: The sealed history.
+        group: Of the member.
+        exports: Tables written to files.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class MemberView:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._ending = threading.Event()
-        self._sound: dict[tuple[int, int], None] = {}  # segments that were verified here
+        self._sound: dict[tuple[int, int], None] = {}  # verified segments
 
     @property
     def applied_index(self) -> int:
-        """How far this member has applied the log."""
+        """The last log index applied by this member."""
         return self._driver.state.applied_index
 
     @property
@@ -58,11 +58,11 @@ class MemberView:
         return self._driver.raft.role is Role.LEADER
 
     def stop(self) -> None:
-        """Whoever waits, waits no longer. On the loop."""
+        """Wake all waiting threads with an error. On the loop."""
         self._ending.set()
 
     def on_loop(self, task: Callable[[Driver], T]) -> T:
-        """Do something small between two turns of the loop, and wait for it."""
+        """Run a short task between two turns of the loop, and wait for its result."""
         future: Future[T] = Future()
 
         def run() -> None:
@@ -89,7 +89,7 @@ class MemberView:
         return True
 
     def wait_applied(self, index: int) -> None:
-        """Return when this member has applied so far.
+        """Wait until this member has applied the log up to an index.
 
         Raises:
             StateError: NOT_READY if that takes too long.
@@ -100,34 +100,32 @@ class MemberView:
         )
 
     def fresh_index(self) -> int:
-        """An index that this member has applied, and that is not before anything that was committed
-        when this was called.
+        """A read index that this member has applied: at or after everything committed at the call.
 
         Raises:
-            StateError: NOT_READY if there is no leader that could tell.
+            StateError: NOT_READY without a leader.
         """
-        told: list[int] = []
+        answers: list[int] = []
 
         def ask(driver: Driver) -> None:
-            driver.read_points.ask(driver.raft, told.append)
+            driver.read_points.ask(driver.raft, answers.append)
             self._wake()
 
         asked = 0
 
-        def is_told() -> bool:
+        def is_answered() -> bool:
             nonlocal asked
-            if asked == len(told):  # not asked yet, or there was no leader to ask
+            if asked == len(answers):  # not requested yet, or there was no leader
                 asked += 1
                 self.on_loop(ask)
-            return bool(told) and told[-1] > 0
+            return bool(answers) and answers[-1] > 0
 
-        self._wait_until(is_told, lambda: "no leader says what is committed")
-        self.wait_applied(told[-1])
-        return told[-1]
+        self._wait_until(is_answered, lambda: "no leader says what is committed")
+        self.wait_applied(answers[-1])
+        return answers[-1]
 
     def snapshot_from(self, index: int) -> Future[SnapshotMeta | None]:
-        """A snapshot on this member's disk, at an index that it has applied or a later one; None:
-        it could not be written."""
+        """A snapshot on this member's disk, at or after an applied index; None: it failed."""
         found: Future[SnapshotMeta | None] = Future()
 
         def ask(driver: Driver) -> None:
@@ -142,7 +140,7 @@ class MemberView:
         return found
 
     def later(self, task: Callable[[], None]) -> None:
-        """Do something small between two turns of the loop, some time; not if the member stops."""
+        """Run a short task on the loop later, without waiting; not if the member stops."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(task)
 
@@ -150,12 +148,12 @@ class MemberView:
         """Raises StateError NOT_READY if the member stops."""
         self._must_go_on()
 
-    def _wait_until(self, is_true: Callable[[], bool], complaint: Callable[[], str]) -> None:
+    def _wait_until(self, is_true: Callable[[], bool], problem: Callable[[], str]) -> None:
         deadline = time.monotonic() + READER_WAIT_MS_MAX / 1000
         while not is_true():
             self._must_go_on()
             if time.monotonic() > deadline:
-                raise StateError(ErrorCode.NOT_READY, complaint(), ELSEWHERE)
+                raise StateError(ErrorCode.NOT_READY, problem(), ELSEWHERE)
             self._ending.wait(READER_WAIT_STEP_MS / 1000)
 
     def _must_go_on(self) -> None:

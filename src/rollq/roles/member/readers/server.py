@@ -1,4 +1,4 @@
-"""Links of readers: each has a thread, because an answer may take seconds to make."""
+"""Links of readers: each has a thread, because an answer may take seconds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FEATURES: Final = (VIEWS, BACKUP)
 
 
 class ReaderServer:
-    """All readers of one member. Made on the loop, when the member is about to serve."""
+    """Serves all readers of a member. Made on the loop, before the member serves."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class ReaderServer:
         self._group = setup.group
         self._copies = CopiesKeeper(state_dir, setup, lambda: driver.state.applied_index)
         self._loop = asyncio.get_running_loop()
-        self._streams: dict[Link, ThreadStream] = {}  # of links that are open
-        self._threads: dict[threading.Thread, None] = {}  # each outlives its link for a moment
+        self._streams: dict[Link, ThreadStream] = {}  # of open links
+        self._threads: dict[threading.Thread, None] = {}  # each may outlive its link briefly
         self._last_number = 0
         self._copies.start()
 
     def hear(self, link: Link, messages: Sequence[Message], principal: Principal) -> None:
-        """A reader says hello, or asks for something."""
+        """Handle the hello or the requests of a reader."""
         stream = self._streams.get(link)
         if stream is not None:
             stream.feed(messages)
@@ -71,17 +71,17 @@ class ReaderServer:
             self._begin(link, principal, hello)
 
     def closed(self, link: Link, reason: str) -> None:
-        """A reader is gone; its thread ends when it notices."""
+        """A reader's link closed; its thread ends when it notices."""
         stream = self._streams.pop(link, None)
         if stream is not None:
             stream.link_closed(reason)
 
     def table_of(self, export_id: str, number: int) -> str:
-        """The table of a part that was written down; empty: not known."""
+        """The table of a part of an export; empty: unknown."""
         return self._exports.table_of(export_id, number)
 
     async def stop(self) -> None:
-        """Hang up on everybody. Twice is no error."""
+        """Close all links. Idempotent."""
         self._view.stop()
         await self._exports.stop()
         await self._copies.stop()
@@ -120,7 +120,7 @@ class ReaderServer:
         def serve() -> None:
             try:
                 session.serve(welcome)
-            finally:  # also after a bug: the place is free again
+            finally:  # also after a bug: the slot is free again
                 self._loop.call_soon_threadsafe(self._threads.pop, thread, None)
 
         thread = threading.Thread(target=serve, name=f"reader-{self._last_number}", daemon=True)

@@ -1,4 +1,4 @@
-"""One reader's conversation, on a thread of its own."""
+"""The session of one reader, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rollq.wire.reader_messages import PieceChunk
 
 log = logging.getLogger("rollq.readers")
 
-# What answers a message of one type: says what there is to say, or raises what the reader is told.
+# Handles messages of one type; sends answers, or raises the error for the reader.
 Handler: TypeAlias = Callable[["ReaderSession", Any], None]
 
 
 class ReaderSession:
-    """Welcomes, then answers one message after the other until one of both hangs up.
+    """Sends Welcome, then answers messages one after the other until the link closes.
 
     Attributes:
-        member: what a handler may see of the member.
+        member: What handlers may use of the member.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class ReaderSession:
         self._handlers = handlers
 
     def serve(self, welcome: Welcome) -> None:
-        """Until the end of the conversation; the stream is closed then."""
+        """Serve until the link closes, then close the stream."""
         reason = "the reader is done"
         try:
-            self.say(welcome)
+            self.send(welcome)
             while True:
                 self._answer(self._stream.receive())
         except (OSError, RollqError) as error:
@@ -52,11 +52,11 @@ class ReaderSession:
         finally:
             self._stream.close(reason)
 
-    def say(self, message: Message) -> None:
-        """Send; waits while the reader does not read."""
+    def send(self, message: Message) -> None:
+        """Send; blocks while the reader does not read."""
         self._stream.send(message)
 
-    def say_piece(
+    def send_piece(
         self,
         request_id: MessageId,
         first: int,
@@ -66,11 +66,11 @@ class ReaderSession:
         *,
         packed: bool = False,
     ) -> None:
-        """Send a piece of the history in chunks; one without bytes too."""
+        """Send a piece of the history in chunks; an empty one too."""
         size = len(data)
         for offset in range(0, size or 1, READER_CHUNK_BYTES):
             chunk = data[offset : offset + READER_CHUNK_BYTES]
-            self.say(PieceChunk(request_id, first, last, form, size, offset, chunk, packed))
+            self.send(PieceChunk(request_id, first, last, form, size, offset, chunk, packed))
 
     def _answer(self, message: Message) -> None:
         try:
@@ -78,8 +78,8 @@ class ReaderSession:
         except RollqError as error:
             self._refuse(message, error)
         except OSError:
-            raise  # the reader is gone
-        except Exception as error:  # ours: it ends this conversation, and nothing else
+            raise  # the link broke
+        except Exception as error:  # a bug: it ends this session, and nothing else
             name = type(message).__name__
             log.error("reader: cannot handle %s", name, exc_info=error)
             bug = LocalError(ErrorCode.BUG, f"cannot handle {name}: {error!r}", "report the log")
@@ -88,4 +88,4 @@ class ReaderSession:
 
     def _refuse(self, message: Message, error: RollqError) -> None:
         request_id = request_id_of(message)
-        self.say(Error(request_id, int(error.code), error.message, error.hint, error.retryable))
+        self.send(Error(request_id, int(error.code), error.message, error.hint, error.retryable))

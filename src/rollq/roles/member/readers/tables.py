@@ -1,4 +1,4 @@
-"""Answers about tables of the state, and about results by id."""
+"""Answers to requests for tables of the state, and for results by id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rollq.base.limits import (
 )
 from rollq.history.tables import EndedJob
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.readers.pieces import say_packed
+from rollq.roles.member.readers.pieces import send_packed
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.tables.exports import Export
 from rollq.roles.member.tables.rows import ended_job
@@ -33,11 +33,11 @@ from rollq.wire.reader_messages import (
 )
 
 
-def tell_tables(session: ReaderSession, ask: TableAsk) -> None:
-    """Answer `TableAsk`: now and then that it is under way, then that it is done.
+def send_tables(session: ReaderSession, ask: TableAsk) -> None:
+    """Answer `TableAsk`: keep-alives while it is under way, then the export.
 
     Raises:
-        RollqError: why it cannot be done.
+        RollqError: the export is refused or fails.
     """
     member = session.member
     if ask.fresh:
@@ -48,14 +48,14 @@ def tell_tables(session: ReaderSession, ask: TableAsk) -> None:
         try:
             export = asked.result(EXPORT_ALIVE_MS / 1000)
         except TimeoutError:
-            session.say(TableTold(ask.request_id))
+            session.send(TableTold(ask.request_id))
         else:
             break
-    session.say(TableTold(ask.request_id, export.export_id, export.index, export.parts))
+    session.send(TableTold(ask.request_id, export.export_id, export.index, export.parts))
 
 
 def send_part(session: ReaderSession, ask: PartAsk) -> None:
-    """Answer `PartAsk`: whole lines, from the offset to the end of the part.
+    """Answer `PartAsk` with whole lines, from the offset to the end of the part.
 
     Raises:
         StateError: EXPORT_GONE.
@@ -71,7 +71,7 @@ def send_part(session: ReaderSession, ask: PartAsk) -> None:
         at = ask.offset
         while at < size_bytes:
             lines = _whole_lines(fd, at, size_bytes)
-            say_packed(session, ask.request_id, (at, at + len(lines)), ROWS, lines)
+            send_packed(session, ask.request_id, (at, at + len(lines)), ROWS, lines)
             at += len(lines)
             exports.find(ask.export_id)
     finally:
@@ -79,7 +79,7 @@ def send_part(session: ReaderSession, ask: PartAsk) -> None:
 
 
 def _whole_lines(fd: int, at: int, end: int) -> bytes:
-    """As many lines as make a piece; one at least."""
+    """As many whole lines as fit a piece; one at least."""
     length = READER_PIECE_BYTES
     while True:
         data = read_all(fd, at, min(length, end - at))
@@ -90,7 +90,7 @@ def _whole_lines(fd: int, at: int, end: int) -> bytes:
 
 
 def send_results(session: ReaderSession, ask: ResultsAsk) -> None:
-    """Answer `ResultsAsk`: some at a time, so that the loop never waits for long."""
+    """Answer `ResultsAsk` in slices, so that the loop never stops for long."""
     if not 0 < len(ask.job_ids) <= RESULTS_ASK_MAX:
         raise RemoteError(ErrorCode.BAD_PAYLOAD, f"name 1 to {RESULTS_ASK_MAX} jobs")
     session.member.wait_applied(ask.index_min)
@@ -98,7 +98,7 @@ def send_results(session: ReaderSession, ask: ResultsAsk) -> None:
         some = ask.job_ids[first : first + RESULTS_SLICE]
         ended = session.member.on_loop(partial(_ended_jobs, some))
         last = first + len(some) - 1
-        say_packed(session, ask.request_id, (first, last), ENDED, _encode(ended))
+        send_packed(session, ask.request_id, (first, last), ENDED, _encode(ended))
 
 
 def _ended_jobs(job_ids: tuple[JobId, ...], driver: Driver) -> list[EndedJob]:

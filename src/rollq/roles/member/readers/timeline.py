@@ -1,6 +1,6 @@
-"""What happened to one job, from the history: read backwards, from the newest index until the job
-was accepted. So it costs what has happened since then, and most jobs that people ask about are
-young. An answer looks at a bounded amount and says where to go on."""
+"""The timeline of one job from the history: read backwards, from the newest index until the job was
+accepted. So the cost is what has happened since, and most requested jobs are young. An answer reads
+a bounded amount and gives the position to continue from."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from rollq.roles.member.query_keys import JobPlace
 from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import is_damaged, lacking
 
-LOOKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of events, as they are in memory: about 0.1 s
-ROWS_MAX: Final = 2_000  # of one job: one that was tried so often has more pages
+LOOKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of events in memory form: about 0.1 s
+ROWS_MAX: Final = 2_000  # of one job; one with more has several pages
 
 
 def read_timeline(member: MemberView, asked: JobPlace) -> JobTimeline:
-    """The rows of a job before a log index, as far as an answer goes.
+    """The rows of a job before a log index, up to the bounds of an answer.
 
     Raises:
-        StateError: NOT_READY, if this member lacks some of the history now.
+        StateError: NOT_READY if this member lacks some of the history now.
     """
     sought = member.on_loop(lambda driver: _sought(driver, asked))
     found = _Search(member, sought, asked.before or member.applied_index + 1).run()
@@ -47,7 +47,7 @@ def _name(driver: Driver, worker_id: str) -> str:
 
 
 def _sought(driver: Driver, asked: JobPlace) -> Sought:
-    """With its array, if it is a task of one that is known, or one itself."""
+    """The job to search for, with its array if it is a known task or an array itself."""
     array = driver.state.arrays.get(asked.job_id[:PREFIX_BYTES])
     if array is None or (
         array.array_id != asked.job_id and array.number_of(asked.job_id) >= array.task_count
@@ -57,12 +57,12 @@ def _sought(driver: Driver, asked: JobPlace) -> Sought:
 
 
 class _Search:
-    """One answer under way."""
+    """The search for one answer."""
 
     def __init__(self, member: MemberView, sought: Sought, before: int) -> None:
         self._member = member
         self._sought = sought
-        self._before = before  # everything from here on is looked at
+        self._before = before  # everything from here on is searched already
         self._looked_bytes = 0
 
     def run(self) -> JobTimeline:
@@ -82,7 +82,7 @@ class _Search:
         return JobTimeline(found, before, is_whole, self._member.segments.floor())
 
     def _backwards(self) -> Iterator[list[HistoryRow]]:
-        """The rows of some indexes, each time of earlier ones."""
+        """The rows of batches of indexes, newest batch first."""
         while recent := self._member.on_loop(self._recent):
             for one in reversed(recent):
                 self._looked_bytes += one.packed_bytes
@@ -103,7 +103,7 @@ class _Search:
         return driver.replica.history.recent_before(self._before, READER_INDEXES_MAX)
 
     def _sealed(self, ends: tuple[int, int]) -> Iterator[list[HistoryRow]]:
-        """The same of a segment."""
+        """The rows of a segment, newest block first."""
         member, sought = self._member, self._sought
         footer = member.segments.packed(*ends)
         if footer is None:

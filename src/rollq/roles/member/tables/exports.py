@@ -1,7 +1,7 @@
-"""Tables of the state, written by a forked child and kept while they are read.
+"""Exports: tables of the state, written by a forked child and kept while they are read.
 
-A forked child writes them, so all of them are as of one log index, and the loop stands still for
-the fork alone. One child at a time; those who ask for the same while it works share the next one.
+A forked child writes them, so all tables are as of one log index, and the loop stops for the fork
+alone. One child at a time; equal requests that arrive meanwhile share the next one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SWEEP_S: Final = 15.0
 
 
 class Export:
-    """Tables that were written down."""
+    """Tables written to files."""
 
     def __init__(self, export_id: str, folder: Path, tables: tuple[str, ...], index: int) -> None:
         self.export_id = export_id
@@ -55,20 +55,20 @@ class Export:
 
     @property
     def size_bytes(self) -> int:
-        """Of all parts."""
+        """The bytes of all parts."""
         return sum(part.size_bytes for part in self.parts)
 
 
 class Exports:
-    """Of one member. Belongs to the loop, but for `find` and `open_part`."""
+    """The exports of one member. Used on the loop, but for `find` and `open_part`."""
 
     def __init__(self, state_dir: Path, disk: RealDisk, state: Callable[[], GridState]) -> None:
-        """Nothing is written before it is asked for.
+        """Nothing is written before a request.
 
         Args:
-            state_dir: the member's; what is written goes to a folder of it.
-            disk: the member's.
-            state: the member's as it is now.
+            state_dir: Of the member; exports go to a folder in it.
+            disk: Of the member.
+            state: Returns the present state.
         """
         self._folder = state_dir / FOLDER
         self._disk = disk
@@ -77,16 +77,16 @@ class Exports:
         self._kept: dict[str, Export] = {}
         self._waiting: dict[tuple[str, ...], Future[Export]] = {}
         self._fork: Fork | None = None
-        self._made: Future[Export] | None = None  # by the child that is at work
+        self._made: Future[Export] | None = None  # the result of the child under way
         self._sweeping: asyncio.TimerHandle | None = None
         self._stopped = False
 
     def ask(self, tables: tuple[str, ...]) -> Future[Export]:
-        """Have tables written down as they are now or soon.
+        """Request tables as of now or soon.
 
         Raises:
-            RemoteError: BAD_PAYLOAD, if there is no such table.
-            StateError: NOT_READY, if the member stops.
+            RemoteError: BAD_PAYLOAD for an unknown table.
+            StateError: NOT_READY if the member stops.
         """
         unknown = [name for name in tables if name not in TABLES]
         if unknown or not tables or len(set(tables)) < len(tables):
@@ -109,7 +109,7 @@ class Exports:
         return made
 
     def find(self, export_id: str) -> Export:
-        """What was written down under this name; it is in use. On any thread.
+        """The export with this id, marked as used. On any thread.
 
         Raises:
             StateError: EXPORT_GONE.
@@ -121,16 +121,16 @@ class Exports:
         return export
 
     def table_of(self, export_id: str, number: int) -> str:
-        """The table of a part; empty: there is no such part."""
+        """The table of a part; empty: no such part."""
         export = self._kept.get(export_id)
         is_there = export is not None and 0 <= number < len(export.parts)
         return export.parts[number].table if export is not None and is_there else ""
 
     def open_part(self, export: Export, number: int) -> int:
-        """A descriptor of a part, to be read and closed. On any thread.
+        """A descriptor for reading a part, to be closed by the caller. On any thread.
 
         Raises:
-            StateError: EXPORT_GONE, if it was removed just now.
+            StateError: EXPORT_GONE if it was removed just now.
         """
         try:
             return os.open(part_path(export.folder, number), os.O_RDONLY | os.O_CLOEXEC)
@@ -138,7 +138,7 @@ class Exports:
             raise _gone(export.export_id) from None
 
     async def stop(self) -> None:
-        """Give up what is under way, and remove everything. Twice is no error."""
+        """Abort the child, fail all requests and remove all exports. Idempotent."""
         self._stopped = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -181,7 +181,7 @@ class Exports:
         self._made = made
 
     def _make_room(self) -> None:
-        """Let go of what was read least recently, as long as there is too much."""
+        """Remove the least recently used exports until a new one fits."""
         room_bytes = EXPORTS_BYTES_MAX - EXPORT_BYTES_MAX
         while len(self._kept) >= EXPORTS_MAX or self._kept_bytes() > room_bytes:
             oldest = min(self._kept.values(), key=lambda export: export.used_s)
@@ -197,7 +197,7 @@ class Exports:
         return sum(export.size_bytes for export in self._kept.values())
 
     def _written(self, export: Export, made: Future[Export], answer: ChildAnswer) -> None:
-        assert self._fork is not None, "one was at work"
+        assert self._fork is not None, "no child was started"
         fork_ms = self._fork.fork_ms
         self._fork = self._made = None
         if answer.given:
@@ -241,19 +241,19 @@ class Exports:
 
 
 def remove_exports(state_dir: Path) -> None:
-    """Remove all that an earlier life of the member has left. Blocks."""
+    """Remove the exports of an earlier run. Blocks."""
     shutil.rmtree(state_dir / FOLDER, ignore_errors=True)
 
 
 def _write(state: GridState, tables: tuple[str, ...], folder: Path) -> bytes:
-    """In the child."""
+    """Runs in the child."""
     return _encode(write_tables(state, tables, folder))
 
 
 def _failure(answer: ChildAnswer) -> RollqError:
     if not answer.code:
         return LocalError(ErrorCode.BUG, f"the tables cannot be written: {answer.message}")
-    # A disk that fails this way is no reason to stop: nobody was promised anything.
+    # The member need not stop: no acknowledged data is affected.
     return StateError(ErrorCode(answer.code), answer.message, answer.hint)
 
 

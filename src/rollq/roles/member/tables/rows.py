@@ -1,7 +1,7 @@
 """The rows of the tables of the state (`rollq.history.tables`). Reads the state, changes nothing.
 
-A table is walked as a whole: by a forked child, which has all the time that it needs, never by the
-loop. `ended_job` is cheap, and for the loop too.
+Whole tables are iterated only in a forked child, never on the loop. `ended_job` is cheap enough for
+the loop.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ LOST_WORDS: Final[dict[int, str]] = {
 
 
 def table_rows(state: GridState, table: str) -> Iterator[TableRow]:
-    """All rows of a table, which must be one of `TABLES`."""
+    """All rows of a table in `TABLES`."""
     return WALKS[table](state)
 
 
 def job_rows(state: GridState) -> Iterator[JobTableRow]:
-    """One for each job: those that are records, then those that are on their way."""
+    """One for each job: first the records, then jobs of batches that are not unpacked yet."""
     yield from _record_rows(state)
     for batch, group in _batched_groups(state):
         options = group.options or DEFAULT_OPTIONS
@@ -103,13 +103,13 @@ def job_rows(state: GridState) -> Iterator[JobTableRow]:
 
 
 def _entering(group: StagedGroup) -> JobState:
-    """Where the jobs of a group will stand, as far as that is known."""
+    """The state in which the jobs of a group will begin, as far as it is known."""
     options = group.options or DEFAULT_OPTIONS
     return BLOCKED if options.after else DELAYED if options.delay_ms else QUEUED
 
 
 def _batched_groups(state: GridState) -> Iterator[tuple[CommittedBatch, StagedGroup]]:
-    """Jobs that were accepted with a batch and are on their way into their queues."""
+    """The groups of jobs in committed batches that are not unpacked yet."""
     for batch in state.committed.values():
         for chunk in batch.chunks:
             if not chunk.redrives:
@@ -143,16 +143,16 @@ def _record_rows(state: GridState) -> Iterator[JobTableRow]:
         body = state.bodies.load(record.body)
         if not body and record.array is not None:
             body = record.array.body
-        asked = request_in(body)
-        if asked.is_payload:
+        request = request_in(body)
+        if request.is_payload:
             yield row
         else:
-            files = tuple(one.name for one in asked.files)
-            yield replace(row, args=asked.args, files=files, env=asked.env)
+            files = tuple(one.name for one in request.files)
+            yield replace(row, args=request.args, files=files, env=request.env)
 
 
 def _word(record: JobRecord) -> str:
-    """Where a job stands, in a word for people."""
+    """The state of a job in the words of the command line."""
     end = record.end
     return state_word(STATE_NAMES[record.state], 0 if end is None else end.status)
 
@@ -164,7 +164,7 @@ def _exit_code(record: JobRecord, end: EndRecord) -> int | None:
 
 
 def _identity(record: JobRecord) -> tuple[str, str | None, str, str, str, str | None]:
-    """The columns that all tables of jobs begin with."""
+    """The leading columns of all job tables."""
     return (
         guid_to_text(record.job_id),
         record.key or None,
@@ -192,12 +192,12 @@ def _end_columns(
 
 
 def attempt_rows(state: GridState) -> Iterator[AttemptRow]:
-    """One for each attempt that is remembered, by job; the last one of a job comes last."""
+    """One for each known attempt, by job; the last one of a job comes last."""
     for record in state.jobs.values():
         if record.past is not None:
             for lost in record.past.attempts:
                 yield _lost_row(record, lost)
-        if record.fence:  # of the attempt that runs or gave the result
+        if record.fence:  # the attempt that runs or gave the result
             yield _last_row(record)
 
 
@@ -248,7 +248,7 @@ def result_rows(state: GridState) -> Iterator[ResultRow]:
 
 
 def ended_job(record: JobRecord) -> EndedJob | None:
-    """How a job ended; None if it has not."""
+    """The end of a job; None if it has not ended."""
     end = record.end
     if end is None:
         return None
@@ -276,7 +276,7 @@ def ended_job(record: JobRecord) -> EndedJob | None:
 
 
 def dead_rows(state: GridState) -> Iterator[DeadRow]:
-    """One for each dead job, the one that died first first."""
+    """One for each dead job, in the order of their deaths."""
     for job_id in state.dead:
         record = state.jobs[job_id]
         end = record.end
@@ -314,7 +314,7 @@ def worker_rows(state: GridState) -> Iterator[WorkerTableRow]:
 
 
 def queue_rows(state: GridState) -> Iterator[QueueRow]:
-    """One for each queue, and for those that jobs on their way will make."""
+    """One for each queue, and for those that jobs of batches will create."""
     coming: Counter[tuple[str, JobState]] = Counter()
     for batch, group in _batched_groups(state):
         new = sum(job_id not in batch.known for job_id in ids_of(group.job_ids))

@@ -1,4 +1,5 @@
-"""Tables as files of JSON lines, in parts that can be read apart. Runs in a forked child."""
+"""Writes tables as files of JSON lines, in parts that can be read separately. Runs in a forked
+child."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ FILE_MODE: Final = 0o600
 
 
 def write_tables(state: GridState, tables: Sequence[str], folder: Path) -> list[TablePart]:
-    """Write tables to a folder that is there; the parts that they came to.
+    """Write tables to an existing folder; returns the parts.
 
     Raises:
-        StateError: ANSWER_TOO_LARGE if they need more room than they may.
-        DiskError: DISK_FULL if what is left of the disk is for the log, and others.
+        StateError: ANSWER_TOO_LARGE if they exceed EXPORT_BYTES_MAX.
+        DiskError: DISK_FULL if the rest of the disk is reserved for the log.
     """
     parts: list[TablePart] = []
     room_bytes = EXPORT_BYTES_MAX
@@ -48,12 +49,12 @@ def write_tables(state: GridState, tables: Sequence[str], folder: Path) -> list[
 
 
 def part_path(folder: Path, number: int) -> Path:
-    """Where a part is."""
+    """The path of a part."""
     return folder / f"part-{number:04d}.jsonl"
 
 
 def _write_part(path: Path, table: str, rows: Iterator[TableRow], room_bytes: int) -> TablePart:
-    """Write as many rows as a part has. One without rows is none, and leaves no file."""
+    """Write the rows of one part. Without rows there is no part and no file."""
     row_count = size_bytes = 0
     fd = -1
     try:
