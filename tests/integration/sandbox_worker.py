@@ -11,12 +11,12 @@ from pathlib import Path
 
 from rollq.roles.worker.child_processes import ChildProcesses
 from rollq.roles.worker.environment import INTERPRETER, clean_environ
-from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
+from rollq.roles.worker.sandbox.layers import SandboxLevel, SandboxSetup
 from rollq.roles.worker.sandbox.sandbox import Place, Sandbox
 
 MODULE = "tests.integration.sandbox_worker"
 ROOT = Path(__file__).parents[2]
-STRICT = SandboxSetup(Mode.STRICT)
+STRICT = SandboxSetup(SandboxLevel.STRICT)
 ENVIRON = [b"PATH=/usr/bin:/bin"]
 NEW_MOUNTS = 0x20000
 BIND, RECURSIVE, PRIVATE = 4096, 16384, 1 << 18
@@ -95,7 +95,7 @@ def become_another_user(directory: Path) -> None:
 
 def attack(directory: Path) -> None:
     """Tell the layers, and how attacks end."""
-    sandbox = sandbox_in(directory, SandboxSetup(Mode.STRICT, pids_max=PIDS_MAX))
+    sandbox = sandbox_in(directory, SandboxSetup(SandboxLevel.STRICT, pids_max=PIDS_MAX))
     children = ChildProcesses(ENVIRON, sandbox)
     children.open()
     print(*sandbox.layers, flush=True)

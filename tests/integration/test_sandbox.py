@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from rollq import BlockingClient, Reader
 from rollq.cli.main import app as cli
 from rollq.roles.worker import app
-from rollq.roles.worker.sandbox.layers import Layer, Mode, SandboxSetup
+from rollq.roles.worker.sandbox.layers import Layer, SandboxLevel, SandboxSetup
 from tests.integration.patience import DEADLINE_S
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
@@ -29,8 +29,8 @@ SECRET = "only for the worker"
 FORKS = "i=0; while [ $i -lt 10000 ]; do sleep 60 & i=$((i+1)); done; wait"
 LIMITED = partial(SandboxSetup, memory_bytes=96 * MIB, pids_max=40, disk_bytes=24 * MIB)
 WAYS = {
-    "with groups": LIMITED(Mode.STRICT),
-    "without groups": LIMITED(Mode.STRICT, cgroups=False),
+    "with groups": LIMITED(SandboxLevel.STRICT),
+    "without groups": LIMITED(SandboxLevel.STRICT, cgroups=False),
     "own users": LIMITED(users=(70_000, 70_007), cgroups=False, network=False),
 }
 PROGRAMS = {

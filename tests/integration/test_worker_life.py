@@ -52,7 +52,7 @@ def test_a_finished_attempt_is_not_run_again_after_a_restart(tmp_path: Path) -> 
 def test_what_ended_and_was_not_told_yet_survives_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "TELL_MS", 3_600_000)
+    monkeypatch.setattr(executor, "REPORT_MS", 3_600_000)
     write_program(tmp_path, "quick", "")
     write_program(tmp_path, "long", "exec sleep 1000\n")
 

@@ -62,7 +62,7 @@ class Road:
 
     def ask(self) -> None:
         tell = TellOutput(WATCH, REF.job_id, 1, REF.fence, self.reading.offsets)
-        self.watched.told(tell)
+        self.watched.take(tell)
 
     def take(self, count: int) -> None:
         now, self.on_the_way = self.on_the_way[:count], self.on_the_way[count:]

@@ -139,11 +139,11 @@ def sandbox_setup(params: dict[str, Any]) -> SandboxSetup:
     Raises:
         LocalError: BAD_OPTIONS for an invalid value.
     """
-    from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
+    from rollq.roles.worker.sandbox.layers import SandboxLevel, SandboxSetup
 
     required = params["require_layers"] or ()
     return SandboxSetup(
-        Mode(params["sandbox"].value),
+        SandboxLevel(params["sandbox"].value),
         tuple(one for part in required for one in part.split(",") if one),
         memory_bytes=amount(params["memory"], SIZES, "--memory"),
         pids_max=params["pids"],

@@ -12,7 +12,7 @@ from rollq.cli import logs, worker
 from rollq.cli.health import layer_findings
 from rollq.cli.main import app
 from rollq.grid.views import RawWorkerView
-from rollq.roles.worker.sandbox.layers import Mode, SandboxSetup
+from rollq.roles.worker.sandbox.layers import SandboxLevel, SandboxSetup
 from rollq.roles.worker.setup import NodeSetup
 
 
@@ -43,7 +43,7 @@ def test_every_option_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         "--job-users 70000-70007 --no-cgroups --allow-read a --allow-read b --allow-write c"
     )
     assert asked(monkeypatch, tmp_path, *line.split()) == SandboxSetup(
-        Mode.STRICT,
+        SandboxLevel.STRICT,
         ("landlock", "net-ns", "disk"),
         memory_bytes=2 * 1024**3,
         pids_max=200,

@@ -101,7 +101,7 @@ class World:
         targets = Targets(
             lambda: self.grid.state,
             pending=lambda: self.pending,
-            queue_named=self.addressing.queue_meant,
+            queue_named=self.addressing.target_queue,
             table_of=lambda export, number: "jobs" if export == "e" and number == 0 else "",
             given=self.given,
         )

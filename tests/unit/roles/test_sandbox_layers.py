@@ -14,7 +14,7 @@ from rollq.roles.worker.sandbox.layers import (
     BASIC,
     STRICT,
     Layer,
-    Mode,
+    SandboxLevel,
     SandboxSetup,
     choose,
     needs_launcher,
@@ -30,18 +30,20 @@ def test_basic_is_the_default_and_needs_no_launcher() -> None:
 
 
 def test_off_leaves_what_is_always_there() -> None:
-    assert set(choose(SandboxSetup(Mode.OFF), {})) == set(ALWAYS)
+    assert set(choose(SandboxSetup(SandboxLevel.OFF), {})) == set(ALWAYS)
 
 
 def test_strict_takes_what_the_system_allows() -> None:
     refusals = {Layer.CGROUP: "no", Layer.PIDS: "no"}
-    layers = choose(SandboxSetup(Mode.STRICT), refusals)
+    layers = choose(SandboxSetup(SandboxLevel.STRICT), refusals)
     assert set(layers) == set(STRICT) - set(refusals)
-    assert needs_launcher(layers, SandboxSetup(Mode.STRICT))
+    assert needs_launcher(layers, SandboxSetup(SandboxLevel.STRICT))
 
 
 def test_layers_are_named_in_one_order() -> None:
-    assert list(choose(SandboxSetup(Mode.STRICT), {})) == [one for one in Layer if one in STRICT]
+    assert list(choose(SandboxSetup(SandboxLevel.STRICT), {})) == [
+        one for one in Layer if one in STRICT
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_what_is_asked_for_adds_its_layer(asked: dict[str, Any], added: set[Laye
 
 
 def test_the_network_can_be_kept_in_a_strict_sandbox() -> None:
-    assert Layer.NETWORK not in choose(SandboxSetup(Mode.STRICT, network=True), {})
+    assert Layer.NETWORK not in choose(SandboxSetup(SandboxLevel.STRICT, network=True), {})
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_memory_and_processes_are_bounded_without_groups_too() -> None:
         {"users": (0, 10)},
         {"users": (10, 9)},
         {"users": (70_000, 70_002)},
-        {"mode": Mode.OFF, "required": ("landlock",)},
-        {"mode": Mode.OFF, "memory_bytes": 1 << 30},
+        {"mode": SandboxLevel.OFF, "required": ("landlock",)},
+        {"mode": SandboxLevel.OFF, "memory_bytes": 1 << 30},
     ],
     ids=str,
 )

@@ -15,10 +15,10 @@ from rollq.roles.worker.sandbox import paths
 from rollq.roles.worker.sandbox.box import Box
 from rollq.roles.worker.sandbox.cgroups import (
     CONTROLLERS,
-    JobGroup,
-    Limits,
+    CgroupFolders,
+    CgroupLimits,
+    JobCgroup,
     NoGroupsError,
-    Places,
     WorkerGroup,
     find_places,
 )
@@ -41,7 +41,7 @@ def test_groups_of_version_1_come_first() -> None:
     places = find_places(ROOT_MOUNT + V1_MOUNTS + V2_MOUNT, own)
     root = Path("/sys/fs/cgroup")
     folders = {"memory": root / "memory/b/c", "pids": root / "pids/a", "cpu": root / "cpu"}
-    assert places == Places(folders, is_v2=False)
+    assert places == CgroupFolders(folders, is_v2=False)
     assert places.name == "v1: memory, pids, cpu"
 
 
@@ -49,7 +49,7 @@ def test_groups_of_version_2_are_one_folder() -> None:
     mount = "40 25 0:9 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
     places = find_places(ROOT_MOUNT + mount, "0::/system.slice/rollq.service\n")
     folder = Path("/sys/fs/cgroup/system.slice/rollq.service")
-    assert places == Places(dict.fromkeys(CONTROLLERS, folder), is_v2=True)
+    assert places == CgroupFolders(dict.fromkeys(CONTROLLERS, folder), is_v2=True)
 
 
 def test_a_container_sees_its_own_group_as_the_root() -> None:
@@ -64,17 +64,17 @@ def test_no_groups_are_said_to_be_none(mounts: str) -> None:
         find_places(mounts, "0::/\n")
 
 
-def fake_v2(folder: Path) -> Places:
+def fake_v2(folder: Path) -> CgroupFolders:
     """A folder that looks like a group of version 2, as far as files do."""
     folder.mkdir()
     (folder / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    return Places(dict.fromkeys(CONTROLLERS, folder), is_v2=True)
+    return CgroupFolders(dict.fromkeys(CONTROLLERS, folder), is_v2=True)
 
 
 def test_limits_of_version_2_are_written(tmp_path: Path) -> None:
     group = WorkerGroup(fake_v2(tmp_path / "unit"), "me")
     group.folders = dict.fromkeys(CONTROLLERS, tmp_path / "unit")
-    job = group.make(Limits(64 * MIB, 20, 0.5))
+    job = group.make(CgroupLimits(64 * MIB, 20, 0.5))
     assert job.procs == [str(tmp_path / "unit/1/cgroup.procs")]
     said = {one.name: one.read_text() for one in (tmp_path / "unit/1").iterdir()}
     assert said == {
@@ -87,9 +87,9 @@ def test_limits_of_version_2_are_written(tmp_path: Path) -> None:
 
 
 def test_a_group_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    places = Places(dict.fromkeys(CONTROLLERS, tmp_path / "none"), is_v2=True)
+    places = CgroupFolders(dict.fromkeys(CONTROLLERS, tmp_path / "none"), is_v2=True)
     with pytest.raises(NoGroupsError) as caught:
-        WorkerGroup(places, "me").open(Limits())
+        WorkerGroup(places, "me").open(CgroupLimits())
     assert "No such file" in str(caught.value)
 
 
@@ -97,15 +97,15 @@ def test_a_group_without_controllers_is_refused(tmp_path: Path) -> None:
     places = fake_v2(tmp_path / "unit")
     (tmp_path / "unit/cgroup.controllers").write_text("cpu pids\n")
     with pytest.raises(NoGroupsError) as caught:
-        WorkerGroup(places, "me").open(Limits())
+        WorkerGroup(places, "me").open(CgroupLimits())
     assert "no controller memory" in str(caught.value)
 
 
-def group_that_counted(folder: Path, events: dict[str, str], *, is_v2: bool) -> JobGroup:
+def group_that_counted(folder: Path, events: dict[str, str], *, is_v2: bool) -> JobCgroup:
     folder.mkdir()
     for name, text in events.items():
         (folder / name).write_text(text)
-    return JobGroup(dict.fromkeys(CONTROLLERS, folder), is_v2)
+    return JobCgroup(dict.fromkeys(CONTROLLERS, folder), is_v2)
 
 
 NO_USAGE = SimpleNamespace(ru_utime=0.1, ru_stime=0.1)
@@ -175,7 +175,7 @@ def test_what_is_hidden_is_left_out_of_what_is_seen(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "app/mytasks.py").touch()
     hidden = [f"{tmp_path}/app/state/worker", f"{tmp_path}/app/jobs"]
-    sight = paths.sight_of([f"{tmp_path}/app", f"{tmp_path}/other", hidden[0]], [], hidden)
+    sight = paths.rules_of_paths([f"{tmp_path}/app", f"{tmp_path}/other", hidden[0]], [], hidden)
     seen = [path for path in sight.run if path.startswith(str(tmp_path))]
     assert sorted(seen) == [
         f"{tmp_path}/app/lib",
@@ -188,9 +188,9 @@ def test_what_is_hidden_is_left_out_of_what_is_seen(tmp_path: Path) -> None:
 def test_programs_may_lie_in_what_is_hidden(tmp_path: Path) -> None:
     (tmp_path / "state" / "bin").mkdir(parents=True)
     hidden = [f"{tmp_path}/state"]
-    sight = paths.sight_of([], [], hidden, [f"{tmp_path}/state/bin"])
+    sight = paths.rules_of_paths([], [], hidden, [f"{tmp_path}/state/bin"])
     assert f"{tmp_path}/state/bin" in sight.run
-    sight = paths.sight_of([], [], hidden, [f"{tmp_path}/state"])
+    sight = paths.rules_of_paths([], [], hidden, [f"{tmp_path}/state"])
     assert not [path for path in sight.run if path.startswith(str(tmp_path))]
 
 

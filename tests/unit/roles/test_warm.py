@@ -5,9 +5,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from rollq.base.jobs import Status
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.roles.worker.warm import WarmCall, WarmProcess
-from rollq.roles.worker.warm_main import Call, Reply, pack
+from rollq.roles.worker.warm_main import Reply, WarmRequest, pack
 
 
 def test_a_process_that_is_being_killed_gets_no_further_call() -> None:
@@ -17,8 +17,8 @@ def test_a_process_that_is_being_killed_gets_no_further_call() -> None:
     process.connection_made(MagicMock())
     process.data_received(pack(Reply()))
     pool.ready.assert_called_once_with(process)
-    endings: list[Ending] = []
-    call = WarmCall(Call("f", (), b""), MagicMock(), endings.append, MagicMock(), blobs=())
+    endings: list[ExecutionEnd] = []
+    call = WarmCall(WarmRequest("f", (), b""), MagicMock(), endings.append, MagicMock(), blobs=())
     process.run(call)
     call.end_hard("cancelled")
     process.data_received(pack(Reply(stdout="it ended before the signal came")))

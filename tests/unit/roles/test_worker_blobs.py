@@ -22,7 +22,7 @@ from rollq.roles.worker.fitting import fit
 from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_all
 from rollq.roles.worker.outputs import (
     LISTED_BYTES_MAX,
-    Ending,
+    ExecutionEnd,
     Left,
     Terms,
     collect_outputs,
@@ -83,7 +83,7 @@ def test_blobs_are_linked_or_copied_and_programs_are_always_copied(
     stamps: Stamps = {}
     with SafeDir(str(tmp_path / "job")) as files:
         linked = place_all(files, inputs, stamps, lambda one: path_in(store, one), links=links)
-        ending = Ending()
+        ending = ExecutionEnd()
         terms = Terms(links=[link.inode for link in linked])
         assert collect_outputs(files, stamps, ending, terms).large == []
     blob = os.stat(path_in(store, DIGEST))
@@ -105,7 +105,7 @@ def test_an_input_under_another_name_is_an_output_though_it_is_a_link(tmp_path: 
     with SafeDir(str(tmp_path / "job")) as files:
         (link,) = place_all(files, inputs, stamps, lambda one: path_in(store, one), links=True)
         os.rename(tmp_path / "job" / "data", tmp_path / "job" / "moved")
-        strange, ours = Ending(), Ending()
+        strange, ours = ExecutionEnd(), ExecutionEnd()
         collect_outputs(files, stamps, strange)
         collect_outputs(files, stamps, ours, Terms(links=(link.inode,)))
     assert (strange.archive, ours.notes) == (None, [])
@@ -202,7 +202,7 @@ def test_a_split_loses_nothing_without_a_word(
 def test_results_with_blobs_fit(tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / f"file-{number:03}").write_bytes(os.urandom(2_000))
-    ending = Ending(stdout="\x07" * STREAM_BYTES_MAX)
+    ending = ExecutionEnd(stdout="\x07" * STREAM_BYTES_MAX)
     with SafeDir(str(tmp_path)) as files:
         left = collect_outputs(files, {}, ending, Terms(as_blobs=True))
     assert ending.archive is None
@@ -210,14 +210,14 @@ def test_results_with_blobs_fit(tmp_path: Path) -> None:
     assert "has no room in the result" in ending.notes[0]
     job = AssignJob(bytes(16), 1, 1, 1, "s", "e", b"")
     assert len(fit(job, ending, as_blobs=True)) <= INLINE_BYTES_MAX
-    assert ending.apart == (("stdout", b"\x07" * STREAM_BYTES_MAX),), "it goes as a blob, whole"
+    assert ending.separate == (("stdout", b"\x07" * STREAM_BYTES_MAX),), "it goes as a blob, whole"
 
 
 def test_patterns_choose_outputs_and_tell_what_fits_nothing(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for name in ("a.csv", "b.log", "deep/c.csv"):
         (tmp_path / name).write_bytes(bytes(300_000))
-    ending = Ending()
+    ending = ExecutionEnd()
     with SafeDir(str(tmp_path)) as files:
         terms = Terms(wanted=("**/*.csv", "*.txt"), as_blobs=True)
         left = collect_outputs(files, {}, ending, terms)
@@ -227,7 +227,7 @@ def test_patterns_choose_outputs_and_tell_what_fits_nothing(tmp_path: Path) -> N
 
 def test_without_blobs_large_outputs_are_named_alone(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(300_000))
-    ending = Ending()
+    ending = ExecutionEnd()
     with SafeDir(str(tmp_path)) as files:
         assert collect_outputs(files, {}, ending) == Left(["a"], [])
     assert ending.notes == ["1 output files of 300000 bytes are too large inline"]

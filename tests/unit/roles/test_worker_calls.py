@@ -13,7 +13,7 @@ import pytest
 from rollq.base.job_events import JobProgress, decode_event
 from rollq.base.jobs import AttemptRef, Status
 from rollq.roles.worker.calls import LoopCall, LoopCalls
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.roles.worker.progress import ProgressBook
 from rollq.roles.worker.signals import StoredResult
 from rollq.tasks import Task
@@ -64,10 +64,12 @@ class Owner:
     """Hears how calls ended."""
 
     def __init__(self) -> None:
-        self.endings: list[Ending] = []
+        self.endings: list[ExecutionEnd] = []
         self.has_ended = asyncio.Event()
 
-    def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
+    def result_of(
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd
+    ) -> StoredResult | None:
         self.endings.append(ending)
         self.has_ended.set()
         return None
@@ -78,7 +80,7 @@ class Owner:
     def call_waits(self, call: LoopCall, rest: list[AttemptRef]) -> None:
         """Nobody kills it."""
 
-    def call_ended(self, call: LoopCall, ending: Ending) -> None:
+    def call_ended(self, call: LoopCall, ending: ExecutionEnd) -> None:
         self.endings.append(ending)
         self.has_ended.set()
 

@@ -12,7 +12,7 @@ from rollq.base.jobs import JobOptions
 from rollq.base.needs import WorkerLoad
 from rollq.grid.views import worker_view
 from rollq.roles.worker import capacity
-from rollq.roles.worker.sandbox.cgroups import Places
+from rollq.roles.worker.sandbox.cgroups import CgroupFolders
 from rollq.roles.worker.session import IDLE_HEARTBEAT_MS, WorkerSetup
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import Connected, LoadMeasured, SendToMember, Started, Tick
@@ -36,7 +36,7 @@ def test_groups_of_the_kernel_bound_what_a_worker_has(
 ) -> None:
     above = group_of(tmp_path / "all", cpu_max="50000 100000\n", memory_max="max\n")
     own = group_of(above / "own", cpu_max="max 100000\n", memory_max=f"{2**20}\n")
-    places = Places({"cpu": own, "memory": own}, True)
+    places = CgroupFolders({"cpu": own, "memory": own}, True)
     monkeypatch.setattr(capacity, "look_for_places", lambda: places)
     assert capacity.capacity({}) == (("cpu", 500), ("memory", 2**20 * 1_000))
     assert capacity.capacity({"cpu": "4", "gpu": "2"})[:2] == (("cpu", 4_000), ("gpu", 2_000))

@@ -16,7 +16,7 @@ from rollq.roles.worker.directories import Directories, Directory, make_empty
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.inputs import PAYLOAD, Stamps, place_input
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 
 JOB = bytes(range(16))
 
@@ -51,8 +51,8 @@ def taken(parent: Path) -> tuple[Directories, Directory]:
     return directories, directory
 
 
-def given_back(directories: Directories, directory: Directory) -> Ending:
-    ending = Ending()
+def given_back(directories: Directories, directory: Directory) -> ExecutionEnd:
+    ending = ExecutionEnd()
     directories.give(directory, {}, ending)
     return ending
 
@@ -80,7 +80,7 @@ def test_a_file_is_found_however_fast_it_was_written(tmp_path: Path, sets_time_b
 
 def test_inputs_of_an_earlier_job_are_no_outputs_of_the_next(tmp_path: Path) -> None:
     directories, directory = taken(tmp_path)
-    ending = Ending()
+    ending = ExecutionEnd()
     stamps: Stamps = {}
     place_input(directory.files, PAYLOAD, b"i", stamps)
     directories.give(directory, stamps, ending)

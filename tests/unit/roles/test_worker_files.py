@@ -13,7 +13,7 @@ import pytest
 from rollq.base.errors import RemoteError
 from rollq.base.limits import ARCHIVE_FILES_MAX, FILE_NAME_PARTS_MAX
 from rollq.roles.worker.inputs import Input, Stamps, checked_inputs, place_input
-from rollq.roles.worker.outputs import Ending, collect_outputs
+from rollq.roles.worker.outputs import ExecutionEnd, collect_outputs
 from rollq.store.archive import unpack
 from rollq.store.safe_dir import SafeDir
 from rollq.wire.models import InputFile
@@ -21,9 +21,11 @@ from rollq.wire.models import InputFile
 SECRET = b"what only its owner may read"
 
 
-def collected(directory: Path, inputs: Stamps | None = None) -> tuple[dict[str, bytes], Ending]:
+def collected(
+    directory: Path, inputs: Stamps | None = None
+) -> tuple[dict[str, bytes], ExecutionEnd]:
     """What a job that left this directory returns."""
-    ending = Ending()
+    ending = ExecutionEnd()
     with SafeDir(str(directory)) as files:
         collect_outputs(files, inputs or {}, ending)
     return unpack(ending.archive, 1 << 20) if ending.archive else {}, ending

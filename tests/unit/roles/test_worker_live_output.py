@@ -52,7 +52,7 @@ def chunk(number: int, stream: int, offset: int, data: bytes, *totals: int) -> O
 def test_what_was_written_is_shown_and_then_what_is_new() -> None:
     world = World()
     world.tails[0].feed(b"one")
-    world.watched.told(tell())
+    world.watched.take(tell())
     assert world.share() == [chunk(1, 0, 0, b"one", 3, 0)]
     assert world.share() == []
     world.tails[0].feed(b"two")
@@ -62,7 +62,7 @@ def test_what_was_written_is_shown_and_then_what_is_new() -> None:
 
 def test_a_watch_is_answered_at_once_also_if_nothing_was_written() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     assert world.share() == [OutputChunk(name(1), 1)]
     assert world.share() == []
 
@@ -71,20 +71,20 @@ def test_a_stream_that_is_not_wanted_is_not_shown() -> None:
     world = World()
     world.tails[0].feed(b"one")
     world.tails[1].feed(b"bad")
-    world.watched.told(tell(out=-1))
+    world.watched.take(tell(out=-1))
     assert world.share() == [chunk(1, 1, 0, b"bad", 3, 3)]
 
 
 def test_one_who_comes_back_goes_on_where_it_was() -> None:
     world = World()
     world.tails[0].feed(b"one two")
-    world.watched.told(tell(out=4))
+    world.watched.take(tell(out=4))
     assert world.share() == [chunk(1, 0, 4, b"two", 7, 0)]
 
 
 def test_the_offset_tells_what_was_left_out() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES) + b"x" * OUTPUT_KEPT_BYTES)
     first, *_ = world.share()
     assert (first.offset, first.totals) == (OUTPUT_KEPT_BYTES, (2 * OUTPUT_KEPT_BYTES, 0))
@@ -93,7 +93,7 @@ def test_the_offset_tells_what_was_left_out() -> None:
 
 def test_nobody_is_sent_more_than_its_window() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
     sent = 0
     while chunks := world.share():
@@ -102,16 +102,16 @@ def test_nobody_is_sent_more_than_its_window() -> None:
     assert sent == OUTPUT_WINDOW_BYTES
     world.tails[0].feed(b"more")
     assert world.share() == []
-    world.watched.told(tell(out=sent))
+    world.watched.take(tell(out=sent))
     assert world.share() == [chunk(1, 0, sent, b"more", sent + 4, 0)]
 
 
 def test_what_is_left_out_takes_no_room_in_the_window() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     world.tails[0].feed(bytes(10 * OUTPUT_KEPT_BYTES))
     assert sum(len(one.data) for one in world.share()) == OUTPUT_WINDOW_BYTES
-    world.watched.told(tell(out=1))  # said before the gap was heard of
+    world.watched.take(tell(out=1))  # said before the gap was heard of
     world.tails[0].feed(b"more")
     assert world.share() == []
 
@@ -119,8 +119,8 @@ def test_what_is_left_out_takes_no_room_in_the_window() -> None:
 def test_a_share_bounds_all_and_everybody_has_a_turn() -> None:
     world = World()
     world.tails[0].feed(bytes(1_000))
-    world.watched.told(tell(1))
-    world.watched.told(tell(2))
+    world.watched.take(tell(1))
+    world.watched.take(tell(2))
     sent = {name(1): 0, name(2): 0}
     for _ in range(10):
         chunks = world.share(100)
@@ -132,7 +132,7 @@ def test_a_share_bounds_all_and_everybody_has_a_turn() -> None:
 
 def test_an_attempt_that_is_over_is_shown_to_its_end() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     world.tails[0].feed(bytes(OUTPUT_CHUNK_BYTES_MAX) + b"end")
     world.runs = world.is_open = False
     first, last, end = world.share()
@@ -143,13 +143,13 @@ def test_an_attempt_that_is_over_is_shown_to_its_end() -> None:
 
 def test_the_end_waits_until_the_watcher_has_taken_the_rest() -> None:
     world = World()
-    world.watched.told(tell())
+    world.watched.take(tell())
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
     world.share()
     world.tails[0].feed(b"end")
     world.runs = world.is_open = False
     assert world.share() == []
-    world.watched.told(tell(out=OUTPUT_KEPT_BYTES))
+    world.watched.take(tell(out=OUTPUT_KEPT_BYTES))
     assert [one.data for one in world.share()] == [b"end", b""]
     assert not world.watched
 
@@ -157,7 +157,7 @@ def test_the_end_waits_until_the_watcher_has_taken_the_rest() -> None:
 def test_an_attempt_that_waits_is_shown_when_it_runs() -> None:
     world = World()
     world.runs = False
-    world.watched.told(tell())
+    world.watched.take(tell())
     assert world.share() == [OutputChunk(name(1), 1)]
     world.runs = True
     world.tails[0].feed(b"one")
@@ -166,7 +166,7 @@ def test_an_attempt_that_waits_is_shown_when_it_runs() -> None:
 
 def test_an_attempt_that_is_not_here_has_ended() -> None:
     world = World()
-    world.watched.told(tell(attempt=2))
+    world.watched.take(tell(attempt=2))
     assert world.share() == [OutputChunk(name(1), 2, end=ATTEMPT_ENDED)]
     assert not world.watched
 
@@ -174,8 +174,8 @@ def test_an_attempt_that_is_not_here_has_ended() -> None:
 def test_a_watch_ends_when_told_and_with_its_session() -> None:
     world = World()
     world.tails[0].feed(b"one")
-    for end in (world.watched.clear, lambda: world.watched.told(off())):
-        world.watched.told(tell())
+    for end in (world.watched.clear, lambda: world.watched.take(off())):
+        world.watched.take(tell())
         end()
         assert not world.watched
         assert world.share() == []
@@ -187,8 +187,8 @@ def off() -> TellOutput:
 
 def test_a_watch_may_turn_to_another_attempt() -> None:
     world = World()
-    world.watched.told(tell(attempt=3))
-    world.watched.told(tell())
+    world.watched.take(tell(attempt=3))
+    world.watched.take(tell())
     world.tails[0].feed(b"one")
     assert world.share() == [chunk(1, 0, 0, b"one", 3, 0)]
 
@@ -197,11 +197,11 @@ def test_too_many_watches_end_at_once_unless_one_only_lingers() -> None:
     world = World()
     world.tails[0].feed(bytes(OUTPUT_KEPT_BYTES))
     for number in range(1, OUTPUT_WATCHES_PER_WORKER_MAX + 1):
-        world.watched.told(tell(number))
-    world.watched.told(tell(100))
+        world.watched.take(tell(number))
+    world.watched.take(tell(100))
     assert world.share(0)[0] == OutputChunk(name(100), 1, end=ATTEMPT_ENDED)
     world.is_open = False
-    world.watched.told(tell(101))
+    world.watched.take(tell(101))
     assert world.share(0)[0] == OutputChunk(name(1), 1, end=ATTEMPT_ENDED)
 
 

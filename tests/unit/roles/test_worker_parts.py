@@ -19,7 +19,7 @@ from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.cpu import CALM_SAMPLES, CpuCap
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.fitting import fit, set_stream
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import CpuBusy, CpuOk
 from rollq.wire.messages import AssignJob
@@ -48,26 +48,26 @@ def test_a_result_fits_and_nothing_of_it_is_cut(
     out: bytes, err: bytes, data: bytes | UnsetType, is_value: bool
 ) -> None:
     wholes = {"stdout": out * 600, "stderr": err * 300}
-    ending = Ending(data=data, is_value=is_value)
+    ending = ExecutionEnd(data=data, is_value=is_value)
     for name, whole in wholes.items():
         set_stream(ending, name, whole, len(whole))
     encoded = fit(JOB, ending, as_blobs=True)
     assert len(encoded) <= INLINE_BYTES_MAX
     result = decode_model(encoded, JobResult)
     assert (result.status, ending.status) == ("OK", Status.OK)
-    apart = dict(ending.apart)
+    separate = dict(ending.separate)
     for name, whole in wholes.items():
         text, exact = getattr(result, name), getattr(result, f"{name}_bytes")
         has = text.encode() if exact is UNSET else exact
         assert text == has.decode(errors="replace")
-        if name in apart:
-            assert apart[name] == whole
+        if name in separate:
+            assert separate[name] == whole
             assert getattr(result, f"{name}_size") == len(whole)
             assert whole.endswith(has)
         else:
             assert has == whole
             assert getattr(result, f"{name}_size") is UNSET
-    assert apart.get("data", result.data) == data
+    assert separate.get("data", result.data) == data
 
 
 @settings(max_examples=examples(60))
@@ -82,12 +82,12 @@ def test_without_blobs_a_result_is_cut_and_says_so(
     out: bytes, err: bytes, archive: bytes | None, data: bytes | UnsetType, is_value: bool
 ) -> None:
     wholes = {"stdout": out * 3_000, "stderr": err * 300}
-    ending = Ending(archive=archive, data=data, is_value=is_value)
+    ending = ExecutionEnd(archive=archive, data=data, is_value=is_value)
     for name, whole in wholes.items():
         set_stream(ending, name, whole, len(whole))
     encoded = fit(JOB, ending, as_blobs=False)
     assert len(encoded) <= INLINE_BYTES_MAX
-    assert ending.apart == ()
+    assert ending.separate == ()
     result = decode_model(encoded, JobResult)
     for name, whole in wholes.items():
         text, exact = getattr(result, name), getattr(result, f"{name}_bytes")
@@ -186,7 +186,7 @@ def test_the_cpu_cap_says_once_that_it_holds_jobs_back(caplog: pytest.LogCapture
 
 
 def test_what_functions_return_and_raise() -> None:
-    assert returned(None) == Ending()
+    assert returned(None) == ExecutionEnd()
     assert returned("text").stdout == "text"
     assert returned(bytearray(b"raw")).data == b"raw"
     assert returned([1, {"a": None}]).stdout == '[1,{"a":null}]'

@@ -11,7 +11,7 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directory
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.roles.worker.preparations import Preparations
 from rollq.wire.messages import AssignJob
 
@@ -81,7 +81,7 @@ def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason()
 
         handing = OutputUploads(cast(WorkerBlobs, Surprising()), lambda *_: None, on_failed)
         nothing = LargeOutputs(cast(Directory, None), None, (Tail(), Tail()))
-        handing.begin(JOB, REF, Ending(), nothing)
+        handing.begin(JOB, REF, ExecutionEnd(), nothing)
         await failed.wait()
         assert not handing._under_way
 

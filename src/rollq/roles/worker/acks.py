@@ -1,4 +1,4 @@
-"""What the leader is told of results, in the forms that leaders understand. Pure."""
+"""Reports of results to the leader, in current and legacy form. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rollq.wire import messages as wire
 from rollq.wire.models import STATUS_FAILED, JobResult, encode_model
 from rollq.wire.run_messages import AckRun
 
-BLOB_BYTES: Final = 48  # a reference to a blob in a message
+BLOB_BYTES: Final = 48  # of a blob reference in a message
 
 
 def ack_of(held: Held) -> wire.AckJob:
-    """The report of an attempt that is OFFERED."""
+    """The ack of an OFFERED attempt."""
     ref, record = held.ref, held.record
-    assert record is not None, "it is stored"
+    assert record is not None, "an OFFERED attempt has its record"
     return wire.AckJob(
         ref.job_id,
         ref.attempt,
@@ -37,9 +37,9 @@ def ack_of(held: Held) -> wire.AckJob:
 
 
 def ack_runs(acks: list[wire.AckJob]) -> Iterator[AckRun]:
-    """The same acks in runs of bounded length."""
+    """Split acks into runs of bounded size."""
     sizes = [len(ack.result) + BLOB_BYTES * len(ack.blobs) for ack in acks]
-    if len(acks) <= RUN_JOBS_MAX and sum(sizes) <= RUN_BYTES_MAX:  # as nearly always
+    if len(acks) <= RUN_JOBS_MAX and sum(sizes) <= RUN_BYTES_MAX:  # the usual case
         if acks:
             yield AckRun(tuple(acks))
         return
@@ -53,7 +53,7 @@ def ack_runs(acks: list[wire.AckJob]) -> Iterator[AckRun]:
 
 
 def legacy_ack(held: Held) -> wire.AckJob | None:
-    """A report in the legacy protocol, which knows results alone; None: it is not over."""
+    """The report of an attempt in the legacy protocol, which has only results; None: not ended."""
     job_id, record = held.ref.job_id, held.record
     if held.phase is REFUSED:
         report = JobResult(guid_to_text(job_id), None, None, STATUS_FAILED, "", held.detail)

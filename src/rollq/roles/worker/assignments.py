@@ -1,14 +1,14 @@
-"""What becomes of each assignment: inputs, slot, execution, durable result, report. Pure.
+"""The life of each assignment: inputs, slot, execution, durable result, report. Pure.
 
     assigned → PREPARING → WAITING → RUNNING → ENDING → STORING → OFFERED → taken
                    └──────────┴─────────┴─────────┴────→ REFUSED ────────────┘
 
-A function that runs in the shell's loop is LINED in place of RUNNING: such calls run one after the
-other, so many of them stand in line for one slot, and those that never wait need no event of their
-own. One that waits is RUNNING from then on, and those behind it wait for a slot again. How many
-stand in line grows while none waits, and begins with one again when one did.
+A function that runs in the shell's event loop is LINED in place of RUNNING: such calls run one
+after the other, so many of them are queued in the one slot of the line, and calls that never wait
+need no event of their own. A call that waits becomes RUNNING, and those behind it wait for a slot
+again. The line may grow while no call waits, and shrinks to one when a call did.
 
-An attempt without inputs to bring begins in WAITING; one that need not wait is RUNNING in the same
+An attempt without inputs to fetch begins in WAITING; if a slot is free it is RUNNING in the same
 event. STOPPING is RUNNING after a stop.
 """
 
@@ -48,17 +48,17 @@ from rollq.roles.worker.signals import FailJob, KillJob, StoredResult, UploadOut
 from rollq.wire import messages as wire
 from rollq.wire.run_messages import AckRun, AcksTaken, AssignRun, assignments_of
 
-LINE_MAX: Final = 256  # calls that stand in line
-GIVE_BACK_MS: Final = 2_000  # what was prefetched and waited so long after all goes back
+LINE_MAX: Final = 256  # calls in the line
+GIVE_BACK_MS: Final = 2_000  # a prefetched job that has waited so long is returned
 CACHE_MARK: Final = b'"CacheId"'
 CACHED_FILE: Final = re.compile(rb'"CacheId"\s*:\s*"')  # in the body of a job
 
 
 class Assignments:
-    """The rules of one worker. Every instruction goes to `orders`.
+    """Handles the attempts of one worker. Every instruction goes to `orders`.
 
     Attributes:
-        attempts: What is held; for looking at.
+        attempts: The held attempts; for reading.
     """
 
     __slots__ = (
@@ -85,16 +85,16 @@ class Assignments:
         self._orders = orders
         self._held_max = UNTAKEN_RESULTS_MAX + setup.slots + setup.ahead
         self._calls = setup.calls
-        self._line_max = 1  # 1 <= it <= LINE_MAX
+        self._line_max = 1  # 1 <= _line_max <= LINE_MAX
         self._now_ms = 0  # of the last tick
         self.attempts = Attempts(setup.slots)
         for record in stored:
             self.attempts.hold(Held(record.ref, OFFERED, record.lease_ms, record=record))
 
-    # --- from the leader
+    # --- messages of the leader
 
     def assigned(self, message: wire.AssignJob, *, is_draining: bool) -> bool:
-        """An assignment came; whether it is a new one."""
+        """Handle an assignment; returns whether it is a new one."""
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
         attempts = self.attempts
         older = attempts.get(message.job_id)
@@ -102,18 +102,18 @@ class Assignments:
             self.report(older)
             return False
         if ref.fence and attempts.is_over(ref):
-            return False  # of a legacy leader every attempt has the same name
+            return False  # for a legacy leader all attempts have the same name
         if older is not None:
             self._supersede(older)
         if message.expect_ms:
-            self._window.ran(message.expect_ms)  # as if it had been seen already
+            self._window.ran(message.expect_ms)  # counts as a run
         has_inputs = bool(message.blobs or message.parents) or _names_cache(message)
         phase = PREPARING if has_inputs else WAITING
         held = Held(ref, phase, message.lease_ms, message, has_inputs, self._now_ms)
         is_full = len(attempts) >= self._held_max
         attempts.hold(held)
         if is_draining or is_full:
-            held.has_inputs = False  # nothing was brought yet
+            held.has_inputs = False  # nothing was fetched yet
             self.give_back(held, "draining" if is_draining else "too many results are not taken")
         elif has_inputs:
             self._orders.prepare(message, ref)
@@ -122,8 +122,8 @@ class Assignments:
         return True
 
     def assigned_run(self, message: AssignRun, *, is_draining: bool) -> int | None:
-        """A run came, all of whose attempts are new and need nothing brought: how many they are.
-        None: they must be looked at one by one."""
+        """Handle a run whose attempts are all new and have no inputs; returns their number. None:
+        they must be handled one by one."""
         ids = tuple(ids_of(message.job_ids))
         attempts = self.attempts
         if (
@@ -149,7 +149,7 @@ class Assignments:
         return len(ids)
 
     def stop(self, message: wire.StopJob) -> None:
-        """The grid wants an attempt to end."""
+        """The grid stops an attempt."""
         ref = AttemptRef(message.job_id, message.attempt, message.fence)
         held = self.attempts.find(ref)
         if held is None:
@@ -162,7 +162,7 @@ class Assignments:
                 held.phase = STOPPING
             self._orders.give(KillJob(ref))
         else:
-            self.report(held)  # ended already: the grid decides what its result is worth
+            self.report(held)  # ended already: the grid decides about its result
 
     def taken(self, message: wire.AckTaken) -> None:
         """The grid has taken a report."""
@@ -173,13 +173,13 @@ class Assignments:
             self._forget(held)
 
     def taken_run(self, message: AcksTaken) -> None:
-        """The grid has taken reports."""
+        """The grid has taken several reports."""
         over = self.attempts.forget_taken(ids_of(message.job_ids), message.attempts)
         self._orders.forget_all([held.ref for held in over if held.phase is OFFERED])
 
     def refused_by_leader(self, message: wire.Error) -> None:
-        """A request of ours was refused. If that is an ack because the group lacks outputs that it
-        refers to, they are uploaded again before it is repeated."""
+        """The leader refused a request. If it lacks outputs that an ack refers to, upload them
+        again before the ack is repeated."""
         if message.code != ErrorCode.BLOB_MISSING:
             return
         held = self.attempts.get(message.request_id)
@@ -187,7 +187,7 @@ class Assignments:
             self._orders.give(UploadOutputs(held.record))
 
     def _supersede(self, held: Held) -> None:
-        """A newer attempt of the job came: this one can only be stale."""
+        """A newer attempt of the job was assigned: this one is stale."""
         if held.phase <= WAITING:
             self._drop_inputs(held)
             self._forget(held)
@@ -199,8 +199,8 @@ class Assignments:
             self._forget(held)
 
     def _stop_unknown(self, ref: AttemptRef) -> None:
-        """Told to stop what never reached us: report that it is over, or the job would hang until
-        its lease ends. It must not run if it is delivered after all."""
+        """A stop of an attempt that never arrived: report it as cancelled, or the job would hang
+        until its lease expires. It must not run if it is delivered later."""
         if self.attempts.is_over(ref):
             return
         older = self.attempts.get(ref.job_id)
@@ -213,32 +213,32 @@ class Assignments:
     # --- inputs and slots
 
     def inputs_ready(self, refs: Sequence[AttemptRef]) -> None:
-        """These wait for a slot from now on."""
+        """The inputs of these attempts are complete: they wait for a slot."""
         for ref in refs:
             held = self.attempts.find(ref)
             if held is not None and held.phase is PREPARING:
                 self.attempts.wait(held, self._now_ms)
 
     def inputs_failed(self, ref: AttemptRef, error: RollqError) -> None:
-        """Fail the job if its own names or digests are wrong, for every worker would find that.
-        Everything else, bytes that came damaged too, may go better elsewhere."""
+        """Fail the job if its names or digests are invalid, as every worker would find. Return it
+        for all other errors, also damaged data: another worker may succeed."""
         held = self.attempts.find(ref)
         if held is None or held.phase is not PREPARING:
             return
-        held.has_inputs = False  # the shell has cleared them away
+        held.has_inputs = False  # the shell has removed them
         if isinstance(error, RemoteError) and error.code is not ErrorCode.BLOB_CORRUPT:
             assert held.job is not None, "it has not started"
             held.phase = ENDING
             self._orders.give(FailJob(held.job, ref, str(error)))
         else:
-            # It is this worker that lacks something, so the attempt does not count: a worker whose
-            # disk is full would use up every attempt of the jobs that it is given.
+            # These are faults of this worker, so the attempt does not count: a worker with a full
+            # disk would use up all attempts of its jobs.
             held.not_started = error.code in (ErrorCode.NO_PROGRAM, ErrorCode.DISK_FULL)
             self._refuse(held, str(error))
 
     def fill_slots(self) -> None:
-        """Start what waits while a slot is free, oldest first. A call takes its place in line; if
-        the line is as long as it may be, it will soon be shorter."""
+        """Start waiting attempts while a slot is free, oldest first. A call joins the line; if the
+        line is full, it soon is shorter."""
         attempts = self.attempts
         while (held := attempts.next_waiting()) is not None:
             if held.job is not None and held.job.exec_name in self._calls:
@@ -256,21 +256,21 @@ class Assignments:
             held.has_inputs = False
 
     def give_back(self, held: Held, detail: str) -> None:
-        """Another worker may have it: nothing of it was tried here."""
+        """Return an attempt that has not started, for another worker."""
         self._drop_inputs(held)
         held.not_started = True
         self._refuse(held, detail)
 
     def give_back_all(self, detail: str, *, with_line: bool = False) -> None:
-        """Give back all that has not begun."""
+        """Return all attempts that have not started."""
         for held in self.attempts.not_begun(with_line=with_line):
             self.give_back(held, detail)
 
     def tick(self, now_ms: int) -> None:
-        """Give back what waits behind something long."""
+        """Return attempts that wait behind a long run."""
         self._now_ms = now_ms
         oldest_ms = self.attempts.oldest_start_ms()
-        # A start is dated by the tick before it, so it may have run for LOOK_MS less.
+        # A start is dated by the tick before it, so the run may be up to LOOK_MS shorter.
         self._window.is_stuck = oldest_ms is not None and now_ms - oldest_ms > AHEAD_MS + LOOK_MS
         for held in self.attempts.waited_since(now_ms - GIVE_BACK_MS):
             assert held.job is not None, "a waiting attempt has its job"
@@ -285,30 +285,30 @@ class Assignments:
     # --- ends
 
     def slots_freed(self, runs: Sequence[tuple[AttemptRef, float]]) -> None:
-        """Executions are over; the next may start while we write down how these ended."""
+        """Executions ended; free their slots before their results are known."""
         for ref, run_ms in runs:
             self._window.ran(run_ms)
             self.attempts.free_slot(ref)
 
     def calls_ended(self, results: Sequence[StoredResult], ran_ms: float) -> None:
-        """Calls of the line ended without waiting; the next ones may follow them."""
+        """Calls of the line ended without waiting; the line may grow."""
         self._window.ran_alike(ran_ms, len(results))
         self._line_max = min(2 * self._line_max, LINE_MAX)
         self.finished(results)
 
     def call_waits(self, ref: AttemptRef, rest: Sequence[AttemptRef]) -> None:
-        """A call did not end at once."""
+        """A call of the line waits: it takes a slot of its own, and the rest waits again."""
         self._line_max = 1
         self.attempts.leave_line(ref, self._now_ms)
         if rest:
             self.attempts.back_in_front(rest, self._now_ms)
 
     def finished(self, results: Sequence[StoredResult]) -> None:
-        """Store how executions ended."""
+        """Store the results of executions."""
         self._orders.store_all(self.attempts.end_all(results))
 
     def start_failed(self, ref: AttemptRef, detail: str, *, not_started: bool) -> None:
-        """It could not be run here."""
+        """An execution could not be started."""
         held = self._ended(ref)
         if held is not None:
             held.not_started = not_started
@@ -321,14 +321,14 @@ class Assignments:
         self._report_offered(offered)
 
     def upload_failed(self, ref: AttemptRef, detail: str) -> None:
-        """The outputs of a result are lost: the grid is told to run the job again."""
+        """The outputs of a result are lost: nack, so the job runs again."""
         held = self.attempts.find(ref)
         if held is not None and held.phase is OFFERED:
             self._orders.forget(ref)
             self._refuse(held, detail)
 
     def _ended(self, ref: AttemptRef) -> Held | None:
-        """The attempt whose execution ended, if it still counts."""
+        """The attempt of an ended execution, unless it was superseded."""
         if self.attempts.dropped_ended(ref):
             return None
         held = self.attempts.find(ref)
@@ -347,7 +347,7 @@ class Assignments:
     # --- reports
 
     def report_all(self) -> None:
-        """A session is open: tell its leader all that it has not taken yet."""
+        """A session is open: report all that is not taken."""
         for is_offered, group in groupby(list(self.attempts), lambda held: held.phase is OFFERED):
             if is_offered:
                 self._report_offered(list(group))
@@ -364,12 +364,12 @@ class Assignments:
                 self.report(held)
 
     def report(self, held: Held) -> None:
-        """Tell the leader how an attempt ended, if it has and if there is a leader."""
+        """Report the end of an attempt, if it has ended and a session is open."""
         if self._session.state is not OPEN:
             return
         if self._session.is_legacy:
             result = None if held.ref.fence else legacy_ack(held)
-            if result is not None:  # such a leader does not say that it has taken one
+            if result is not None:  # a legacy leader does not confirm reports
                 self._orders.send(result)
                 self._forget(held)
             return
@@ -391,5 +391,5 @@ def _names_cache(job: wire.AssignJob) -> bool:
 
 
 def may_run_again(job: wire.AssignJob) -> bool:
-    """Whether giving it back leaves it another attempt, with a leader that counts that as one."""
+    """Whether the job has attempts left if returning it counts as one, as for old leaders."""
     return job.attempt == 1 and (job.options is None or job.options.max_attempts != 1)

@@ -1,8 +1,8 @@
-"""The attempts that a worker answers for, and the slots they take. Pure bookkeeping, no messages.
+"""The attempts that a worker is responsible for, and their slots. Pure, without messages.
 
-At most one attempt a job is *held*. One that a newer fence ended while it ran is *dropped*: it
-keeps its slot until its execution is over, and nothing is reported of it. What is over is
-remembered, bounded, so that a late delivery does not run it a second time.
+At most one attempt of a job is *held*. One that a newer fence superseded while it ran is *dropped*:
+it keeps its slot until its execution ends, and is not reported. Ended attempts are remembered, up
+to a bound, so that a late delivery does not run them again.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rollq.wire.messages import AssignJob
 
 
 class AttemptPhase(enum.IntEnum):
-    """Where a held attempt stands. Up to ENDING it is work in hand, from STORING on a report."""
+    """The phase of a held attempt. Up to ENDING it is work, from STORING on a report."""
 
-    PREPARING = 0  # its inputs are being brought; no slot
-    WAITING = 1  # may start as soon as a slot is free
-    LINED = 2  # a call that stands in line for the slot of all such calls, or is under way in it
+    PREPARING = 0  # inputs are being fetched; no slot
+    WAITING = 1  # waits for a free slot
+    LINED = 2  # a call in the line, queued or under way; the line takes one slot
     RUNNING = 3  # in a slot
-    STOPPING = 4  # in a slot, told to stop; the execution has not ended yet
-    ENDING = 5  # its slot is free; how it ended is not known yet
-    STORING = 6  # ended; its result is on the way to the durable table
-    OFFERED = 7  # durable; acked until the grid takes it
+    STOPPING = 4  # in a slot, stop requested; the execution has not ended yet
+    ENDING = 5  # slot freed; the result is not known yet
+    STORING = 6  # ended; its result is being stored
+    OFFERED = 7  # result durable; acked until the grid takes it
     REFUSED = 8  # could not be run; nacked until the grid takes it
 
 
-# Looking a member up in its class costs as much as making a record, and each job goes through all.
+# Enum lookups cost as much as creating a record, and every job passes all phases.
 PREPARING: Final = AttemptPhase.PREPARING
 WAITING: Final = AttemptPhase.WAITING
 LINED: Final = AttemptPhase.LINED
@@ -49,17 +49,17 @@ REFUSED: Final = AttemptPhase.REFUSED
 
 
 class Held(Struct, gc=False):
-    """One attempt that this worker answers for."""
+    """One attempt that this worker is responsible for."""
 
     ref: AttemptRef
     phase: AttemptPhase
     lease_ms: int
-    job: AssignJob | None = None  # until it is started, or leaves the line
-    has_inputs: bool = False  # to be brought, or brought; the execution's own once it is started
-    since_ms: int = 0  # when it began to wait for a slot, then when it began to run
+    job: AssignJob | None = None  # until it starts, or leaves the line
+    has_inputs: bool = False  # to fetch or fetched; belong to the execution once it starts
+    since_ms: int = 0  # start of waiting for a slot, then of running
     record: StoredResult | None = None  # from STORING on
-    detail: str = ""  # why it is REFUSED
-    not_started: bool = False  # REFUSED before anything was tried
+    detail: str = ""  # of REFUSED
+    not_started: bool = False  # REFUSED before anything ran
 
     @property
     def in_slot(self) -> bool:
@@ -71,9 +71,9 @@ class Attempts:
     """Held, waiting, dropped and remembered attempts.
 
     Attributes:
-        running_count: Slots in use, by held and by dropped attempts, but for the slot of the line.
-            With that slot it is never more than the slots.
-        lined_count: Calls that stand in line.
+        running_count: Slots used by held and dropped attempts, without the slot of the line. With
+            it, never more than all slots.
+        lined_count: Calls in the line.
     """
 
     __slots__ = (
@@ -92,13 +92,13 @@ class Attempts:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._held: dict[JobId, Held] = {}
-        self._waiting: dict[JobId, Held] = {}  # those of `_held` in WAITING, oldest first
-        self._dropped: dict[AttemptRef, Held] = {}  # until their executions have ended
-        # Of jobs, the newest fence that is over here: what has an older one is over too.
+        self._waiting: dict[JobId, Held] = {}  # held in WAITING, oldest first
+        self._dropped: dict[AttemptRef, Held] = {}  # until their executions end
+        # By job, the newest ended fence: attempts with this or an older fence have ended.
         self._over: dict[JobId, int] = {}
         self._over_order: deque[JobId] = deque()  # oldest first; may name a job more than once
-        self._in_hand = 0  # of `_held`: those up to ENDING
-        self._storing_count = 0  # of `_held`: those in STORING
+        self._in_hand = 0  # held up to ENDING
+        self._storing_count = 0  # held in STORING
         self.lined_count = 0
         self.running_count = 0
 
@@ -110,17 +110,17 @@ class Attempts:
 
     @property
     def idle(self) -> bool:
-        """Nothing runs and nothing has to be reported."""
+        """Whether nothing runs and nothing is left to report."""
         return not self._held and not self._dropped
 
     @property
     def in_hand(self) -> int:
-        """Attempts whose work is not over: they prepare, wait, run or end. Dropped ones count."""
+        """Attempts whose work has not ended, dropped ones included."""
         return self._in_hand + len(self._dropped)
 
     @property
     def is_storing(self) -> bool:
-        """Whether results are on their way to the durable table: acks follow."""
+        """Whether results are being stored: acks follow."""
         return self._storing_count > 0
 
     @property
@@ -133,14 +133,14 @@ class Attempts:
         return self._held.get(job_id)
 
     def find(self, ref: AttemptRef) -> Held | None:
-        """The held attempt of exactly this name."""
+        """The held attempt with exactly this ref."""
         held = self._held.get(ref.job_id)
         if held is None or (held.ref is not ref and held.ref != ref):
             return None
         return held
 
     def is_over(self, ref: AttemptRef) -> bool:
-        """Whether it ended here, was dropped, or is older than what is held for its job."""
+        """Whether it has ended, was dropped, or is older than the held attempt of its job."""
         if ref.fence <= self._over.get(ref.job_id, -1):
             return True
         if self._dropped and ref in self._dropped:
@@ -149,7 +149,7 @@ class Attempts:
         return held is not None and held.ref.fence > ref.fence
 
     def are_new(self, ids: Sequence[JobId]) -> bool:
-        """Whether nothing is known here of any of these jobs."""
+        """Whether all of these jobs are unknown here."""
         return (
             not self._dropped
             and self._held.keys().isdisjoint(ids)
@@ -158,13 +158,13 @@ class Attempts:
         )
 
     def may_line_up(self, count: int, most: int) -> bool:
-        """Whether so many calls may stand in line at once: nothing waits before them."""
+        """Whether so many calls may join the line at once: no attempt waits before them."""
         if self._waiting or self.lined_count + count > most:
             return False
         return self.lined_count > 0 or self.has_room
 
     def hold_all(self, ids: Sequence[JobId], held: Iterable[Held], *, in_line: bool) -> None:
-        """Answer for more attempts, all LINED or all WAITING; their jobs must not be held."""
+        """Hold more attempts, all LINED or all WAITING; their jobs must not be held."""
         new = dict(zip(ids, held, strict=True))
         self._held.update(new)
         self._in_hand += len(new)
@@ -174,14 +174,14 @@ class Attempts:
             self._waiting.update(new)
 
     def hold(self, held: Held) -> None:
-        """Answer for one more attempt; its job must not be held."""
+        """Hold one more attempt; its job must not be held."""
         self._held[held.ref.job_id] = held
         if held.phase is WAITING:
             self._waiting[held.ref.job_id] = held
         self._in_hand += held.phase <= ENDING
 
     def wait(self, held: Held, now_ms: int) -> None:
-        """Its inputs are ready: it waits for a slot from now on."""
+        """Its inputs are complete: it waits for a slot."""
         held.phase = WAITING
         held.since_ms = now_ms
         self._waiting[held.ref.job_id] = held
@@ -192,11 +192,11 @@ class Attempts:
         return self.running_count + (self.lined_count > 0) < self._slots
 
     def next_waiting(self) -> Held | None:
-        """The attempt that waits longest for a slot."""
+        """The oldest waiting attempt."""
         return next(iter(self._waiting.values()), None)
 
     def line_up(self, calls: frozenset[str], most: int) -> list[Held]:
-        """Let the oldest that wait stand in line, up to the first that is no call."""
+        """Move the oldest waiting attempts into the line, up to the first that is no call."""
         moved: list[Held] = []
         for held in islice(self._waiting.values(), most):
             if held.job is None or held.job.exec_name not in calls:
@@ -212,7 +212,7 @@ class Attempts:
         return moved
 
     def leave_line(self, ref: AttemptRef, now_ms: int) -> None:
-        """A call waits: it has a slot of its own."""
+        """A call of the line waits: move it to a slot of its own."""
         held = self.find(ref) or self._dropped.get(ref)
         if held is not None and held.phase is LINED:
             self.lined_count -= 1
@@ -223,7 +223,7 @@ class Attempts:
             held.has_inputs = False
 
     def back_in_front(self, refs: Sequence[AttemptRef], now_ms: int) -> None:
-        """The rest of the line waits again, before all others."""
+        """Move the rest of the line back to WAITING, before all others."""
         front: dict[JobId, Held] = {}
         for ref in refs:
             held = self.find(ref)
@@ -237,7 +237,8 @@ class Attempts:
         self._waiting = front | self._waiting
 
     def start_next(self, now_ms: int) -> Held | None:
-        """Move the oldest waiting attempt into a free slot; None: nothing waits or no slot."""
+        """Move the oldest waiting attempt into a free slot; None if none waits or no slot is
+        free."""
         if not self._waiting or not self.has_room:
             return None
         job_id = next(iter(self._waiting))
@@ -248,7 +249,7 @@ class Attempts:
         return held
 
     def free_slot(self, ref: AttemptRef) -> None:
-        """An execution is over, of a held or a dropped attempt; no harm if its slot is free."""
+        """Free the slot of a held or dropped attempt whose execution ended. Idempotent."""
         held = self.find(ref) or (self._dropped.get(ref) if self._dropped else None)
         if held is not None and (held.phase is RUNNING or held.phase is STOPPING):
             self.running_count -= 1
@@ -259,21 +260,21 @@ class Attempts:
             held.job = None
 
     def not_begun(self, *, with_line: bool = False) -> list[Held]:
-        """Those that prepare or wait, oldest first; with those that stand in line."""
+        """The attempts that prepare or wait, oldest first; optionally with those in the line."""
         last = LINED if with_line else WAITING
         return [held for held in self._held.values() if held.phase <= last]
 
     def waited_since(self, before_ms: int) -> list[Held]:
-        """Those that have waited for a slot since before this moment, oldest first."""
+        """The attempts that have waited since before this time, oldest first."""
         return [held for held in self._waiting.values() if held.since_ms < before_ms]
 
     def oldest_start_ms(self) -> int | None:
-        """When the execution that has run longest began; None: nothing runs."""
+        """The start of the longest run under way; None if nothing runs."""
         every = chain(self._held.values(), self._dropped.values())
         return min([held.since_ms for held in every if held.in_slot], default=None)
 
     def end(self, held: Held, phase: AttemptPhase) -> None:
-        """Its work is over; what is left is a report: `phase` is STORING or REFUSED."""
+        """End the work of an attempt; a report is left: `phase` is STORING or REFUSED."""
         if held.phase is RUNNING or held.phase is STOPPING:
             self.running_count -= 1
         elif held.phase is LINED:
@@ -286,7 +287,7 @@ class Attempts:
         held.job = None
 
     def end_all(self, results: Sequence[StoredResult]) -> list[StoredResult]:
-        """Executions are over: those that still count are STORING; returns how they ended."""
+        """Executions ended: move held attempts to STORING; returns their results."""
         if self._dropped:
             results = [record for record in results if not self.dropped_ended(record.ref)]
         ended: list[StoredResult] = []
@@ -296,7 +297,7 @@ class Attempts:
             held = get(ref.job_id)
             if held is None or (held.ref is not ref and held.ref != ref) or held.phase > ENDING:
                 continue
-            if held.phase is LINED:  # most of them
+            if held.phase is LINED:  # the usual case
                 self.lined_count -= 1
                 self._in_hand -= 1
                 self._storing_count += 1
@@ -309,8 +310,8 @@ class Attempts:
         return ended
 
     def offer_all(self, refs: Sequence[AttemptRef]) -> tuple[list[Held], list[AttemptRef]]:
-        """The results of these are durable, or their outputs uploaded once more: what is offered
-        now, and what was superseded meanwhile."""
+        """The results of these attempts are durable, or their outputs are uploaded again. Returns
+        the attempts to ack, and the superseded ones."""
         offered: list[Held] = []
         superseded: list[AttemptRef] = []
         get = self._held.get
@@ -327,13 +328,13 @@ class Attempts:
         return offered, superseded
 
     def drop(self, held: Held) -> None:
-        """Answer no longer for an attempt whose execution is not over."""
+        """Stop holding an attempt whose execution has not ended."""
         del self._held[held.ref.job_id]
         self._in_hand -= 1
         self._dropped[held.ref] = held
 
     def dropped_ended(self, ref: AttemptRef) -> bool:
-        """The execution of a dropped attempt ended; False: it was not a dropped one."""
+        """Remove a dropped attempt whose execution ended; false if it is not a dropped one."""
         if not self._dropped or ref not in self._dropped:
             return False
         self.free_slot(ref)
@@ -342,7 +343,7 @@ class Attempts:
         return True
 
     def forget(self, held: Held) -> None:
-        """It is over and settled; it must not be in a slot."""
+        """Remove a settled attempt; it must not be in a slot."""
         del self._held[held.ref.job_id]
         self._in_hand -= held.phase <= ENDING
         self._storing_count -= held.phase is STORING
@@ -351,7 +352,7 @@ class Attempts:
         self._remember(held.ref)
 
     def forget_taken(self, ids: Iterable[JobId], attempts: Iterable[int]) -> list[Held]:
-        """The grid has taken the reports of these; returns those that were OFFERED or REFUSED."""
+        """Remove attempts whose reports were taken; returns those that were OFFERED or REFUSED."""
         held, get = self._held, self._held.get
         over: list[Held] = []
         for job_id, attempt in zip(ids, attempts, strict=True):
@@ -361,7 +362,7 @@ class Attempts:
             if one.phase is OFFERED or one.phase is REFUSED:
                 del held[job_id]
                 over.append(one)
-        # What is held of a job is the newest that is known of it.
+        # The held attempt of a job is its newest known one.
         self._over.update([(one.ref.job_id, one.ref.fence) for one in over])
         self._over_order.extend([one.ref.job_id for one in over])
         self._forget_oldest()

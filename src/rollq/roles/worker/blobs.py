@@ -1,9 +1,9 @@
-"""The worker's own blobs: what jobs read is fetched once and kept, what they left is kept until the
-grid has it.
+"""The worker's blob store: inputs are fetched once and kept; outputs are kept until the grid has
+them.
 
-A blob that a job uses, or that a result which is not taken yet names, is pinned. Of the rest, what
-was not used for longest goes when the store is too large, or when the disk is full. The disk is
-worked with on threads; everything else here belongs to the loop.
+Blobs in use by a job or named by a result that is not taken are pinned. Of the others, the least
+recently used are evicted when the store is too large or the disk is full. Disk work is done on
+threads; everything else here runs on the loop.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ log = logging.getLogger("rollq.worker")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Moved = Callable[[Digest, int], None]  # so many bytes of a blob are here
+Moved = Callable[[Digest, int], None]  # a blob, and its bytes so far
 
-AT_ONCE: Final = 16  # blobs of one job on their way at the same time
+AT_ONCE: Final = 16  # parallel transfers for one job
 THREADS: Final = 2
 GIVE_AGAIN_S: Final = 1.0
-ROUND_S: Final = 60.0  # how often blobs are looked for that are old or rot
-SCRUB_BYTES: Final = 64 * 1024**2  # read again each time
-LEFTOVER_MS: Final = 24 * 3_600_000  # parts of transfers that were cut are kept so long
+ROUND_S: Final = 60.0  # between maintenance runs
+SCRUB_BYTES: Final = 64 * 1024**2  # verified in one run
+LEFTOVER_MS: Final = 24 * 3_600_000  # for how long partial transfers are kept
 
 
 class WorkerBlobs:
-    """Store, books and link to the members. `start` first; `stop` may be called twice.
+    """Store, index and links to members. `start` first; `stop` is idempotent.
 
     Args:
         state_dir: The store is a folder in it.
         addresses: Members of the group.
-        bytes_max: How large the store may be, apart from what is in use.
+        bytes_max: Bound of the store, without pinned blobs.
         age_ms: How long an unused blob is kept.
-        credentials: For links to members and to other workers.
-        unsafe_no_auth: Serve workers of other machines also without a certificate.
+        credentials: For links to members and other workers.
+        unsafe_no_auth: Serve workers of other machines without certificates too.
     """
 
     def __init__(
@@ -79,32 +79,32 @@ class WorkerBlobs:
         self._members = tuple(addresses)
         self._client = BlobClient(addresses, who=WORKER, credentials=credentials)
         self._neighbours = Neighbours(credentials, unsafe_no_auth=unsafe_no_auth)
-        self.address = ""  # where other workers may fetch from here
-        # Fetches under way; each is here as long as a caller of `bring` waits for it.
-        self._coming: dict[Digest, _Coming] = {}
+        self.address = ""  # at which other workers can fetch from here
+        # Fetches under way; each has at least one waiting caller of `bring`.
+        self._fetches: dict[Digest, _Fetch] = {}
         self._pool = ThreadPoolExecutor(THREADS, "worker-blobs", leave_exits_to_others)
-        self._keeping: dict[asyncio.Task[BlobRef], None] = {}  # copies that a thread is making
-        self._round_s = 0.0  # when maintenance was started last
-        self._rounds = threading.Lock()  # held by the thread that does maintenance
-        self._opened = False  # `_store`, `_keeper`, `_verified` and `_scrub` exist from then on
+        self._keeping: dict[asyncio.Task[BlobRef], None] = {}  # copies under way on threads
+        self._round_s = 0.0  # start of the last maintenance
+        self._rounds = threading.Lock()  # held during maintenance
+        self._opened = False  # `_store`, `_keeper`, `_verified` and `_scrub` exist once it is true
         self._closed = False
-        self.fetch_ms = Histogram(RARE_MS)  # each blob that was brought here
+        self.fetch_ms = Histogram(RARE_MS)  # durations of fetches
 
     @property
     def bytes_stored(self) -> int:
-        """Of all blobs here."""
+        """The bytes of all blobs here."""
         return self._keeper.bytes_stored if self._opened else 0
 
     @property
     def count(self) -> int:
-        """Blobs that are here."""
+        """The number of blobs here."""
         return self._keeper.count if self._opened else 0
 
     async def start(self, owed: Iterable[BlobRef] = ()) -> None:
-        """Open the store. `owed`: what results that the grid has not taken yet refer to.
+        """Open the store. `owed`: blobs of results that the grid has not taken yet.
 
         Raises:
-            DiskError: it cannot be used.
+            DiskError: the store cannot be opened.
         """
         self._loop = asyncio.get_running_loop()
         pins = [(blob.digest, 1) for blob in owed]
@@ -116,12 +116,12 @@ class WorkerBlobs:
         self._trim_soon()
 
     async def stop(self) -> None:
-        """Close the connections and the store. Stop whatever waits for a blob first."""
+        """Close the connections and the store; stop all waiting callers first."""
         if self._closed:
             return
         self._closed = True
-        for coming in list(self._coming.values()):
-            coming.task.cancel()
+        for fetch in list(self._fetches.values()):
+            fetch.task.cancel()
         await asyncio.gather(*self._keeping, return_exceptions=True)
         await self._client.stop()
         await self._neighbours.stop()
@@ -130,22 +130,22 @@ class WorkerBlobs:
             self._scrub.close()
             self._store.close()
 
-    # --- in use
+    # --- pins
 
     def pin(self, blobs: Iterable[BlobRef]) -> None:
-        """Protect these from eviction; they need not be here yet."""
+        """Protect blobs from eviction; they may be missing yet."""
         for blob in blobs:
             self._keeper.pin(blob.digest)
 
     def unpin(self, blobs: Iterable[BlobRef]) -> None:
-        """The reverse."""
+        """Undo one `pin` of each blob."""
         now_ms = _now_ms()
         for blob in blobs:
             self._keeper.unpin(blob.digest, now_ms)
         self._trim_soon()
 
     def path(self, digest: Digest) -> Path:
-        """The file of a blob that is here; blocks. Raises StateError BLOB_MISSING."""
+        """The file of a stored blob; blocks. Raises StateError BLOB_MISSING."""
         path = self._store.path(digest)
         if path is None:
             self._keeper.lost(digest)
@@ -157,13 +157,13 @@ class WorkerBlobs:
         return path
 
     def check_links(self, links: Sequence[Linked]) -> Future[None]:
-        """A job that had these is over: one that does not look as before is read again."""
+        """Check the linked inputs of an ended job: changed files are verified again."""
         return self._pool.submit(self._check_links, links)
 
-    # --- to and fro
+    # --- transfers
 
     def lacking(self, blobs: Sequence[BlobRef]) -> list[BlobRef]:
-        """Those that are not here."""
+        """The blobs that are not stored here."""
         return [blob for blob in blobs if not self._keeper.holds(blob.digest)]
 
     async def bring(
@@ -172,22 +172,22 @@ class WorkerBlobs:
         sources: Sequence[str] = (),
         progress: Moved | None = None,
     ) -> int:
-        """Fetch those that are not here, or are rotten. What several wait for comes once. They must
-        be pinned.
+        """Fetch missing and damaged blobs; each is fetched once for all callers. They must be
+        pinned.
 
         Args:
-            blobs: What is wanted.
-            sources: Workers to ask before the members are.
-            progress: Told how many bytes of which blob are here.
+            blobs: The wanted blobs.
+            sources: Workers to try before the members.
+            progress: Called with each blob and its bytes so far.
 
         Returns:
-            How many bytes that took; what was on its way for others already is not counted.
+            The fetched bytes, without fetches that another caller had begun.
 
         Raises:
-            RollqError: one of them cannot be had: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
+            RollqError: one of them cannot be fetched: BLOB_MISSING, BLOB_CORRUPT, DISK_FULL, …
         """
         if any(self._keeper.holds(blob.digest) for blob in blobs):
-            await self.on_thread(self._set_aside_rotten, blobs)
+            await self.on_thread(self._quarantine_damaged, blobs)
         begun: list[BlobRef] = []
         bring = partial(self._bring, begun=begun, sources=sources, progress=progress)
         await _in_pages(bring, self.lacking(blobs))
@@ -212,15 +212,15 @@ class WorkerBlobs:
         work.add_done_callback(self._keeping.pop)
         try:
             return await asyncio.shield(work)
-        except asyncio.CancelledError:  # a thread cannot be stopped: what it makes is let go later
-            work.add_done_callback(self._let_go)
+        except asyncio.CancelledError:  # a thread cannot be stopped: its blob is unpinned later
+            work.add_done_callback(self._unpin_result)
             raise
 
     async def give(self, blobs: Sequence[BlobRef]) -> None:
-        """Upload blobs that are here; returns when the group has them, however long that takes.
+        """Upload blobs; returns when the group has them, retrying as long as that takes.
 
         Raises:
-            RollqError: the group does not take one, and why.
+            RollqError: the group refuses one.
         """
         while True:
             try:
@@ -234,7 +234,7 @@ class WorkerBlobs:
                 return
 
     async def on_thread(self, task: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what waits for the disk."""
+        """Run disk work on a thread."""
         return await self._loop.run_in_executor(self._pool, partial(task, *args, **kwargs))
 
     # --- helpers
@@ -246,26 +246,26 @@ class WorkerBlobs:
         sources: Sequence[str],
         progress: Moved | None,
     ) -> None:
-        coming = self._coming.get(blob.digest)
-        if coming is None:
+        fetch = self._fetches.get(blob.digest)
+        if fetch is None:
             begun.append(blob)
-            coming = _Coming(self._loop.create_task(self._fetch(blob, sources, progress)))
-            self._coming[blob.digest] = coming
-        coming.waiting += 1
+            fetch = _Fetch(self._loop.create_task(self._fetch(blob, sources, progress)))
+            self._fetches[blob.digest] = fetch
+        fetch.waiting += 1
         try:
-            await asyncio.shield(coming.task)
+            await asyncio.shield(fetch.task)
         finally:
-            coming.waiting -= 1
-            if not coming.waiting:
-                coming.task.cancel()  # no job wants it any more; no effect if it has come
-                if self._coming.get(blob.digest) is coming:
-                    del self._coming[blob.digest]
+            fetch.waiting -= 1
+            if not fetch.waiting:
+                fetch.task.cancel()  # no caller waits any more; no effect if it is done
+                if self._fetches.get(blob.digest) is fetch:
+                    del self._fetches[blob.digest]
 
     async def _fetch(self, blob: BlobRef, sources: Sequence[str], progress: Moved | None) -> None:
         stored = partial(self._keeper.stored, blob.digest, blob.size)
         moved = None if progress is None else lambda done, _: progress(blob.digest, done)
         began_s = time.monotonic()
-        while True:  # an eviction that had begun before it was pinned may take it away once
+        while True:  # an eviction that began before the pin may remove it once
             await self._with_room(partial(self._fetch_once, blob, sources, moved))
             if await self.on_thread(stored, _now_ms()):
                 await self.on_thread(self._verified.note, blob.digest, _now_ms())
@@ -274,8 +274,8 @@ class WorkerBlobs:
         log.info("fetched the blob %s, %d bytes", digest_to_text(blob.digest)[:16], blob.size)
         self._trim_soon()
 
-    def _set_aside_rotten(self, blobs: Sequence[BlobRef]) -> None:
-        """On a thread."""
+    def _quarantine_damaged(self, blobs: Sequence[BlobRef]) -> None:
+        """Quarantine damaged blobs; on a thread."""
         for blob in blobs:
             if self._keeper.holds(blob.digest) and not self._verified.is_sound(
                 blob.digest, _now_ms()
@@ -300,12 +300,12 @@ class WorkerBlobs:
         finally:
             os.close(fd)
 
-    def _let_go(self, work: asyncio.Task[BlobRef]) -> None:
+    def _unpin_result(self, work: asyncio.Task[BlobRef]) -> None:
         if not work.cancelled() and work.exception() is None:
             self.unpin((work.result(),))
 
     def _keep(self, path: Path) -> BlobRef:
-        """On a thread."""
+        """Copy and pin; on a thread."""
         while True:
             digest, size = self._store.put_file(path)
             self._keeper.pin(digest)
@@ -314,7 +314,7 @@ class WorkerBlobs:
             self._keeper.unpin(digest, _now_ms())
 
     async def _with_room(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do something that needs room on the disk: first without giving anything away for it."""
+        """Do something that needs disk space; if the disk is full, evict unused blobs and retry."""
         try:
             return await act()
         except RollqError as error:
@@ -338,16 +338,16 @@ class WorkerBlobs:
             self._pool.submit(self._trim)
 
     def _trim(self) -> None:
-        """On a thread."""
+        """Evict beyond the bounds; on a thread."""
         try:
             self._keeper.evict(_now_ms(), self._bytes_max, self._age_ms)
         except RollqError as error:
             log.warning("cannot evict unused blobs: %s", error)
 
     def _go_round(self) -> None:
-        """On a thread: evict what is old, and verify some of the rest."""
+        """Evict old blobs, and verify some others; on a thread."""
         if not self._rounds.acquire(blocking=False):
-            return  # the disk is so slow that the last one is not over
+            return  # the last run is not over
         try:
             self._trim()
             self._store.sweep(_now_ms() - LEFTOVER_MS)
@@ -358,12 +358,12 @@ class WorkerBlobs:
             self._rounds.release()
 
     def _rotted(self, digest: Digest) -> None:
-        """On a thread."""
+        """A blob was found corrupt; on a thread."""
         log.error("blob %s is corrupt on disk: set aside", digest_to_text(digest))
         self._keeper.lost(digest)
 
     def _check_links(self, links: Sequence[Linked]) -> None:
-        """On a thread."""
+        """See `check_links`; on a thread."""
         for link in links:
             try:
                 path = self._store.path(link.digest)
@@ -381,8 +381,8 @@ class WorkerBlobs:
             )
 
 
-class _Coming:
-    """A fetch under way, and how many wait for it; it is cancelled when that falls to 0."""
+class _Fetch:
+    """A fetch under way, with the number of waiting callers; cancelled when that falls to 0."""
 
     __slots__ = ("task", "waiting")
 
@@ -392,7 +392,7 @@ class _Coming:
 
 
 async def _in_pages(act: Callable[[BlobRef], Awaitable[None]], blobs: Sequence[BlobRef]) -> None:
-    """Do something with all, a few at a time; the first error counts when all of a page ended."""
+    """Process all blobs, a page at a time; raises the first error after its page has ended."""
     for at in range(0, len(blobs), AT_ONCE):
         page = blobs[at : at + AT_ONCE]
         for outcome in await asyncio.gather(*map(act, page), return_exceptions=True):

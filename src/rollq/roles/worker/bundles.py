@@ -1,6 +1,6 @@
-"""Bundles of calls of one function: one job, in which an exception of one call does not touch the
-others. The job fails if one of them raised; if one raised what `autoretry_for` names, it is tried
-again."""
+"""Bundles: several calls of one function in one job. An exception of one call does not affect the
+others. The job fails if a call raised; it is retried if a call raised an `autoretry_for`
+exception."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollq.base.jobs import Status
 from rollq.base.limits import STREAM_BYTES_MAX
 from rollq.base.outcomes import VALUE_DATA
 from rollq.roles.worker.app import raised
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.tasks import RETRY_EXIT_CODE, Task
 from rollq.values.calls import Bundle
 from rollq.values.codec import Buffer, CannotTravelError
@@ -19,11 +19,10 @@ from rollq.values.outcomes import OutcomePacker
 
 
 class BundleRun:
-    """The ends of calls, one after the other.
+    """Collects the outcomes of the calls of a bundle.
 
     Attributes:
-        bundle: What is called.
-    """
+        bundle: The calls."""
 
     def __init__(self, task: Task[..., Any], bundle: Bundle) -> None:
         self.bundle = bundle
@@ -37,7 +36,7 @@ class BundleRun:
             self._outcomes.returned(value)
         except CannotTravelError as error:
             self.raised(TypeError(f"what was returned: {error}"))
-        except Exception as error:  # of the class or the library of the value
+        except Exception as error:  # raised by the class or the library of the value
             self.raised(error)
 
     def raised(self, error: Exception) -> None:
@@ -47,11 +46,11 @@ class BundleRun:
         if self._exit_code != RETRY_EXIT_CODE:
             self._exit_code = self._task.exit_code_of(error)
 
-    def ending(self) -> tuple[Ending, list[Buffer]]:
-        """How the job ended, and the parts of its data."""
+    def ending(self) -> tuple[ExecutionEnd, list[Buffer]]:
+        """The end of the job, and the parts of its data."""
         count, failures = len(self._outcomes), self._outcomes.failures
-        told = f"{count - len(failures)} of {count} calls returned"
-        ending = Ending(stdout=told, exit_code=self._exit_code, data_kind=VALUE_DATA)
+        summary = f"{count - len(failures)} of {count} calls returned"
+        ending = ExecutionEnd(stdout=summary, exit_code=self._exit_code, data_kind=VALUE_DATA)
         if failures:
             ending.status = Status.FAILED
             texts = (f"call {one.place + 1}:\n{one.trace}" for one in failures)

@@ -1,8 +1,8 @@
-"""Caches as files `<CacheId>/<name>` in a directory that others use too, as legacy workers do.
+"""Caches as files `<CacheId>/<name>` in a shared directory, as legacy workers keep them.
 
-What somebody put there by hand becomes a cache at a start, until a start finds that it is gone. A
-cache that came by a put is there as files, too. Jobs get blobs and never these files. A file that
-exists is not replaced, and one that we did not write is not removed.
+Folders that were put there by hand become caches at a start, until a later start finds them gone. A
+cache that came by a put is written there, too. Jobs use blobs and never these files. An existing
+file is not replaced, and only files written by this worker are removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rollq.store.safe_dir import Found, SafeDir
 log = logging.getLogger("rollq.worker")
 
 RECORD: Final = "cache_files"  # of the worker's state directory
-COPYING: Final = ".rollq-"  # begins the name of a copy that is not complete
+COPYING: Final = ".rollq-"  # prefix of incomplete copies
 FILE_MODE: Final = 0o644
 PROGRAM_MODE: Final = 0o755
 
@@ -42,34 +42,34 @@ Look = tuple[int, int]  # inode and mtime of a file as we wrote it
 
 
 class FolderRecord(msgspec.Struct):
-    """What an earlier process of this worker did here. Fields may be appended with a default."""
+    """What earlier processes of this worker did here. Append fields only with a default."""
 
-    written: dict[str, dict[str, Look]] = {}  # our files, by cache id and name
-    taken: dict[str, None] = {}  # caches that began as a folder here: they go with it
+    written: dict[str, dict[str, Look]] = {}  # files written by us, by cache id and name
+    taken: dict[str, None] = {}  # caches made from folders; removed with their folder
 
 
 class FileStore(Protocol):
-    """What is needed of the worker's blobs."""
+    """The part of the worker's blob store that is used here."""
 
     def path(self, digest: Digest) -> Path:
-        """The file of a blob that is here; blocks."""
+        """The file of a stored blob; blocks."""
 
     async def keep_open(self, fd: int) -> BlobRef:
         """Store a copy of an open file and pin it; closes the descriptor."""
 
     def unpin(self, blobs: Sequence[BlobRef]) -> None:
-        """Let go of what was pinned."""
+        """Undo one pin of each."""
 
 
 class CacheFiles:
-    """The directory, and which of its files are ours. All but `take` block.
+    """The directory, and a record of the files written by us. All methods but `take` block.
 
-    The record is written after files and caches: those of a crash between the two stay.
+    The record is written after files and caches: files of a crash in between stay.
 
     Args:
         folder: The directory, which exists.
-        state_dir: The worker's, where the record is.
-        blobs: Where content is kept.
+        state_dir: The worker's, for the record.
+        blobs: Stores the contents.
     """
 
     def __init__(self, folder: Path, state_dir: Path, blobs: FileStore) -> None:
@@ -80,7 +80,7 @@ class CacheFiles:
         self._record = FolderRecord()
 
     def find(self) -> dict[str, Modes]:
-        """Folders that can be caches, by cache id. What is refused is logged, a line a folder."""
+        """The folders that can be caches, by cache id. Refused ones are logged, one line each."""
         self._record = _read_record(self._path)
         try:
             with SafeDir(str(self._folder)) as folder:
@@ -90,15 +90,15 @@ class CacheFiles:
             return {}
 
     def gone(self, found: Collection[str]) -> list[str]:
-        """Caches that were taken from here and are not among those that were found."""
+        """Caches made from folders that are not among the found ones."""
         return [cache_id for cache_id in self._record.taken if cache_id not in found]
 
     async def take(self, known: Cache, modes: Modes, save: Callable[[Cache], None]) -> Cache:
-        """The cache with those files of its folder whose names it lacks. They are pinned blobs by
-        then, and `save`, which blocks, was called if there are any.
+        """The cache extended by the new files of its folder. They are stored and pinned, and
+        `save`, which blocks, was called if there are any.
 
         Raises:
-            RollqError: a name cannot be beside the others; the worker's disk cannot take a file.
+            RollqError: a name conflicts with the others; the worker's disk cannot store a file.
             OSError: a file cannot be read.
         """
         loop = asyncio.get_running_loop()
@@ -123,8 +123,8 @@ class CacheFiles:
         return cache
 
     def write(self, cache: Cache) -> None:
-        """Write the files of a cache that do not exist. A failure is logged: jobs do not need
-        them."""
+        """Write the missing files of a cache. Failures are only logged: jobs do not need the
+        files."""
         with self._lock:
             try:
                 try:
@@ -135,7 +135,7 @@ class CacheFiles:
                 log.warning("cannot write the files of cache %a: %s", cache.cache_id, error)
 
     def remove(self, cache_id: str) -> None:
-        """A cache is removed: remove those of its files that we wrote. A failure is logged."""
+        """Remove the files of a removed cache that we wrote. Failures are only logged."""
         with self._lock:
             try:
                 self._record.taken.pop(cache_id, None)
@@ -145,7 +145,7 @@ class CacheFiles:
             except OSError as error:
                 log.warning("cannot remove the files of cache %a: %s", cache_id, error)
 
-    # --- what others put there
+    # --- files of others
 
     def _find(self, folder: SafeDir) -> Iterator[tuple[str, Modes]]:
         for cache_id in sorted(os.listdir(folder.fd)):
@@ -174,7 +174,7 @@ class CacheFiles:
             self._record.taken[cache_id] = None
             self._write_record()
 
-    # --- what we write
+    # --- our files
 
     def _write_all(self, cache: Cache) -> None:
         _check_id(cache.cache_id)
@@ -187,7 +187,7 @@ class CacheFiles:
                     self._write(folder, (cache.cache_id, *checked_name(entry.name)), entry)
                 except RemoteError:
                     if os.path.lexists(path):
-                        continue  # another worker of this machine was first
+                        continue  # another worker of this host was first
                     raise
                 self._record.written.setdefault(cache.cache_id, {})[entry.name] = _look(path)
 
@@ -196,7 +196,7 @@ class CacheFiles:
         is_program = bool(entry.mode & EXECUTABLE)
         if LINKS_ARE_SAFE and not is_program and folder.link(parts, str(source)):
             return
-        # A copy gets its name when it is complete. A link, because a rename would replace a file.
+        # A copy is linked to its name when it is complete; a rename could replace a file.
         copy = COPYING + secrets.token_hex(8)
         fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
         try:
@@ -212,7 +212,7 @@ class CacheFiles:
         with contextlib.suppress(FileNotFoundError):
             if _look(path) == look:
                 path.unlink()
-        with contextlib.suppress(OSError):  # of the first folder that is not empty
+        with contextlib.suppress(OSError):  # stops at the first folder that is not empty
             while (path := path.parent) != self._folder:
                 path.rmdir()
 
@@ -232,7 +232,7 @@ def _check_id(cache_id: str) -> None:
 
 
 def _checked(found: Iterator[Found]) -> tuple[Modes, list[str]]:
-    """The files that can be in a cache together, and why others cannot."""
+    """The files that can be in one cache, and the problems of the others."""
     tree = NameTree()
     modes: Modes = {}
     refused = []

@@ -1,8 +1,7 @@
-"""Which files a worker's caches consist of, on its disk: one file a cache, found again by a start.
+"""The index of a worker's caches on disk: one file for each cache, read at a start.
 
-The files themselves are blobs; only this module reads the index files. One that cannot be read
-is as good as none: the cache is put again.
-"""
+Contents are blobs; the index has names and digests. A file that cannot be read is dropped: its
+cache is put again."""
 
 from __future__ import annotations
 
@@ -31,22 +30,22 @@ class Cache(msgspec.Struct, array_like=True, frozen=True):
 
     cache_id: str
     entries: tuple[CacheEntry, ...]  # by name
-    is_kept: bool  # by the group, which says when it goes
+    is_kept: bool  # by the group, which also removes it
 
     @property
     def blobs(self) -> tuple[BlobRef, ...]:
-        """What it consists of."""
+        """The blobs of its files."""
         return tuple(entry.blob for entry in self.entries)
 
 
 class CacheIndex:
-    """All pages below one folder. Everything blocks."""
+    """The index files in one folder. All methods block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self) -> list[Cache]:
-        """All caches.
+        """Read all caches.
 
         Raises:
             DiskError: the folder cannot be read.
@@ -60,11 +59,11 @@ class CacheIndex:
                     if cache is not None and self._path(cache.cache_id) == path:
                         caches.append(cache)
                         continue
-                path.unlink(missing_ok=True)  # damaged, or never finished
+                path.unlink(missing_ok=True)  # damaged or incomplete
         return caches
 
     def write(self, cache: Cache) -> None:
-        """Keep a cache; it is durable then.
+        """Write a cache durably.
 
         Raises:
             DiskError: DISK_FULL or DISK_FAILED.
@@ -81,12 +80,12 @@ class CacheIndex:
             sync_folder(self._folder)
 
     def remove(self, cache_id: str) -> None:
-        """Forget a cache; what comes back after a power cut is forgotten again."""
+        """Remove a cache; if a power cut undoes that, it is removed again."""
         with contextlib.suppress(FileNotFoundError), explained("remove the page of a cache"):
             self._path(cache_id).unlink()
 
     def incoming(self, number: int) -> Path:
-        """Where content may be put that becomes a blob next."""
+        """A path for content that becomes a blob next."""
         return self._folder / f"{number}.new"
 
     def _path(self, cache_id: str) -> Path:

@@ -1,8 +1,8 @@
-"""The worker's caches: files under a name, put there before jobs that refer to them come.
+"""The worker's caches: named sets of files, stored before jobs refer to them.
 
-A put carries its files, or (of a cache that the group keeps) names blobs to be fetched. It takes no
-slot and no credit. The same files again are SKIPPED, other files under the same name FAILED. Names
-are known as soon as a put has come, so that a job may wait for the files that it names alone.
+A put has the files inside, or (for a cache of the group) names blobs to fetch. It takes no slot and
+no credit. Equal files are SKIPPED, other files under the same name FAILED. The names of a cache are
+known as soon as its put arrives, so a job waits only for the files that it uses.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ from rollq.wire.models import (
 
 log = logging.getLogger("rollq.worker")
 
-Send = Callable[[Sequence[CacheAck]], None]
+SendAcks = Callable[[Sequence[CacheAck]], None]
 Jobs = list[tuple[AssignJob, AttemptRef]]
-TOLD_S: Final = 0.2  # how often a worker says how far it is
+TOLD_S: Final = 0.2  # between progress reports
 DEFAULT_MODE: Final = 0o644
-NAMES_TOLD: Final = 5  # of the files of a cache, to who named another
+NAMES_TOLD: Final = 5  # file names shown in the error for a missing one
 
 
 class CacheStore(FileStore, Protocol):
-    """What is needed of the worker's blobs."""
+    """The part of the worker's blob store that is used here."""
 
     def pin(self, blobs: Sequence[BlobRef]) -> None:
         """Protect these from eviction."""
 
     def lacking(self, blobs: Sequence[BlobRef]) -> list[BlobRef]:
-        """Those that are not here."""
+        """The blobs that are not stored here."""
 
     async def bring(
         self,
@@ -70,37 +70,38 @@ class CacheStore(FileStore, Protocol):
         sources: Sequence[str] = (),
         progress: Callable[[Digest, int], None] | None = None,
     ) -> int:
-        """Fetch those that are not here, from one of the sources if that can be."""
+        """Fetch missing blobs, from one of the sources if possible."""
 
     async def keep(self, path: Path) -> BlobRef:
         """Store a copy of a file and pin it."""
 
 
 class WorkerCaches:
-    """All caches of one worker. Belongs to the loop."""
+    """All caches of one worker. Runs on the loop."""
 
-    def __init__(self, setup: NodeSetup, blobs: CacheStore, send: Send) -> None:
+    def __init__(self, setup: NodeSetup, blobs: CacheStore, send: SendAcks) -> None:
         self._index = CacheIndex(setup.state_dir / FOLDER)
         self._blobs = blobs
         folder = setup.cache_dir
         self._files = CacheFiles(folder, setup.state_dir, blobs) if folder else None
         self._name = setup.name
         self._send = send
-        self._caches: dict[str, Cache] = {}  # complete
-        self._coming: dict[str, Cache] = {}
+        self._caches: dict[str, Cache] = {}  # complete ones
+        self._arriving: dict[str, Cache] = {}  # of puts under way
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._last_number = 0
 
     async def load(self) -> list[BlobRef]:
-        """Read what an earlier life had; the blobs that must stay, to be pinned by the caller."""
+        """Read the index; returns the blobs of all caches, for the caller to pin."""
         self._loop = asyncio.get_running_loop()
         for cache in await self._loop.run_in_executor(None, self._index.load):
             self._caches[cache.cache_id] = cache
         return [blob for cache in self._caches.values() for blob in cache.blobs]
 
     async def take_files(self) -> None:
-        """Make caches of what is in the cache directory, before any job comes. Needs blobs."""
+        """Make caches of the folders in the cache directory, before the first job. Needs the
+        blobs."""
         if self._files is None:
             return
         found = await self._loop.run_in_executor(None, self._files.find)
@@ -116,36 +117,36 @@ class WorkerCaches:
                 log.warning("the folder of cache %a is not taken: %s", cache_id, error)
 
     async def stop(self) -> None:
-        """What is under way is put again by the next leader."""
+        """Cancel puts; the next leader sends them again."""
         await end_tasks(self._tasks)
 
-    # --- what the leader says
+    # --- messages of the leader
 
     def greet(self) -> None:
-        """Say which caches of the group are here, to hear which of them are gone."""
+        """Report the caches of the group; the leader answers with removals of unknown ones."""
         held = [cache for cache in self._caches.values() if cache.is_kept]
         if held:
             self._send([self._ack(NOT_ASKED, one.cache_id, STATUS_HELD, "") for one in held])
 
     def take(self, message: CachePut) -> None:
-        """A put, or (of the group) a removal."""
+        """Handle a put, or (from the group) a removal."""
         cache = None
         if message.request_id == NOT_ASKED:
-            with contextlib.suppress(RemoteError):  # it is told by the task
+            with contextlib.suppress(RemoteError):  # the task reports it
                 request = decode_model(message.payload, CachePutRequest)
                 cache = _kept_cache(request) if request.removed is not True else None
         if cache is not None:
-            self._coming[cache.cache_id] = cache  # the next message may be a job that names it
+            self._arriving[cache.cache_id] = cache  # the next message may be a job that uses it
         task = self._loop.create_task(self._take(message, cache))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    # --- what jobs need
+    # --- inputs of jobs
 
     def resolved(self, jobs: Jobs, on_fail: Callable[[InputsFailed], None]) -> Jobs:
-        """The same jobs, with their files in caches named by digest. Those whose cache is not here
-        are given back: another worker may have it. Those that name a file which is not in their
-        cache fail, if the group keeps that: it is the same everywhere."""
+        """The jobs, with digests for their files in caches. Jobs whose cache is missing here are
+        returned: another worker may have it. If the file is missing in a cache of the group, the
+            job fails: it would everywhere."""
         if not any(CACHED_FILE.search(job.body) for job, _ in jobs):
             return jobs
         found: Jobs = []
@@ -160,7 +161,7 @@ class WorkerCaches:
         try:
             request = decode_if_marked(job.body, JobRequest, "JobId")
         except RemoteError:
-            return job  # its execution reports that
+            return job  # its execution reports the error
         if request is None or not request.files:
             return job
         if not any(map(_is_cached, request.files)):
@@ -178,7 +179,7 @@ class WorkerCaches:
         return replace(job, body=body, blobs=tuple(blobs))
 
     def _find(self, cache_id: str, name: str) -> CacheEntry:
-        cache = self._coming.get(cache_id) or self._caches.get(cache_id)
+        cache = self._arriving.get(cache_id) or self._caches.get(cache_id)
         if cache is None:
             raise StateError(
                 ErrorCode.UNKNOWN_CACHE, f"the cache {cache_id[:64]!a} is not on this worker"
@@ -197,7 +198,7 @@ class WorkerCaches:
     async def _take(self, message: CachePut, cache: Cache | None) -> None:
         cache_id = ""
         try:
-            # Decoding takes its time if there are files in it.
+            # Decoding takes long if there are files in it.
             decode = partial(decode_model, message.payload, CachePutRequest)
             request = await self._loop.run_in_executor(None, decode)
             cache_id = request.cache_id
@@ -208,8 +209,8 @@ class WorkerCaches:
         except (RollqError, OSError) as error:
             status, text = STATUS_FAILED, str(error)
         finally:
-            if cache is not None and self._coming.get(cache.cache_id) is cache:
-                del self._coming[cache.cache_id]
+            if cache is not None and self._arriving.get(cache.cache_id) is cache:
+                del self._arriving[cache.cache_id]
         if status == STATUS_FAILED:
             log.warning("cache %s: %s", cache_id, text)
         else:
@@ -240,7 +241,7 @@ class WorkerCaches:
     async def _fetch(
         self, cache: Cache, sources: tuple[str, ...], request_id: bytes
     ) -> tuple[str, str]:
-        """Put what the group keeps: it says what is right."""
+        """Put a cache of the group, which replaces an older version."""
         known = self._caches.get(cache.cache_id)
         if known is not None and not known.is_kept and known.entries != cache.entries:
             raise _conflict(cache.cache_id, known.entries[0].name)
@@ -252,8 +253,8 @@ class WorkerCaches:
         try:
             total_bytes = sum(blob.size for blob in blobs)
             done_bytes = total_bytes - sum(blob.size for blob in lacking)
-            told = _Told(self, request_id, cache.cache_id, done_bytes, total_bytes)
-            await self._blobs.bring(blobs, sources, told.moved)
+            progress = _Progress(self, request_id, cache.cache_id, done_bytes, total_bytes)
+            await self._blobs.bring(blobs, sources, progress.moved)
             await self._loop.run_in_executor(None, self._index.write, cache)
         except BaseException:
             self._blobs.unpin(blobs)
@@ -265,7 +266,7 @@ class WorkerCaches:
         return STATUS_OK, f"added={len(blobs)}"
 
     async def _store(self, request: CachePutRequest) -> tuple[str, str]:
-        """Put files that came with the message. More may be added to a cache later."""
+        """Put files inside the message. Later puts may add files to the cache."""
         cache_id = request.cache_id
         known = self._caches.get(cache_id)
         before = {} if known is None else {entry.name: entry for entry in known.entries}
@@ -297,7 +298,7 @@ class WorkerCaches:
 
     @contextlib.asynccontextmanager
     async def _alone(self, cache_id: str) -> AsyncIterator[None]:
-        """Puts under one name come one after the other."""
+        """Serialise the puts of one cache."""
         lock, users = self._turns.get(cache_id, (asyncio.Lock(), 0))
         self._turns[cache_id] = lock, users + 1
         try:
@@ -318,7 +319,7 @@ class WorkerCaches:
             await self._loop.run_in_executor(None, partial(path.unlink, missing_ok=True))
 
     async def _remove(self, cache_id: str) -> None:
-        """Forget a cache that the group has forgotten; what a job uses stays until it has ended."""
+        """Remove a cache that the group removed; blobs in use by a job stay until it ends."""
         async with self._alone(cache_id):
             cache = self._caches.get(cache_id)
             if cache is not None and cache.is_kept:
@@ -326,7 +327,7 @@ class WorkerCaches:
 
     async def _forget(self, cache: Cache) -> None:
         del self._caches[cache.cache_id]
-        await self._remove_files(cache.cache_id)  # first: a start would make a cache of them
+        await self._remove_files(cache.cache_id)  # first, or a start would make a cache of them
         await self._loop.run_in_executor(None, self._index.remove, cache.cache_id)
         self._blobs.unpin(cache.blobs)
         log.info("cache %s: removed", cache.cache_id)
@@ -339,33 +340,33 @@ class WorkerCaches:
         result = CachePutResult(cache_id, status, text, self._name)
         return CacheAck(request_id, encode_model(result))
 
-    def tell(self, request_id: bytes, cache_id: str, done_bytes: int, total_bytes: int) -> None:
-        """Say how far a put is."""
+    def report(self, request_id: bytes, cache_id: str, done_bytes: int, total_bytes: int) -> None:
+        """Report the progress of a put."""
         result = CachePutResult(cache_id, STATUS_MOVING, "", self._name, done_bytes, total_bytes)
         self._send([CacheAck(request_id, encode_model(result))])
 
 
-class _Told:
-    """How far a put is, told now and then."""
+class _Progress:
+    """Reports the progress of a put, rate limited."""
 
     def __init__(
         self, caches: WorkerCaches, request_id: bytes, cache_id: str, done: int, total: int
     ) -> None:
-        self._tell = partial(caches.tell, request_id, cache_id)
+        self._report = partial(caches.report, request_id, cache_id)
         self._done_bytes = done
         self._total_bytes = total
         self._loop = asyncio.get_running_loop()
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._moved: dict[Digest, int] = {}
 
     def moved(self, digest: Digest, done_bytes: int) -> None:
-        """So many bytes of a blob are here."""
+        """Note the bytes of a blob so far."""
         self._done_bytes += done_bytes - self._moved.get(digest, 0)
         self._moved[digest] = done_bytes
         now_s = self._loop.time()
-        if now_s - self._told_s >= TOLD_S:
-            self._told_s = now_s
-            self._tell(self._done_bytes, self._total_bytes)
+        if now_s - self._reported_s >= TOLD_S:
+            self._reported_s = now_s
+            self._report(self._done_bytes, self._total_bytes)
 
 
 def _is_cached(file: InputFile) -> bool:

@@ -1,8 +1,8 @@
-"""What the arguments of a call refer to: files of its job, inline or blobs of the worker's store.
+"""Files that the arguments of a call refer to: files of its job, inline or in the blob store.
 
-A warm process may not see the store, and gets the blobs as open files. What is packed in one is
-mapped, so that a large array is not copied; a file that the function is to have as a path is
-written to a directory for temporary files, which goes with the call.
+A warm process may not access the store, and gets the blobs as open files. Packed values are mapped,
+so that a large array is not copied; a file that the function needs as a path is written to a
+temporary directory, which is removed after the call.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rollq.values.codec import Buffer
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
 
-Listed: TypeAlias = tuple[tuple[str, bytes | int], ...]  # by name: content, or the place of a blob
+Listed: TypeAlias = tuple[tuple[str, bytes | int], ...]  # name: content, or index of a blob
 
 
 def list_files(job: AssignJob, request: JobRequest) -> Listed:
-    """The files of a call.
+    """List the files of a call.
 
     Raises:
-        RemoteError: BAD_PAYLOAD or BAD_ID, if a name or digest is refused, or it is a blob that the
-            job does not refer to.
+        RemoteError: BAD_PAYLOAD or BAD_ID if a name or digest is invalid, or a blob is not among
+            those of the job.
     """
     if not request.files:
         return ()
@@ -42,12 +42,12 @@ def list_files(job: AssignJob, request: JobRequest) -> Listed:
 
 
 class CallFiles:
-    """The files of one call, where it runs. `close` it when the call has ended: what is mapped
-    stays as long as a value uses it.
+    """The files of one call, in the process that runs it. `close` it after the call; mapped memory
+    lives on while a value uses it.
 
     Args:
-        listed: What there is.
-        blobs: Opens the blobs, all at once: descriptors by their places. They are ours then.
+        listed: The files.
+        blobs: Opens all blobs at once: descriptors by index, owned by this object.
     """
 
     def __init__(self, listed: Listed, blobs: Callable[[], list[int]]) -> None:
@@ -57,7 +57,7 @@ class CallFiles:
         self._folder = ""
 
     def buffer(self, name: str) -> Buffer:
-        """The content of a file; that of a blob is mapped, and private if it is written to."""
+        """The content of a file; a blob is mapped copy-on-write."""
         found = self._find(name)
         if isinstance(found, bytes):
             return found
@@ -66,7 +66,7 @@ class CallFiles:
         return memoryview(mmap.mmap(found, 0, access=mmap.ACCESS_COPY))
 
     def path(self, name: str) -> Path:
-        """A file, or a folder of files, under a path of its own."""
+        """The path of a file, or of a folder of files, after writing it."""
         if not self._folder:
             self._folder = tempfile.mkdtemp(prefix="rollq-call-")
         below = [one for one in self._listed if one == name or one.startswith(f"{name}/")]
@@ -80,7 +80,7 @@ class CallFiles:
         return Path(self._folder) / name
 
     def close(self) -> None:
-        """The call has ended."""
+        """Release files and folder after the call."""
         for fd in self._fds:
             os.close(fd)
         self._fds = []

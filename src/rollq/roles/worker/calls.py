@@ -1,4 +1,4 @@
-"""Calls of Python functions: in the loop, or through the pool of warm processes."""
+"""Calls of Python functions: in the event loop, or in the pool of warm processes."""
 
 from __future__ import annotations
 
@@ -22,50 +22,52 @@ from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, JobOptions, Status
 from rollq.roles.worker.app import raised, raised_value, returned, returned_value
 from rollq.roles.worker.bundles import BundleRun
 from rollq.roles.worker.call_files import CallFiles, list_files
-from rollq.roles.worker.outputs import Ending, refusal, value_parts
+from rollq.roles.worker.outputs import ExecutionEnd, refusal, value_parts
 from rollq.roles.worker.signals import StoredResult
 from rollq.roles.worker.warm import WarmCall, WarmPool
-from rollq.roles.worker.warm_main import Call
+from rollq.roles.worker.warm_main import WarmRequest
 from rollq.tasks import ATTEMPT, ENDS, Task
 from rollq.values.calls import Bundle, is_bundle, unpack_call
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JSON_OBJECT_STARTS, JobRequest, decode_if_marked
 
-TURN_MS_MAX: Final = 2  # for so long calls that never wait may keep the loop from its sockets
+TURN_MS_MAX: Final = 2  # how long calls that never wait may block the event loop
 
 
-# With its run time and value, and whether it was a call with values.
+# Job, attempt, run time, value, and whether it was a call with values.
 Returned: TypeAlias = tuple[AssignJob, AttemptRef, int, Any, bool]
 
 
 class LoopOwner(Protocol):
-    """Who hears of calls in the loop."""
+    """Handles the ends of calls in the loop."""
 
-    def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
-        """How a call ended; None: that is told later, when what it left is uploaded."""
+    def result_of(
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd
+    ) -> StoredResult | None:
+        """The result of a call; None: it follows after its outputs are uploaded."""
 
     def calls_ended(self, results: list[StoredResult], ran_s: float) -> None:
-        """Calls ended without waiting, in so much time together. More may be added now."""
+        """Calls ended without waiting, each after `ran_s` on average. More may be added now."""
 
     def call_waits(self, call: LoopCall, rest: list[AttemptRef]) -> None:
-        """It did not end at once: it can be killed from now on. The rest was taken from the line;
-        some of it may be added again."""
+        """A call waits: it can be killed from now on. The rest was removed from the line; some of
+        it may be added again."""
 
-    def call_ended(self, call: LoopCall, ending: Ending) -> None:
+    def call_ended(self, call: LoopCall, ending: ExecutionEnd) -> None:
         """A call that had waited ended."""
 
 
 class LoopCalls:
-    """The coroutine functions that run in the worker's loop.
+    """The coroutine functions that run in the worker's event loop.
 
-    Calls stand in line and share a task, one after the other: making a task costs more than a call
-    that never waits. A call that waits keeps the task to itself from then on.
+    Calls are queued and share a task, one after the other: creating a task costs more than a call
+    that never waits. A call that waits keeps the task for itself.
 
     Args:
-        loop: Where they run.
-        owner: Hears of their ends.
-        tasks: The functions by their names.
-        path_of: Finds a blob that is here.
+        loop: The event loop.
+        owner: Handles their ends.
+        tasks: The functions by name.
+        path_of: Returns the path of a stored blob.
     """
 
     def __init__(
@@ -79,25 +81,25 @@ class LoopCalls:
         self.loop = loop
         self._owner = owner
         self._tasks = tasks
-        self._line: deque[tuple[AssignJob, AttemptRef]] = deque()  # not begun yet
-        self._task: asyncio.Task[None] | None = None  # that takes the next call
+        self._line: deque[tuple[AssignJob, AttemptRef]] = deque()  # not started
+        self._task: asyncio.Task[None] | None = None  # runs the calls of the line
 
     def add(self, jobs: Iterable[tuple[AssignJob, AttemptRef]]) -> None:
-        """Run these behind the others, beginning in this turn of the loop or the next."""
+        """Queue calls; they start in this turn of the loop or the next."""
         self._line.extend(jobs)
         if self._task is None and self._line:
             self._task = self.loop.create_task(self._serve())
 
     def remove(self, ref: AttemptRef) -> AssignJob | None:
-        """Take one back; None: it has begun, or is none of these."""
-        for place in self._line:
-            if place[1] == ref:
-                self._line.remove(place)
-                return place[0]
+        """Remove a call from the queue; None: it has started, or is not queued."""
+        for queued in self._line:
+            if queued[1] == ref:
+                self._line.remove(queued)
+                return queued[0]
         return None
 
     def clear(self) -> None:
-        """Begin none any more."""
+        """Start no more calls."""
         self._line.clear()
 
     async def _serve(self) -> None:
@@ -107,13 +109,13 @@ class LoopCalls:
         while self._line:
             call = self._call_all(task, pause_s)
             if call is not None:
-                self._task = None  # this one is its own: the others must not wait for it
+                self._task = None  # belongs to this call now; the others get a new one
                 rest = [ref for _, ref in self._line]
                 self._line.clear()
                 self._owner.call_waits(call, rest)
                 await call.go_on()
                 return
-            if task.cancelling():  # a call has asked for its own end, not for that of the others
+            if task.cancelling():  # a call cancelled itself; the others must go on
                 break
             if self._line and time.perf_counter() > pause_s:
                 await asyncio.sleep(0)
@@ -122,15 +124,15 @@ class LoopCalls:
         self.add(())
 
     def _call_all(self, task: asyncio.Task[None], pause_s: float) -> LoopCall | None:
-        """Call one after the other, until it is time for a pause or one waits: that is returned."""
+        """Run calls until it is time for a pause, or one waits: that one is returned."""
         line, results = self._line, list[StoredResult]()
         values: list[Returned] = []
-        # Looked up once for all calls.
+        # Bound to locals once for all calls.
         tasks, clock, copy_context = self._tasks, time.perf_counter, contextvars.copy_context
         path_of = self._path_of
         is_cancelled, set_attempt = task.cancelling, ATTEMPT.set
         begun_s = now_s = clock()
-        count = 0  # that did not return
+        count = 0  # of calls that did not return
         waiting: LoopCall | None = None
         while line and now_s <= pause_s:
             job, ref = line.popleft()
@@ -152,10 +154,10 @@ class LoopCalls:
             except CannotCallError as error:
                 ending = refusal(str(error))
             except BaseException as error:
-                # SystemExit too: a function may end itself, not the worker.
+                # SystemExit too: a function may end itself, but not the worker.
                 ending = how_raised(tasks[job.exec_name], error, valued=valued)
             else:
-                steps = Steps(coroutine, in_context, waits_for, tasks[job.exec_name], valued)
+                steps = WaitingCall(coroutine, in_context, waits_for, tasks[job.exec_name], valued)
                 waiting = LoopCall(self._owner, task, job, ref, steps=steps, begun_s=before_s)
                 break
             now_s = clock()
@@ -174,7 +176,7 @@ class LoopCalls:
         job: AssignJob,
         ref: AttemptRef,
         run_ms: int,
-        ending: Ending,
+        ending: ExecutionEnd,
         results: list[StoredResult],
     ) -> None:
         ending.run_ms = run_ms
@@ -183,10 +185,10 @@ class LoopCalls:
             results.append(result)
 
     def _encode(self, values: list[Returned], results: list[StoredResult]) -> None:
-        """Make results of what calls returned."""
+        """Make results of the values that calls returned."""
         texts = guid_texts(b"".join([job.job_id for job, *_ in values]))
         ok, parts = Status.OK, None
-        like: tuple[str, str, Any] = ("", "", self)  # what `parts` are of
+        like: tuple[str, str, Any] = ("", "", self)  # client, function and value of `parts`
         for (job, ref, run_ms, value, valued), ident in zip(values, texts, strict=True):
             if valued:
                 self._end(job, ref, run_ms, how_returned(value, valued=True), results)
@@ -202,23 +204,23 @@ class LoopCalls:
                 results.append(StoredResult(ref, job.lease_ms, ok, encoded, 0, 0, run_ms))
 
 
-class Steps(NamedTuple):
+class WaitingCall(NamedTuple):
     """A coroutine that waits."""
 
     coroutine: Coroutine[Any, Any, Any]
-    in_context: Callable[..., Any]  # calls a function in its context
+    in_context: Callable[..., Any]  # runs a function in its context
     waits_for: Any
     function: Task[..., Any]
     valued: bool  # whether it was called with values
 
 
 class LoopCall:
-    """One call of a coroutine function that waits. It is cancelled at either limit.
+    """One call of a coroutine function that waits. It is cancelled at its first run limit.
 
     Attributes:
-        job: What is called, and for whom.
+        job: Of the call.
         ref: The attempt.
-        begun_s: When it began, by the performance counter.
+        begun_s: Its start, by the performance counter.
     """
 
     __slots__ = ("_cancelled", "_note", "_owner", "_steps", "_task", "begun_s", "job", "ref")
@@ -230,7 +232,7 @@ class LoopCall:
         job: AssignJob,
         ref: AttemptRef,
         *,
-        steps: Steps,
+        steps: WaitingCall,
         begun_s: float,
     ) -> None:
         self._owner = owner
@@ -243,7 +245,7 @@ class LoopCall:
         self.ref = ref
 
     async def go_on(self) -> None:
-        """Run the rest of it, in its task."""
+        """Run the rest of the call, in its task."""
         timer = self._set_limit()
         ending = await self._step_through()
         if timer is not None:
@@ -260,7 +262,7 @@ class LoopCall:
         self._task.cancel()
 
     @types.coroutine
-    def _step_through(self) -> Generator[Any, Any, Ending]:
+    def _step_through(self) -> Generator[Any, Any, ExecutionEnd]:
         coroutine, in_context, waits_for, function, valued = self._steps
         try:
             while True:
@@ -274,11 +276,11 @@ class LoopCall:
             return how_returned(stop.value, valued=valued)
         except BaseException as error:
             if self._cancelled and isinstance(error, asyncio.CancelledError):
-                return Ending(Status.CANCELLED)
+                return ExecutionEnd(Status.CANCELLED)
             return how_raised(function, error, valued=valued)
 
     def _set_limit(self) -> asyncio.TimerHandle | None:
-        """Cancel it when the first of its limits is reached."""
+        """Schedule the cancellation at the first of its limits."""
         options = self.job.options
         limits = [ms for ms in (options.run_ms_soft, options.run_ms_max) if ms] if options else []
         if not limits:
@@ -293,16 +295,16 @@ class LoopCall:
 
 
 class PooledCall:
-    """A plain function in a warm process. Its time counts from when a process takes it."""
+    """A plain function in a warm process. Its time counts from its start in the process."""
 
     __slots__ = ("_call", "_on_end", "_options", "_pool", "_started_s", "_timers")
 
     def __init__(
         self,
         pool: WarmPool,
-        call: Call,
+        call: WarmRequest,
         options: JobOptions,
-        on_end: Callable[[Ending], None],
+        on_end: Callable[[ExecutionEnd], None],
         on_progress: Callable[[JobProgress], None],
         *,
         blobs: Sequence[Path] = (),
@@ -316,16 +318,16 @@ class PooledCall:
         pool.run(self._call)
 
     def kill(self) -> None:
-        """End the process that runs it, or take it back."""
+        """Kill the process that runs it, or remove it from the queue."""
         if self._pool.drop(self._call):
-            self._ended(Ending(Status.CANCELLED))
+            self._ended(ExecutionEnd(Status.CANCELLED))
         else:
             self._call.cancelled = True
             self._call.end_hard("cancelled")
 
     def _begun(self) -> None:
-        """TimeoutError inside the function at the soft limit, the end of its process at the hard
-        one."""
+        """Start the timers: TimeoutError inside the function at the soft limit, the end of its
+        process at the hard one."""
         self._started_s = time.perf_counter()
         if self._options is DEFAULT_OPTIONS:
             return
@@ -337,7 +339,7 @@ class PooledCall:
                 why = f"{what} of {limit_ms / 1000:g} s exceeded"
                 self._timers.append(self._pool.loop.call_later(limit_ms / 1000, act, why))
 
-    def _ended(self, ending: Ending) -> None:
+    def _ended(self, ending: ExecutionEnd) -> None:
         for timer in self._timers:
             timer.cancel()
         ending.run_ms = int((time.perf_counter() - self._started_s) * 1000)
@@ -345,10 +347,10 @@ class PooledCall:
 
 
 def request_of(job: AssignJob) -> JobRequest | None:
-    """What a function is asked for; None: the job is a bare payload.
+    """The request of a function; None: the job is a bare payload.
 
     Raises:
-        RemoteError: the job is not one for a function.
+        RemoteError: the job has files, which a function without values cannot use.
     """
     request = decode_if_marked(job.body, JobRequest, "JobId")
     if request is not None and request.files and request.call is UNSET:
@@ -362,29 +364,31 @@ def request_of(job: AssignJob) -> JobRequest | None:
 
 def call_of(
     job: AssignJob, request: JobRequest | None, ref: AttemptRef, env: dict[str, str]
-) -> Call:
-    """A job as a warm process is told of it.
+) -> WarmRequest:
+    """A job as it is sent to a warm process.
 
     Raises:
-        RemoteError: what its arguments refer to is refused.
+        RemoteError: a file of its arguments is invalid.
     """
     name, given = job.exec_name, env or None
     if request is None:
-        return Call(name, None, job.body, given, ref=ref, ends=job.ends)
+        return WarmRequest(name, None, job.body, given, ref=ref, ends=job.ends)
     if request.call is UNSET:
-        return Call(name, request.args or (), b"", given, ref=ref, ends=job.ends)
+        return WarmRequest(name, request.args or (), b"", given, ref=ref, ends=job.ends)
     files = list_files(job, request)
-    return Call(name, None, b"", given, call=request.call, files=files, ref=ref, ends=job.ends)
+    return WarmRequest(
+        name, None, b"", given, call=request.call, files=files, ref=ref, ends=job.ends
+    )
 
 
 def begun(
     function: Task[..., Any], job: AssignJob, path_of: Callable[[Digest], Path]
 ) -> tuple[Coroutine[Any, Any, Any], bool]:
-    """A call of a coroutine function, of which nothing has run yet, and whether it is one with
-    values. `path_of` finds a blob.
+    """A coroutine for a call that has not started, and whether it is a call with values. `path_of`
+    returns the path of a blob.
 
     Raises:
-        CannotCallError: the job is not one for such a function.
+        CannotCallError: the job cannot run as a coroutine function.
         Exception: its arguments do not fit.
     """
     if job.options is not None and job.options.secrets:
@@ -422,7 +426,7 @@ async def _called_with_values(
         listed, lambda: [os.open(path_of(blob.digest), os.O_RDONLY) for blob in job.blobs]
     )
     try:
-        assert request.call is not UNSET, "it is one with values"
+        assert request.call is not UNSET, "checked by the caller"
         if is_bundle(request.call):
             return await _called_all(function, BundleRun(function, Bundle(request.call, files)))
         args, kwargs = function.checked_values(*unpack_call(request.call, files))
@@ -432,7 +436,7 @@ async def _called_with_values(
 
 
 async def _called_all(function: Task[..., Any], run: BundleRun) -> BundleRun:
-    """One call of a bundle after the other."""
+    """Run the calls of a bundle one after the other."""
     for row in run.bundle.rows:
         try:
             args, kwargs = function.checked_values(*run.bundle.values(row))
@@ -444,8 +448,8 @@ async def _called_all(function: Task[..., Any], run: BundleRun) -> BundleRun:
     return run
 
 
-def how_returned(value: Any, *, valued: bool) -> Ending:
-    """The ending of a call in the loop that returned."""
+def how_returned(value: Any, *, valued: bool) -> ExecutionEnd:
+    """The end of a call in the loop that returned."""
     if not valued:
         return returned(value)
     ending, parts = value.ending() if type(value) is BundleRun else returned_value(value)
@@ -454,18 +458,18 @@ def how_returned(value: Any, *, valued: bool) -> Ending:
     return ending
 
 
-def how_raised(function: Task[..., Any], error: BaseException, *, valued: bool) -> Ending:
-    """The ending of a call in the loop that raised."""
+def how_raised(function: Task[..., Any], error: BaseException, *, valued: bool) -> ExecutionEnd:
+    """The end of a call in the loop that raised."""
     exit_code = function.exit_code_of(error)
     return raised_value(error, exit_code) if valued else raised(error, exit_code)
 
 
 class CannotCallError(Exception):
-    """A job that no worker can run as it was asked for."""
+    """A job that cannot run as it was requested, on any worker."""
 
 
 def no_env_in_loop(job: AssignJob) -> RemoteError:
-    """The environment of a job is for a process of its own."""
+    """The error for an environment of a coroutine function: it has no process of its own."""
     return RemoteError(
         ErrorCode.BAD_PAYLOAD,
         f"{job.exec_name[:64]!a} is a coroutine function, which has no environment of its own",

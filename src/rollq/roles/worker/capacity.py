@@ -1,7 +1,7 @@
-"""What this computer has for jobs, found at the start, and how much of it is in use now.
+"""Resources of this host for jobs, found at the start, and their present use.
 
-A container or a service may have less than its computer: groups of the kernel count, also those
-above its own.
+A container or a service may have less than its host: the limits of this process's control groups
+and of those above them count.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Final
 import psutil  # type: ignore[import-untyped]
 
 from rollq.base.needs import CPU, MEMORY, Amounts, WorkerLoad, resources_of
-from rollq.roles.worker.sandbox.cgroups import NoGroupsError, Places, look_for_places
+from rollq.roles.worker.sandbox.cgroups import CgroupFolders, NoGroupsError, look_for_places
 
-LOAD_MS: Final = 2_000  # from one look to the next
+LOAD_MS: Final = 2_000  # between samples
 MIB: Final = 1024**2
 
 
-def capacity(said: Mapping[str, str | float]) -> Amounts:
-    """What a worker has: CPUs and memory that are found here, unless somebody says otherwise, and
-    what else they say.
+def capacity(given: Mapping[str, str | float]) -> Amounts:
+    """The resources of a worker: CPUs and memory as found, overridden and extended by the given
+    ones.
 
     Raises:
         LocalError: BAD_OPTIONS.
     """
-    return resources_of({CPU: found_cpus(), MEMORY: found_memory_bytes(), **said})
+    return resources_of({CPU: found_cpus(), MEMORY: found_memory_bytes(), **given})
 
 
 def found_cpus() -> float:
-    """CPUs that this process may use; of a part of one at least a thousandth."""
+    """CPUs that this process may use; at least a thousandth of one."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -42,13 +42,13 @@ def found_cpus() -> float:
 
 
 def found_memory_bytes() -> int:
-    """Memory that this process may use, in whole MiB as far as there is one."""
+    """Memory that this process may use, rounded down to MiB."""
     found = min([int(psutil.virtual_memory().total), *_memory_limits()])
     return found - found % MIB if found > MIB else found
 
 
 class LoadSampler:
-    """How busy the computer is, from one call to the next."""
+    """Samples the load of the host."""
 
     def __init__(self, memory_total_bytes: int, folder: Path) -> None:
         self._memory_total_bytes = memory_total_bytes
@@ -57,7 +57,7 @@ class LoadSampler:
         self._busy_s, self._all_s = _cpu_times()
 
     def sample(self, cache_bytes: int) -> WorkerLoad:
-        """What is in use; of the CPU since the last call. Some 0.2 ms."""
+        """The present use; of the CPU since the last call. Takes about 0.2 ms."""
         busy_s, all_s = _cpu_times()
         share = (busy_s - self._busy_s) / max(0.01, all_s - self._all_s)
         self._busy_s, self._all_s = busy_s, all_s
@@ -82,16 +82,16 @@ class LoadSampler:
 
 
 def _cpu_times() -> tuple[float, float]:
-    """Seconds that the CPUs were busy, and all that have passed."""
+    """Busy seconds and total seconds of all CPUs."""
     times = psutil.cpu_times()
     idle_s = times.idle + getattr(times, "iowait", 0.0)
-    # Time of guests is part of that of users.
+    # Guest time is included in user time.
     all_s = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return all_s - idle_s, all_s
 
 
 def _quotas() -> Iterator[tuple[int, int]]:
-    """Shares of CPU time, as quota and period, of the groups that this process is in."""
+    """CPU quota and period of the control groups of this process."""
     for places, folder in _folders("cpu"):
         if places.is_v2:
             quota, _, period = _text(folder / "cpu.max").partition(" ")
@@ -102,7 +102,7 @@ def _quotas() -> Iterator[tuple[int, int]]:
 
 
 def _memory_limits() -> Iterator[int]:
-    """Limits of memory, in bytes, of the groups that this process is in."""
+    """Memory limits in bytes of the control groups of this process."""
     for places, folder in _folders("memory"):
         name = "memory.max" if places.is_v2 else "memory.limit_in_bytes"
         limit = _number(_text(folder / name))
@@ -111,7 +111,7 @@ def _memory_limits() -> Iterator[int]:
 
 
 def _group_memory_bytes() -> int | None:
-    """What the processes of our group use, but for files that the kernel may let go."""
+    """The memory of our control group, without reclaimable file cache."""
     for places, folder in _folders("memory"):
         used = _number(
             _text(folder / ("memory.current" if places.is_v2 else "memory.usage_in_bytes"))
@@ -124,8 +124,8 @@ def _group_memory_bytes() -> int | None:
     return None
 
 
-def _folders(controller: str) -> Iterator[tuple[Places, Path]]:
-    """The folder of our group and those above it, as far as this process sees them."""
+def _folders(controller: str) -> Iterator[tuple[CgroupFolders, Path]]:
+    """The folders of our control group and those above it, as far as they are visible."""
     try:
         places = look_for_places()
     except NoGroupsError:
@@ -144,5 +144,5 @@ def _text(path: Path) -> str:
 
 
 def _number(text: str) -> int:
-    """0 for `max`, -1 and what is not there: no limit."""
+    """A number; 0 for `max`, -1 and missing files: no limit."""
     return int(text) if text.isdecimal() else 0

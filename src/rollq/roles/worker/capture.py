@@ -1,4 +1,4 @@
-"""What a program wrote: its end in bounded memory, and if it is long all of it on disk."""
+"""Captured output of a program: its end in bounded memory, and all of a long one on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollq.base.limits import STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
 
 
 class Tail:
-    """Keeps the last `bytes_max` bytes of a stream and counts the rest."""
+    """Keeps the last `bytes_max` bytes of a stream, and counts all."""
 
     __slots__ = ("_bytes_max", "_chunks", "_kept", "_kept_max", "total")
 
@@ -23,7 +23,7 @@ class Tail:
         self.total = 0
 
     def feed(self, data: bytes) -> None:
-        """More of the stream."""
+        """Add data of the stream."""
         self.total += len(data)
         chunk = data[-self._kept_max :]
         self._chunks.append(chunk)
@@ -32,23 +32,23 @@ class Tail:
             self._kept -= len(self._chunks.popleft())
 
     def end(self) -> bytes:
-        """The last bytes; all, if `total` is their number."""
+        """The last bytes; the whole stream if `total` is their number."""
         return b"".join(self._chunks)[-self._bytes_max :] if self.total else b""
 
     @property
     def is_spooled(self) -> bool:
-        """Whether there is more to tell than `end`."""
+        """Whether more than `end` is kept."""
         return False
 
-    # --- for those who watch
+    # --- for watchers
 
     def keep(self, bytes_max: int) -> None:
-        """Keep at least so much from now on; `end` stays as long as it was."""
+        """Keep at least so many bytes from now on; `end` does not grow."""
         self._kept_max = max(self._kept_max, bytes_max)
 
     def read(self, offset: int, bytes_max: int, *, whole: bool = False) -> tuple[int, bytes]:
-        """Bytes from an offset on, and where they begin: later, if those there are not kept.
-        `whole`: what is on disk counts as kept."""
+        """Data from an offset on, and its offset: later, if the data there is not kept. With
+        `whole`, data on disk counts as kept."""
         place = self.total - self._kept
         offset = max(offset, place)
         parts: list[bytes] = []
@@ -63,11 +63,11 @@ class Tail:
 
 
 class SpooledTail(Tail):
-    """A tail that also keeps all of the stream on disk, once it is longer than the tail.
+    """A tail that also writes the whole stream to disk, once it is longer than the tail.
 
     Args:
-        folder: Where the file is made; it has no name there.
-        whole_max: So many bytes are kept at most.
+        folder: For an unnamed file.
+        whole_max: Bytes kept on disk at most.
     """
 
     __slots__ = ("_folder", "_whole_max", "problem", "whole")
@@ -77,21 +77,21 @@ class SpooledTail(Tail):
         self._folder = folder
         self._whole_max = whole_max
         self.whole: IO[bytes] | None = None
-        self.problem = ""  # why not all of it is there
+        self.problem = ""  # why the file is not complete
 
     @property
     def is_spooled(self) -> bool:
-        """Whether all of it is, or should be, on disk."""
+        """Whether the whole stream is on disk, or should be."""
         return self.whole is not None or self.problem != ""
 
     def feed(self, data: bytes) -> None:
-        """More of the stream."""
+        """Add data of the stream."""
         if self.total + len(data) > self._bytes_max and not self.problem:
             self._spool(data)
         super().feed(data)
 
     def read(self, offset: int, bytes_max: int, *, whole: bool = False) -> tuple[int, bytes]:
-        """Also what is on disk alone, if it is wanted `whole`."""
+        """As in `Tail`; with `whole`, also data that is only on disk."""
         if whole and self.whole is not None and offset < self.total - self._kept:
             data = os.pread(self.whole.fileno(), bytes_max, offset)
             if data:
@@ -99,7 +99,7 @@ class SpooledTail(Tail):
         return super().read(offset, bytes_max)
 
     def close(self) -> None:
-        """The file is not needed any more. Twice is no error."""
+        """Delete the file. Idempotent."""
         whole, self.whole = self.whole, None
         if whole is not None:
             whole.close()
@@ -108,7 +108,7 @@ class SpooledTail(Tail):
         try:
             if self.whole is None:
                 self.whole = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115
-                data = b"".join(self._chunks) + data  # so far, all of it was kept
+                data = b"".join(self._chunks) + data  # all so far is in memory
             view = memoryview(data)[: self._whole_max - self.whole.tell()]
             if len(view) < len(data):
                 self.problem = f"only the first {self._whole_max} bytes are kept"
@@ -120,9 +120,9 @@ class SpooledTail(Tail):
 
 
 def end_of(data: bytes, total: int) -> tuple[str, bytes | None]:
-    """The last bytes of a stream of so many as text and, if that is not UTF-8, exactly. Of one that
-    has more than these, the text begins with a whole character, and bytes are fewer: they take
-    several times the room."""
+    """The end of a stream of `total` bytes as text and, if that is not UTF-8, as bytes. If the
+    stream was longer, the text begins with a whole character, and fewer bytes are given: they are
+    encoded several times as long."""
     if len(data) < total:
         data = _from_a_character(data)
     try:
@@ -134,7 +134,7 @@ def end_of(data: bytes, total: int) -> tuple[str, bytes | None]:
 
 
 def _from_a_character(data: bytes) -> bytes:
-    """Without the rest of a character that began before."""
+    """The data without a partial character at its begin."""
     for place, byte in enumerate(data[:CHARACTER_BYTES_MAX]):
         if byte & 0xC0 != 0x80:
             return data[place:]

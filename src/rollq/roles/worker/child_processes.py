@@ -1,10 +1,10 @@
-"""The processes that a worker answers for: who they are, and how all of them are ended.
+"""The child processes of a worker: starting, listing and ending them.
 
-A program leads a process group, so one signal reaches all that stayed in it. What left the group
-is found by a mark in its environment: orphans become our children (we are a subreaper) and are
-looked for a few times a second; before a kill the tree is walked. A guard process ends everything
-if we are killed ourselves. None of this costs a program that behaves anything. In a sandbox the
-kernel knows what belongs together, and nothing escapes.
+A program leads a process group, so one signal reaches all processes in it. Processes that left the
+group are found by a mark in their environment: orphans become our children (we are a subreaper) and
+are searched a few times a second; before a kill the process tree is walked. A guard process ends
+everything if the worker is killed. A well-behaved program pays nothing for this. In a sandbox the
+kernel tracks all processes of a job.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.spawn import Cwd, ProgramFd, Spawner, environ_bytes, merged
 
 PR_SET_CHILD_SUBREAPER: Final = 36
-STAT_GROUP: Final = 2  # of the fields of /proc/PID/stat that follow the name in brackets
+STAT_GROUP: Final = 2  # index among the fields of /proc/PID/stat after the name in brackets
 RUN: Final = b"ROLLQ_RUN="
 
 
 class Reaped(NamedTuple):
-    """A program that was waited for."""
+    """A program that has exited and was waited for."""
 
     status: int
     usage: Any
-    causes: list[str]  # what its end was due to, beside itself
+    causes: list[str]  # causes of its end outside of the program
     box: Box | None = None
 
 
@@ -46,8 +46,8 @@ class ChildProcesses:
     """Starts, lists and ends processes. `open` before the first start, `close` after the last.
 
     Args:
-        environ: What all of them see, as NAME=value; ours if it is left out.
-        sandbox: Layers that they get, if they need more than they inherit. Opened and closed here.
+        environ: Environment of all programs, as NAME=value; by default that of this process.
+        sandbox: Further layers for programs. Opened and closed here.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ChildProcesses:
         self._environ = [*(environ_bytes() if environ is None else environ), self._mark]
         self._spawner = Spawner(self._environ)
         self._sandbox = sandbox
-        self._pids: dict[int, bytes] = {}  # with the mark of the run
+        self._pids: dict[int, bytes] = {}  # running programs, with the marks of their runs
         self._run_count = 0
         self._emptied: asyncio.Future[None] | None = None
         self._guard_fd = -1
@@ -67,10 +67,10 @@ class ChildProcesses:
         self._group = os.getpgrp()
 
     def open(self) -> None:
-        """Open the sandbox, start the guard and ask for orphans.
+        """Open the sandbox, start the guard and become a subreaper.
 
         Raises:
-            LocalError: NO_SANDBOX; a layer that is needed cannot be had.
+            LocalError: NO_SANDBOX: a required layer is not available.
         """
         if self._guard_fd >= 0:
             return
@@ -85,21 +85,21 @@ class ChildProcesses:
         argv = [sys.executable, "-I", "-S", str(Path(guard_main.__file__))]
         with open(os.devnull, "wb") as null:
             stdio = (reading, null.fileno(), null.fileno())
-            # Without the mark: the guard must not find itself. And without what we may hold in our
-            # environment: programs may look into that of the guard.
+            # Without the mark, so that the guard does not end itself. And without our own
+            # variables, which may be secret: programs can read the guard's environment.
             self._guard_pid = Spawner(clean_environ(os.environ, INTERPRETER)).spawn(
                 [*map(os.fsencode, argv), self._mark, *map(os.fsencode, groups)], (), b"/", stdio
             )
         os.close(reading)
 
     async def wait_empty(self) -> None:
-        """Return when every program that was started has been reaped."""
+        """Wait until every started program has been reaped."""
         if self._pids:
             self._emptied = asyncio.get_running_loop().create_future()
             await self._emptied
 
     def close(self) -> None:
-        """Let the guard go; it ends whatever is left."""
+        """Stop the guard, which ends all remaining processes."""
         if self._guard_fd >= 0:
             os.close(self._guard_fd)
             self._guard_fd = -1
@@ -118,12 +118,12 @@ class ChildProcesses:
         program: ProgramFd | None = None,
         place: Place = NO_PLACE,
     ) -> int:
-        """Start a program. `own` are the variables that its job asked for, `program` is what is
-        started, if it is not what has the path now, and `place` is for layers.
+        """Start a program. `own`: variables of its job; `program`: an open file to start instead of
+        the path; `place`: where layers apply.
 
         Raises:
-            NotLayeredError: a layer cannot be put on; it was not started.
-            OSError: why it cannot be started.
+            NotLayeredError: a layer cannot be applied; the program was not started.
+            OSError: it cannot be started.
         """
         self._run_count += 1
         run = RUN + b"%d" % self._run_count
@@ -137,16 +137,16 @@ class ChildProcesses:
         return pid
 
     def signal_group(self, pid: int, number: signal.Signals) -> None:
-        """Send a signal to a program and all that stayed in its group."""
+        """Send a signal to a program and its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
 
     def kill(self, pid: int) -> None:
-        """End a program and all its descendants, in its group or not."""
+        """Kill a program and all its descendants, inside its group or not."""
         children: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
             children = psutil.Process(pid).children(recursive=True)
-        # The group first: a parent must not see its children die and go on.
+        # The group first: a parent must not react to the death of its children.
         self.signal_group(pid, signal.SIGKILL)
         for child in children:
             with contextlib.suppress(psutil.Error):
@@ -156,19 +156,19 @@ class ChildProcesses:
             box.kill()
 
     def box_of(self, pid: int) -> Box | None:
-        """The layers of a program; None: it has only what it inherited."""
+        """The layers of a program; None: only inherited ones."""
         return None if self._sandbox is None else self._sandbox.box_of(pid)
 
     def end_over_limits(self) -> None:
-        """End programs that use more than they may, where nothing but looking tells."""
+        """Kill programs over limits that only polling detects."""
         if self._sandbox is not None:
             for pid in self._sandbox.over_limits():
                 self.kill(pid)
 
     def reap(self, pid: int) -> Reaped:
-        """Wait for a program that has exited; what is left of its group and sandbox is ended first.
+        """Wait for a program that has exited; the rest of its group and sandbox is killed first.
 
-        The dead leader still holds its number here, so that the signal cannot hit a stranger.
+        Until then the zombie keeps its pid, so the signal cannot reach another process.
         """
         self.signal_group(pid, signal.SIGKILL)
         box = self.box_of(pid)
@@ -179,13 +179,13 @@ class ChildProcesses:
         causes: list[str] = []
         if self._sandbox is not None and box is not None:
             causes = box.why_ended(status, usage)
-            self._sandbox.buried(pid)
+            self._sandbox.reaped(pid)
         if self._emptied is not None and not self._pids and not self._emptied.done():
             self._emptied.set_result(None)
         return Reaped(status, usage, causes, box)
 
     def sweep(self) -> None:
-        """End orphans of runs that are over, and bury those that ended by themselves."""
+        """Kill orphans of ended runs, and reap exited ones."""
         ours = [self._guard_pid]
         if self._sandbox is not None:
             self._sandbox.settle()
@@ -199,7 +199,8 @@ class ChildProcesses:
                 self._sweep_one(pid)
 
     def _sweep_one(self, pid: int) -> None:
-        """An orphan, or a child that an application's function started: those are left alone."""
+        """Kill or reap one child; processes started by functions of an application are left
+        alone."""
         with contextlib.suppress(OSError, IndexError):
             environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             runs = [entry for entry in environ if entry.startswith(RUN)]

@@ -1,4 +1,4 @@
-"""What a worker counts, and all of it under its names."""
+"""Counters of a worker, and all its metrics by name."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from rollq.roles.worker.machine import WorkerMachine
     from rollq.roles.worker.writer import ResultWriter
 
-# Why an attempt did not come to a result here.
+# The step at which an attempt ended without a result.
 FAILED_STEPS: Final = {InputsFailed: "inputs", StartFailed: "start", UploadFailed: "upload"}
 
 
 class WorkerCounters:
-    """Numbers of one worker since its process began.
+    """Counters of one worker since its process began.
 
     Attributes:
-        started: Attempts, by what they run: a program or a function.
+        started: Attempts by kind: program or function.
         results: By `Status`.
         killed: Results of programs that a signal ended.
-        run_ms: How long the attempts ran that gave results.
-        input_bytes: Of their inputs, by whether they had to be fetched.
-        failed: By step: attempts that came to no result.
+        run_ms: Run times of attempts with a result.
+        input_bytes: Of their inputs: fetched, or held already.
+        failed: Attempts without a result, by step.
         given_back: Attempts that were returned to the leader.
-        disconnected: How often the connection to a leader was lost.
-        capped: How often the CPU cap began to hold jobs back.
+        disconnected: Lost connections to leaders.
+        capped: How often the CPU cap took effect.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class WorkerCounters:
         self.capped = 0
 
     def ended(self, results: Sequence[StoredResult]) -> None:
-        """Executions gave results."""
+        """Count the results of executions."""
         if not results:
             return
         self.run_ms.add_all([record.run_ms for record in results])
@@ -84,7 +84,7 @@ def worker_families(
     layers: Sequence[str],
     is_capped: bool,
 ) -> list[Family]:
-    """Everything that a worker counts and knows of this moment."""
+    """All families, with their present values."""
     return [
         gauge("rollq_slots", slots),
         gauge("rollq_slots_used", machine.running_count),

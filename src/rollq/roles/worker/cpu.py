@@ -1,4 +1,4 @@
-"""Whether the machine is busy, a few times a second."""
+"""Samples of the CPU load for the CPU cap."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from rollq.roles.worker.signals import CpuBusy, CpuOk
 log = logging.getLogger("rollq.worker")
 
 SAMPLE_MS: Final = 250
-CALM_SAMPLES: Final = 8  # in a row below the cap before that is logged
+CALM_SAMPLES: Final = 8  # consecutive samples below the cap before that is logged
 
 
 class CpuCap:
-    """Turns samples of the whole computer's CPU into the machine's events, on change only.
+    """Turns samples of the host's CPU load into events of the machine, on change only.
 
     Attributes:
-        busy: What the last sample said.
+        busy: The last sample was above the cap.
     """
 
     def __init__(self, cap: float) -> None:
         self._cap = cap
         self.busy = False
-        self._is_logged = False  # that the cap holds jobs back
+        self._is_logged = False  # whether the last line said that the cap holds jobs back
         self._calm_count = 0  # samples below the cap in a row
         if cap < CPU_CAP_OFF:
             psutil.cpu_percent(None)  # the first call only sets the start of the first interval
 
     def sample(self) -> CpuOk | CpuBusy | None:
-        """What the time since the last call says; None: nothing new."""
+        """The event for the time since the last call; None: no change."""
         if self._cap >= CPU_CAP_OFF:
             return None
         return self.judge(psutil.cpu_percent(None) / 100)
@@ -48,7 +48,7 @@ class CpuCap:
 
     def _log(self, load: float, *, busy: bool) -> None:
         """One line when jobs begin to be held back, and one when that is over: a load that swings
-        around the cap makes no more."""
+        around the cap adds no lines."""
         self._calm_count = 0 if busy else self._calm_count + 1
         if busy and not self._is_logged:
             self._is_logged = True

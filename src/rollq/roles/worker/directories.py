@@ -1,8 +1,7 @@
-"""Directories for jobs: one each, empty at first, used again where that is safe.
+"""Directories for jobs: each gets an empty one, which is reused if that is safe.
 
-A directory that a program left empty of all but plain files is emptied and used again: making
-and removing one costs as much as starting a program does. One that was not touched is not even
-looked into.
+A directory in which a program left at most plain files is emptied and reused: creating and removing
+one costs as much as starting a program. An untouched one is not even listed.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from typing import Final, NamedTuple
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.roles.worker.inputs import Stamps
-from rollq.roles.worker.outputs import TERMS, Ending, Left, Terms, collect_outputs
+from rollq.roles.worker.outputs import TERMS, ExecutionEnd, Left, Terms, collect_outputs
 from rollq.store.safe_dir import READ, SafeDir
 
 log = logging.getLogger("rollq.worker")
 
 TMP: Final = ".tmp"
 JOB_TMP: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
-BLOCK_BYTES: Final = 512  # of `st_blocks`, whatever the file system's own are
-ENTRY_BYTES: Final = 256  # of a name and an inode, about: empty files count, too
-LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: whatever is added now is later
+BLOCK_BYTES: Final = 512  # the unit of `st_blocks` on every file system
+ENTRY_BYTES: Final = 256  # approximate bytes of a name and an inode, for empty files
+LONG_AGO_NS: Final = 1_000_000_000 * 1_000_000_000  # in 2001: any later change has a later time
 
 
-class Parent(NamedTuple):
-    """Where directories of jobs are made: held open, and its path to tell people."""
+class ParentDirectory(NamedTuple):
+    """A directory for directories of jobs: held open, with its path for messages."""
 
     files: SafeDir
     path: str
 
     @classmethod
-    def at(cls, path: str) -> Parent:
-        """Hold this one open."""
+    def at(cls, path: str) -> ParentDirectory:
+        """Open a directory and hold it."""
         return cls(SafeDir(path), path)
 
     @property
@@ -50,11 +49,11 @@ class Parent(NamedTuple):
 
 
 class Directory:
-    """One directory, held open, and how to know it again."""
+    """One directory of a job, held open, with its identity."""
 
     __slots__ = (
         *(
-            "_aside",
+            "_private",
             "_entry",
             "_identity",
             "_parent",
@@ -66,12 +65,12 @@ class Directory:
         *("files", "path", "tmp_env"),
     )
 
-    def __init__(self, parent: Parent, entry: str, tmp_parent: Parent) -> None:
+    def __init__(self, parent: ParentDirectory, entry: str, tmp_parent: ParentDirectory) -> None:
         self._parent = parent
         self._entry = entry
-        self.path = f"{parent.path}/{entry}"  # to tell people
-        # For temporary files: not in it, because what is left there is no output. While it is
-        # there the directory is ours: made after it, removed before it (see `make_empty`).
+        self.path = f"{parent.path}/{entry}"  # for messages
+        # For temporary files: outside of it, because they are no outputs. As long as it exists the
+        # directory is ours: created after it, removed before it (see `make_empty`).
         self._tmp_parent = tmp_parent
         self._tmp = f"{entry}{TMP}"
         self.tmp_env = os.fsencode(f"TMPDIR={tmp_parent.path}/{self._tmp}")
@@ -86,21 +85,21 @@ class Directory:
         status = os.fstat(self.files.fd)
         self._identity = (status.st_dev, status.st_ino, status.st_mode)
         self._untouched: os.stat_result | None = None
-        self._aside: list[str] = []  # files in the directory for temporary files
+        self._private: list[str] = []  # our files in the temporary directory
 
-    def put_aside(self, name: str, content: bytes) -> str:
-        """Make a file for the job that is no input and no output, and that nobody else may read;
-        returns its path. It is gone with `clear_aside`, or with all the rest. Raises OSError."""
+    def create_private(self, name: str, content: bytes) -> str:
+        """Create a file for the job that is neither input nor output, readable only by its owner;
+        returns its path. Removed by `clear_private`, or with the directory. Raises OSError."""
         with SafeDir(self._tmp, self._tmp_parent.files) as tmp:
             made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=tmp.fd)
             with open(made, "wb") as file:
                 file.write(content)
-        self._aside.append(name)
+        self._private.append(name)
         return self.path_of_tmp(name)
 
-    def clear_aside(self) -> None:
-        """Remove the files that were put aside; what cannot be removed goes with all the rest."""
-        names, self._aside = self._aside, []
+    def clear_private(self) -> None:
+        """Remove the files of `create_private`; the rest goes with the directory."""
+        names, self._private = self._private, []
         if not names:
             return
         with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
@@ -108,12 +107,12 @@ class Directory:
                 os.unlink(name, dir_fd=tmp.fd)
 
     def path_of_tmp(self, name: str) -> str:
-        """Where a file in the directory for temporary files is."""
+        """The path of a file in the temporary directory."""
         return f"{self._tmp_parent.path}/{self._tmp}/{name}"
 
     def read_tmp(self, name: str, bytes_max: int) -> bytes:
-        """The end of a plain file that the job has made in the directory for temporary files;
-        empty: there is none. May be called while a program runs in it."""
+        """The end of a plain file that the job wrote to the temporary directory; empty if there is
+        none. May be called while a program runs."""
         with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
             fd = os.open(name, READ, dir_fd=tmp.fd)
             try:
@@ -125,12 +124,12 @@ class Directory:
         return b""
 
     def remove_tmp(self, name: str) -> None:
-        """Remove a file from there, so that the directory can be used again."""
+        """Remove a file from the temporary directory, so that the directory can be reused."""
         with contextlib.suppress(OSError), SafeDir(self._tmp, self._tmp_parent.files) as tmp:
             os.unlink(name, dir_fd=tmp.fd)
 
     def is_tmp_touched(self) -> bool:
-        """Whether a file was added to or removed from there, by one look."""
+        """Whether a file was added to or removed from the temporary directory, by one stat."""
         try:
             return self._look_at_tmp() != self._tmp_untouched
         except OSError:
@@ -138,16 +137,16 @@ class Directory:
 
     @property
     def folders(self) -> tuple[str, str]:
-        """The paths of itself and of the directory for temporary files."""
+        """The paths of the directory and of the temporary directory."""
         return self.path, os.fsdecode(self.tmp_env.partition(b"=")[2])
 
     def hand_over(self, user: int) -> None:
-        """Give it to another user, with the inputs in it; nothing has run in it yet. Raises
-        OSError."""
+        """Change the owner of the directory and its inputs to another user, before anything runs in
+        it. Raises OSError."""
         os.fchown(self.files.fd, user, user)
         for one in self.files.walk():
             os.chown(one.name, user, user, dir_fd=self.files.fd, follow_symlinks=False)
-        for name in ("", *self._aside):
+        for name in ("", *self._private):
             path = os.path.join(self._tmp, name)
             os.chown(path, user, user, dir_fd=self._tmp_parent.fd, follow_symlinks=False)
         self._tmp_untouched = self._remember_tmp_empty()
@@ -155,12 +154,12 @@ class Directory:
             self._untouched = self.look()
 
     def used_bytes(self, enough: int) -> int:
-        """What lies in it and in the directory for temporary files takes on the disk; the sum stops
-        when it is more than `enough`. May be called while a program runs in it, on any thread."""
+        """Disk usage of the directory and the temporary directory; counting stops beyond `enough`.
+        May be called while a program runs, on any thread."""
         total = 0
         seen: set[int] = set()
         for entry, fd in ((".", self.files.fd), (self._tmp, self._tmp_parent.fd)):
-            with contextlib.suppress(OSError):  # it is gone, or something else has its name
+            with contextlib.suppress(OSError):  # it was removed or replaced
                 below = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
                 with SafeDir.of(below) as files:
                     for one in files.walk():
@@ -174,25 +173,25 @@ class Directory:
         return total
 
     def remember_empty(self) -> None:
-        """It is empty now: see `is_untouched`."""
+        """Note that it is empty now; see `is_untouched`."""
         if self._untouched is None:
-            # A clock tick is long enough to add a file, so the time must be one of the past.
+            # A file may be added within one clock tick, so the time must be in the past.
             os.utime(self.files.fd, ns=(LONG_AGO_NS, LONG_AGO_NS))
             self._untouched = self.look()
 
     def forget_empty(self) -> None:
-        """Something will be, or was, in it."""
+        """Files will be, or were, added to it."""
         self._untouched = None
 
     def look(self) -> os.stat_result:
-        """What has its name now; raises OSError."""
+        """Stat its path; raises OSError."""
         return os.stat(self._entry, dir_fd=self._parent.fd, follow_symlinks=False)
 
     def is_untouched(self, now: os.stat_result) -> bool:
         """Whether no file was added or removed since it was known to be empty.
 
-        The time of change cannot be set by a program, and that of modification does not come
-        back by itself: a tick of the clock in which both happen would have to be the same.
+        A program cannot set the time of change, and the time of modification never returns by
+        itself: both would have to happen in the same clock tick.
         """
         then = self._untouched
         return (
@@ -204,12 +203,12 @@ class Directory:
         )
 
     def is_tmp_empty(self) -> bool:
-        """Whether nothing is left in the directory for temporary files; raises OSError."""
+        """Whether the temporary directory is empty; raises OSError."""
         now = self._look_at_tmp()
         if now == self._tmp_untouched:
             return True
         if now[:2] != self._tmp_untouched[:2]:
-            return False  # something else has its name
+            return False  # it was replaced
         fd = os.open(
             self._tmp, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._tmp_parent.fd
         )
@@ -222,7 +221,7 @@ class Directory:
         return is_empty
 
     def _remember_tmp_empty(self) -> tuple[int, int, int, int]:
-        times = (LONG_AGO_NS, LONG_AGO_NS)  # for the same reason as in `remember_empty`
+        times = (LONG_AGO_NS, LONG_AGO_NS)  # see `remember_empty`
         os.utime(self._tmp, ns=times, dir_fd=self._tmp_parent.fd, follow_symlinks=False)
         return self._look_at_tmp()
 
@@ -231,38 +230,37 @@ class Directory:
         return status.st_ino, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
 
     def is_same(self, now: os.stat_result) -> bool:
-        """Whether this is the directory that was made."""
+        """Whether this is the directory that was created."""
         return (now.st_dev, now.st_ino) == self._identity[:2] and stat.S_ISDIR(now.st_mode)
 
     def has_same_mode(self, now: os.stat_result) -> bool:
-        """Whether it still has the permissions that it was made with."""
+        """Whether it has the permissions of its creation."""
         return now.st_mode == self._identity[2]
 
     def unlock(self) -> None:
-        """Give it the permissions that it was made with."""
+        """Restore the permissions of its creation."""
         os.fchmod(self.files.fd, stat.S_IMODE(self._identity[2]))
 
     def remove(self) -> None:
-        """Remove what has its name now, with all that is in it; raises OSError."""
+        """Remove whatever has its path now, with all contents; raises OSError."""
         self.files.close()
         self._tmp_parent.files.remove(self._tmp)
         self._parent.files.remove(self._entry)
 
 
 class Directories:
-    """Hands directories out and takes them back.
+    """Hands out directories and takes them back.
 
-    Their parent is held open from the start: whatever programs do to the path that leads to it,
-    what is made, read and removed lies in this one.
+    Their parent is held open from the start: whatever programs do to its path, directories are
+    created, read and removed in this one.
 
     Args:
-        thread: For what may take long, one after the other.
+        thread: For slow removals, one after the other.
         parent: This worker's own, which is empty.
-        by_job: As a legacy worker does: directories lie beside `parent`, named by their jobs, and
-            are not used again. Other workers of the machine may do the same there.
-        reuse: Whether a directory that is clean again may be another job's. Not if jobs have users
-            of their own: rights that one gave on it would hold.
-    """
+        by_job: As a legacy worker does: directories are beside `parent`, named by job, and are not
+            reused. Other workers of the host may use the same folder.
+        reuse: Whether a clean directory may be used for another job. Not if jobs have users of
+            their own: permissions granted by one would persist."""
 
     def __init__(
         self, thread: Executor, parent: str, *, by_job: bool = False, reuse: bool = True
@@ -271,8 +269,8 @@ class Directories:
         self._by_job = by_job
         self._reuses = reuse and not by_job
         self.path = parent
-        self._parent = Parent.at(parent)
-        self._shared = Parent.at(os.path.dirname(parent)) if by_job else self._parent
+        self._parent = ParentDirectory.at(parent)
+        self._shared = ParentDirectory.at(os.path.dirname(parent)) if by_job else self._parent
         self._made_count = 0
         self._clean: list[Directory] = []  # bounded by the slots
 
@@ -287,17 +285,16 @@ class Directories:
         job = guid_to_text(job_id)
         try:
             return Directory(self._shared, job, self._parent)
-        except FileExistsError:  # of another worker here, or of an earlier attempt
+        except FileExistsError:  # of another worker of this host, or of an earlier attempt
             directory = Directory(self._parent, f"{job}-{name}", self._parent)
             log.info("%s/%s is in use: the job has %s", self._shared.path, job, directory.path)
             return directory
 
     def give(
-        self, directory: Directory, inputs: Stamps, ending: Ending, terms: Terms = TERMS
+        self, directory: Directory, inputs: Stamps, ending: ExecutionEnd, terms: Terms = TERMS
     ) -> Left | None:
-        """Take it back from a job that is over, with its small outputs into `ending`, unless the
-        program put something else in its place. If there are large ones, they are returned, and
-        `settle` is to follow."""
+        """Take it back after a job, with its small outputs in `ending`, unless the program replaced
+        it. If there are large outputs, they are returned, and `settle` must follow."""
         left = Left(None, [])
         try:
             now = directory.look()
@@ -324,22 +321,22 @@ class Directories:
         return None
 
     def settle(self, directory: Directory, left: Left) -> None:
-        """Its outputs are not needed any more."""
+        """Its large outputs are uploaded: clear the directory."""
         self._clear(directory, left.files)
 
     def drop(self, directory: Directory) -> None:
-        """Take back one in which nothing ever ran."""
+        """Take back a directory in which nothing ran."""
         try:
             directory.remove()
         except OSError as error:
             _left_behind(directory, error)
 
     def discard(self, directory: Directory) -> None:
-        """Take back one that is to be removed, whatever is in it."""
+        """Remove a directory with whatever is in it."""
         self._clear(directory, None)
 
     def close(self) -> None:
-        """Let all of them go, after what is still being removed."""
+        """Close all clean directories and, after pending removals, the parents."""
         for directory in self._clean:
             directory.files.close()
         self._clean.clear()
@@ -347,7 +344,7 @@ class Directories:
             self._thread.submit(parent.files.close)
 
     def _clear(self, directory: Directory, files: list[str] | None) -> None:
-        """Empty it, if only these files are in it; None: who knows what is there."""
+        """Reuse it if it has only these files; None: unknown contents, so remove it."""
         if files is not None and self._reuses:
             try:
                 if not directory.is_tmp_empty():
@@ -363,8 +360,8 @@ class Directories:
 
 
 def make_empty(directory: str, mode: int = 0o700) -> str:
-    """Make a directory, without what an earlier life of this worker left in it, or beside it by
-    the names of jobs; returns its absolute path."""
+    """Create an empty directory, removing the leftovers of an earlier run of this worker in it and
+    beside it; returns its absolute path."""
     path = os.path.abspath(directory)
     above, name = os.path.split(path)
     try:
@@ -384,7 +381,7 @@ def make_empty(directory: str, mode: int = 0o700) -> str:
 
 
 def _left_beside(path: str) -> list[str]:
-    """The directories of jobs beside this one that its worker made and did not remove."""
+    """Leftover directories of jobs beside this one, made by the same worker."""
     try:
         names = os.listdir(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""The environment of jobs: a clean one, and what the job itself asks for.
+"""The environment of jobs: a clean one, and the variables of the job.
 
-A worker may hold secrets in its own environment, and a job that depends on what happens to be there
-runs on one machine and fails on the next. So a program sees what it needs to run at all (`PASSED`),
-what the worker was told to pass on, and its own.
+A worker may have secrets in its environment, and a job that depends on the variables of one machine
+fails on the next. So a program gets the variables that every program needs (`PASSED`), those that
+the worker was configured to pass on, and its own.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from rollq.base.environ import PASSED, check_env, check_loads_nothing, fits
 from rollq.base.traces import VARIABLE, is_traceparent
 from rollq.wire.models import JobRequest
 
-# Of processes for functions: they are Python, and must find what the worker's own Python finds.
+# For processes of functions, which must find the same Python packages as the worker.
 INTERPRETER: Final = ("PYTHON*", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "TMPDIR")
 NO_ENV: Final[dict[str, str]] = {}
 
 
 def clean_environ(environ: Mapping[str, str], passed: Sequence[str]) -> list[bytes]:
-    """What every program sees, as NAME=value."""
+    """The environment of every program, as NAME=value."""
     names = (*PASSED, *passed)
     return [os.fsencode(f"{name}={value}") for name, value in environ.items() if fits(name, names)]
 
 
 def env_of(request: JobRequest | None, *, may_load: bool, traceparent: str = "") -> dict[str, str]:
-    """What a job asks for, and the trace that it belongs to.
+    """The variables of a job, with its trace.
 
     Args:
         request: The job.
-        may_load: Whether it may also name what makes a program load code.
-        traceparent: The span of this attempt; empty: that of the submit is all there is.
+        may_load: Whether variables that make a program load code are permitted.
+        traceparent: The span of this attempt; empty: that of the submit.
 
     Raises:
-        RemoteError: BAD_PAYLOAD; no worker, or not this kind of worker, gives it to a program.
+        RemoteError: BAD_PAYLOAD: a variable is not permitted, on any worker or on this one.
     """
     if request is None:
         return NO_ENV

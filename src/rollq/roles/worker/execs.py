@@ -1,4 +1,4 @@
-"""Which file a worker runs for an exec name. A name is looked up in a listing, never joined."""
+"""The file that a worker runs for an exec name. Names are looked up in a listing, never joined."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rollq.base.names import is_exec_name
 from rollq.roles.worker.inputs import EXECUTABLE
 from rollq.wire.models import InputFile
 
-FIRST_LINE_BYTES: Final = 256  # as much of it as Linux reads
+FIRST_LINE_BYTES: Final = 256  # as Linux reads
 
 
 class NoProgramError(StateError):
-    """This worker has no such program, or may not run it; another may."""
+    """This worker has no such program, or may not run it; another worker may."""
 
 
 class ExecDir:
-    """The programs that a worker offers. The listing is read again when the directory changes."""
+    """The programs in a worker's exec directory. Listed again when the directory changes."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = None if directory is None else os.path.abspath(directory)
@@ -33,10 +33,10 @@ class ExecDir:
         self._found: dict[str, str] = {}
 
     def find(self, name: str) -> str:
-        """The path for an exec name: `NAME`, else `NAME.exe`, else `NAME.<suffix>` if one fits.
+        """The path for an exec name: `NAME`, else `NAME.exe`, else the only `NAME.<suffix>`.
 
         Raises:
-            NoProgramError: NO_PROGRAM, saying what is missing.
+            NoProgramError: NO_PROGRAM with the cause.
         """
         if self._directory is None:
             raise _missing(name, "this worker has no exec directory")
@@ -44,7 +44,7 @@ class ExecDir:
             raise _missing(name, "not a valid program name")
         stamp_ns = self._stamp()
         if stamp_ns != self._stamp_ns or (path := self._lookup(name)) is None:
-            self._list(self._directory)  # on a miss too: permissions change without a stamp
+            self._list(self._directory)  # on a miss too: permissions may change without a new stamp
             self._stamp_ns = stamp_ns
             path = self._lookup(name)
         if path is None and (file_name := self._without_permission(name)):
@@ -58,8 +58,7 @@ class ExecDir:
         return path
 
     def names(self) -> set[str]:
-        """Every name that `find` would find. Reads the directory; one that cannot be read is
-        empty."""
+        """All names that `find` accepts. Reads the directory; an unreadable one is empty."""
         found: list[str] = []
         with contextlib.suppress(OSError):
             if self._directory is not None:
@@ -69,8 +68,8 @@ class ExecDir:
         return {name for name in fits.union(found) if is_exec_name(name)}
 
     def listing(self) -> tuple[list[str], list[str]]:
-        """The files of the directory that are programs, and those that would be if they were
-        executable. Reads the directory; one that cannot be read is empty."""
+        """The files of the directory that are programs, and those that lack only the permission to
+        execute. Reads the directory; an unreadable one is empty."""
         found: list[str] = []
         programs: dict[str, str] = {}
         with contextlib.suppress(OSError):
@@ -90,7 +89,7 @@ class ExecDir:
         self._found = _executables(directory)
 
     def _without_permission(self, name: str) -> str:
-        """The file that would be the program if its mode bits let it."""
+        """The file that lacks only the permission to execute."""
         with os.scandir(self._directory) as entries:
             fits = [
                 entry.name
@@ -120,15 +119,15 @@ def _executables(directory: str) -> dict[str, str]:
 
 
 class NotStarted(NamedTuple):
-    """Why the system did not start a program."""
+    """Why the system could not start a program."""
 
     text: str
-    is_of_file: bool  # what is in the file is to blame: the same file starts nowhere
+    is_of_file: bool  # the file itself is the cause, so it starts on no worker
 
 
 def why_not_started(program: bytes, directory_fd: int, error: OSError) -> NotStarted:
-    """What to tell of a program that could not be started. The system says of a script whose
-    interpreter is missing that the *script* is; a relative path is one below the directory."""
+    """Explain a failed start. If the interpreter of a script is missing, the system reports the
+    *script* as missing. A relative path is below the directory."""
     if error.errno == errno.ENOEXEC:
         return NotStarted("neither a program nor a script with a first line #!", is_of_file=True)
     if error.errno == errno.ENOENT:
@@ -151,10 +150,10 @@ def _interpreter(program: bytes, directory_fd: int) -> str:
 
 
 def interpreter_in(first: bytes) -> str:
-    """What the first line of a script names; empty if it is none.
+    """The interpreter in the first line of a script; empty if it is no script.
 
     Args:
-        first: As much of the file as Linux reads.
+        first: The start of the file, as much as Linux reads.
     """
     line = first.split(b"\n")[0]
     words = line[2:].strip(b" \t").replace(b"\t", b" ").split(b" ")
@@ -162,15 +161,14 @@ def interpreter_in(first: bytes) -> str:
 
 
 def is_shipped(name: str, files: Iterable[InputFile]) -> bool:
-    """Whether one of a job's files is the program that it names: it has its name, and may be
-    executed."""
+    """Whether the program of a job is among its files: one with its name, and executable."""
     return is_exec_name(name) and any(
         file.name == name and file.mode is not UNSET and file.mode & EXECUTABLE for file in files
     )
 
 
 def not_allowed(name: str) -> NoProgramError:
-    """A program came with its job."""
+    """The error for a shipped program on a worker that runs none."""
     return NoProgramError(
         ErrorCode.NO_PROGRAM,
         f"{name[:64]!a} is shipped with its job, and this worker does not run shipped programs",
@@ -179,7 +177,7 @@ def not_allowed(name: str) -> NoProgramError:
 
 
 def no_function(name: str) -> NoProgramError:
-    """It is called with Python values, of which a program would see none."""
+    """The error for a call with Python values that names a program."""
     return NoProgramError(
         ErrorCode.NO_PROGRAM,
         f"{name!a} is a program of this worker, and the job calls a function of this name",

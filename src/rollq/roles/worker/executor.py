@@ -1,7 +1,7 @@
-"""Runs attempts as the machine says: as a program, in a warm process, or in the loop.
+"""Executes attempts: as a program, in a warm process, or in the event loop.
 
-It decides nothing about slots or order: what it is told to run begins now. Whatever runs, the
-executor hears of its end once and tells the machine.
+Slots and order are up to the machine: an execution begins at once. Each ends once, and its result
+is passed to the machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import fit
 from rollq.roles.worker.given_secrets import end_masked, find_secrets, no_file_for_function
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
-from rollq.roles.worker.outputs import Ending, encode_result, refusal
+from rollq.roles.worker.outputs import ExecutionEnd, encode_result, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.progress import ProgressBook
@@ -63,30 +63,30 @@ from rollq.tasks import Task, report_to
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
-# How long an end may wait to be told with others, while at least as many jobs wait for a slot: a
-# sync, a message and a commit for each would take the processors from the programs themselves.
-TELL_MS: Final = 20
+# How long a result may wait for others while at least as many jobs wait for a slot: a sync, a
+# message and a commit for each would take CPU time from the programs.
+REPORT_MS: Final = 20
 
 
 class Execution(Protocol):
     """An execution under way."""
 
     def kill(self) -> None:
-        """End it; its ending says CANCELLED."""
+        """End it; its result is CANCELLED."""
 
 
 class JobExecutor:
-    """Executions of one worker.
+    """The executions of one worker.
 
     Args:
-        setup: What it may run.
+        setup: The worker's options.
         jobs_dir: Where programs run; it is emptied.
-        on_end: Told how attempts ended.
-        on_calls: Told how calls ended that never waited, and how long one took in the mean.
-        feed: Takes the machine's other events: inputs, free slots, starts that failed.
-        waiting_count: How many attempts wait for a slot.
-        blobs: Files that jobs refer to; opened and closed by the caller.
-        publish: Tells whoever listens what jobs say of their progress.
+        on_end: Called with results of attempts.
+        on_calls: Called with results of calls that never waited, and their mean run time.
+        feed: Handles the machine's other events: inputs, free slots, failed starts.
+        waiting_count: The number of attempts that wait for a slot.
+        blobs: Files of jobs; opened and closed by the caller.
+        publish: Publishes progress of jobs.
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class JobExecutor:
         )
         self._children = ChildProcesses(environ, self.sandbox)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._running: dict[AttemptRef, Execution | None] = {}  # None: it is just being started
-        self._begun_s: dict[AttemptRef, float] = {}  # of those in `_running`
-        self._ends: list[StoredResult] = []  # not told yet
-        self._tell_due = False
-        self._telling: asyncio.TimerHandle | None = None
+        self._running: dict[AttemptRef, Execution | None] = {}  # None: being started
+        self._begun_s: dict[AttemptRef, float] = {}  # start times, for `_running`
+        self._ends: list[StoredResult] = []  # not passed on yet
+        self._report_due = False
+        self._report_timer: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(1, "worker-files", leave_exits_to_others)
         self._measuring = ThreadPoolExecutor(1, "worker-room", leave_exits_to_others)
         self._poller: FdPoller | None = None
@@ -146,7 +146,7 @@ class JobExecutor:
         self._loop_calls: LoopCalls | None = None
 
     async def start(self) -> None:
-        """Load the application, clear old directories away, start the warm processes.
+        """Load the application, remove old directories, start the warm processes.
 
         Raises:
             LocalError: the application cannot be loaded, there is nothing to run, or the jobs
@@ -162,7 +162,7 @@ class JobExecutor:
                 f"there is no @task function in {', '.join(self._setup.apps)}",
                 "decorate functions with rollq.task, or give a directory of programs",
             )
-        # A job's own user must be able to pass through.
+        # A job with a user of its own must be able to enter the directory.
         mode = 0o700 if self._setup.sandbox.users is None else 0o711
         jobs_dir = await loop.run_in_executor(self._thread, make_empty, self._jobs_dir, mode)
         self._children.open()
@@ -194,7 +194,7 @@ class JobExecutor:
             await self._pool.start()
 
     def _check_calls(self) -> None:
-        """Functions that run in our own process have no layers: raises LocalError if they must."""
+        """Raise LocalError if layers are required and there are functions for this process."""
         needed = self._setup.sandbox.needed()
         names = sorted(name for name, task in self._tasks.items() if task.in_loop)
         if needed and names:
@@ -206,7 +206,7 @@ class JobExecutor:
             )
 
     async def look_for_programs(self) -> ProgramsFound:
-        """What can be run here now. Reads the exec directory on a thread."""
+        """The programs and functions available now. Reads the exec directory on a thread."""
         assert self._programs is not None, "started"
         loop = asyncio.get_running_loop()
         names = await loop.run_in_executor(self._thread, self._programs.execs.names)
@@ -214,13 +214,13 @@ class JobExecutor:
             names = self._sealed.listed(names)
         return ProgramsFound(frozenset(names.union(self._tasks)), self._setup.allow_shipped_execs)
 
-    def take_untold(self) -> list[StoredResult]:
-        """What ended and waits to be told with others; it is not told again."""
+    def take_unreported(self) -> list[StoredResult]:
+        """Remove and return the results that are not passed on yet."""
         ends, self._ends = self._ends, []
         return ends
 
     async def close(self) -> None:
-        """End everything that runs and wait for it; nothing is emitted any more."""
+        """End all executions and wait for them; no event is emitted any more."""
         self._on_end = self._feed = _ignore
         self._on_calls = None
         self._progress.close()
@@ -242,7 +242,7 @@ class JobExecutor:
         self._measuring.shutdown(wait=False)
 
     def prepare(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
-        """Bring the inputs of attempts."""
+        """Fetch the inputs of attempts."""
         ready = [
             ref
             for job, ref in jobs
@@ -252,7 +252,7 @@ class JobExecutor:
             self._feed(InputsReady(ready))
 
     def drop_inputs(self, refs: Sequence[AttemptRef]) -> None:
-        """These attempts are not begun after all."""
+        """These attempts do not start: drop their inputs."""
         for ref in refs:
             self._preparing.drop(ref)
 
@@ -262,16 +262,16 @@ class JobExecutor:
         return frozenset(name for name, task in self._tasks.items() if task.in_loop)
 
     def run(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
-        """Begin attempts now."""
+        """Start attempts now."""
         for job, ref in jobs:
             task = None if self._preparing.is_ready(ref) else self._tasks.get(job.exec_name)
             self._begin(task, self._preparing.resolved(job, ref), ref)
 
     def call(self, jobs: Sequence[tuple[AssignJob, AttemptRef]]) -> None:
-        """Call these functions in the loop, behind those that stand in line already."""
+        """Queue calls for the event loop."""
         assert self._loop_calls is not None, "started"
         calls = jobs
-        if self._preparing.has_ready:  # a program may have come under the name of a function
+        if self._preparing.has_ready:  # a job may ship a program with the name of a function
             jobs = [(self._preparing.resolved(job, ref), ref) for job, ref in jobs]
             programs = [place for place in jobs if self._preparing.is_ready(place[1])]
             calls = [place for place in jobs if not self._preparing.is_ready(place[1])]
@@ -281,17 +281,17 @@ class JobExecutor:
         self._loop_calls.add(calls)
 
     def stop_calls(self) -> None:
-        """Begin no call in the loop any more."""
+        """Start no more calls in the loop."""
         if self._loop_calls is not None:
             self._loop_calls.clear()
 
     def fail(self, job: AssignJob, ref: AttemptRef, detail: str) -> None:
-        """End an attempt that has not begun as FAILED, with this cause in its result."""
+        """End an attempt that has not started as FAILED, with this cause in its result."""
         self._note_end(job, ref, refusal(detail))
-        self._tell_soon()
+        self._report_soon()
 
     def kill(self, ref: AttemptRef) -> None:
-        """End an attempt; it ends as CANCELLED unless it ended by itself just before."""
+        """End an attempt as CANCELLED, unless it has just ended by itself."""
         run = self._running.get(ref)
         if run is not None:
             run.kill()
@@ -301,15 +301,15 @@ class JobExecutor:
             job = self._loop_calls.remove(ref)
         if job is not None:
             self._ends.append(StoredResult(ref, job.lease_ms, Status.CANCELLED))
-            self._tell_soon()
+            self._report_soon()
 
     def tails(self, ref: AttemptRef) -> tuple[Tail, Tail] | None:
-        """What a program that runs has written so far; None if it is none, or does not run."""
+        """The output of a running program so far; None if it is no program, or does not run."""
         run = self._running.get(ref)
         return run.tails if isinstance(run, ProgramRun) else None
 
     def sample(self) -> None:
-        """Look at what runs: a few times a second."""
+        """Sample running programs; called a few times a second."""
         if self._programs is not None:
             self._programs.sample()
         if self._pool is not None:
@@ -318,7 +318,7 @@ class JobExecutor:
             if isinstance(run, ProgramRun):
                 run.sample()
 
-    # --- how attempts begin
+    # --- start of attempts
 
     def _prepared(self, ref: AttemptRef) -> None:
         self._feed(InputsReady((ref,)))
@@ -375,11 +375,13 @@ class JobExecutor:
             if ref in self._running:
                 self._running[ref] = run
 
-    # --- how they end
+    # --- end of attempts
 
-    def result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
-        """How a call in the loop ended. None: its result is uploaded first, and told as any
-        other's."""
+    def result_of(
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd
+    ) -> StoredResult | None:
+        """The result of a call in the loop. None: its outputs are uploaded first, and its result
+        follows separately."""
         self._preparing.over(ref)
         result = self._result_of(job, ref, ending)
         if result is None:
@@ -387,43 +389,45 @@ class JobExecutor:
         return result
 
     def calls_ended(self, results: list[StoredResult], ran_s: float) -> None:
-        """Calls in the loop ended. One that never waits keeps every slot from working."""
+        """Calls in the loop ended. A call that never waits blocks all slots."""
         if self._on_calls is not None:
             self._on_calls(results, ran_s * 1000 * self._setup.slots)
 
     def call_waits(self, call: LoopCall, rest: list[AttemptRef]) -> None:
-        """A call in the loop did not end at once."""
+        """A call in the loop waits."""
         self._running[call.ref] = call
         self._begun_s[call.ref] = call.begun_s
         self._feed(CallWaits(call.ref, rest))
 
-    def call_ended(self, call: LoopCall, ending: Ending) -> None:
-        """A call in the loop ended that had waited."""
+    def call_ended(self, call: LoopCall, ending: ExecutionEnd) -> None:
+        """A call in the loop that had waited ended."""
         self._note_end(call.job, call.ref, ending)
-        self._tell_soon()  # before the turn is over: credit goes with the acks
+        self._report_soon()  # before the turn ends: credit is sent with the acks
         self._free_slot(call.ref)
 
-    def _left(self, job: AssignJob, ref: AttemptRef, ending: Ending, outputs: LargeOutputs) -> None:
-        """A program ended, and left what goes as blobs."""
+    def _left(
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd, outputs: LargeOutputs
+    ) -> None:
+        """A program ended, with outputs that must be uploaded."""
         self._free_slot(ref)
         self._uploads.begin(job, ref, ending, outputs)
 
-    def _uploaded(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+    def _uploaded(self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd) -> None:
         self._note_end(job, ref, ending)
-        self._tell_soon()
+        self._report_soon()
 
-    def _ended(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
+    def _ended(self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd) -> None:
         run = self._free_slot(ref)
         self._note_end(job, ref, ending)
         waiting_count = self._waiting_count()
         if waiting_count < len(self._ends) or not isinstance(run, ProgramRun | PooledCall):
-            self._tell_ends()
-        elif self._telling is None:
+            self._report_ends()
+        elif self._report_timer is None:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(TELL_MS / 1000, self._tell_ends)
+            self._report_timer = loop.call_later(REPORT_MS / 1000, self._report_ends)
 
     def _free_slot(self, ref: AttemptRef) -> Execution | None:
-        """The next may begin while we write down how this one ended."""
+        """Free the slot of an attempt: the next may start before this result is ready."""
         self._progress.over(ref)
         run = self._running.pop(ref)
         run_ms = (time.perf_counter() - self._begun_s.pop(ref)) * 1000
@@ -431,21 +435,24 @@ class JobExecutor:
         self._feed(SlotsFreed(((ref, run_ms),)))
         return run
 
-    def _note_end(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> None:
-        """How it ended, to be told."""
+    def _note_end(self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd) -> None:
+        """Make the result of an attempt, to be passed on."""
         result = self._result_of(job, ref, ending)
         if result is not None:
             self._ends.append(result)
 
-    def _result_of(self, job: AssignJob, ref: AttemptRef, ending: Ending) -> StoredResult | None:
-        """How it ended, told to the grid and in the report alike: nothing changes the status once
-        the report is made. None: what does not fit is uploaded first, and then told.
+    def _result_of(
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd
+    ) -> StoredResult | None:
+        """The result for the grid and for the report, with the same status: it must not change
+        later.
+        None: outputs that do not fit are uploaded first; the result follows.
         """
         encoded = encode_result(job, ending)
-        if len(encoded) > INLINE_BYTES_MAX or ending.apart:
-            # A legacy grid takes inline results alone; its attempts have no fence.
+        if len(encoded) > INLINE_BYTES_MAX or ending.separate:
+            # A legacy grid accepts inline results only; its attempts have no fence.
             encoded = fit(job, ending, as_blobs=job.fence > 0)
-        if ending.apart:
+        if ending.separate:
             self._uploads.begin(job, ref, ending)
             return None
         return StoredResult(
@@ -462,19 +469,19 @@ class JobExecutor:
             ending.held_bytes,
         )
 
-    def _tell_soon(self) -> None:
-        """Tell after this turn of the loop, with all that ends in it."""
-        if not self._tell_due:
-            self._tell_due = True
-            asyncio.get_running_loop().call_soon(self._tell_ends)
+    def _report_soon(self) -> None:
+        """Pass results on after this turn of the loop, together."""
+        if not self._report_due:
+            self._report_due = True
+            asyncio.get_running_loop().call_soon(self._report_ends)
 
-    def _tell_ends(self) -> None:
-        self._tell_due = False
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+    def _report_ends(self) -> None:
+        self._report_due = False
+        if self._report_timer is not None:
+            self._report_timer.cancel()
+            self._report_timer = None
         if self._ends:
-            self._on_end(self.take_untold())
+            self._on_end(self.take_unreported())
 
     def _not_begun(self, ref: AttemptRef, detail: str, *, not_started: bool = False) -> None:
         del self._running[ref]
@@ -487,4 +494,4 @@ class JobExecutor:
 
 
 def _ignore(event: object) -> None:
-    """The worker stops: its machine has left."""
+    """Used after `close`: the machine has stopped."""

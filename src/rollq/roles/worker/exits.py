@@ -1,4 +1,4 @@
-"""Noticing that a process exited, without reaping it, and without a thread where that can be."""
+"""Notices the exit of a process without reaping it, and without a thread if possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def watch_exit(poller: FdPoller, pid: int, on_exit: Callable[[], None]) -> None:
     """Call `on_exit` once, in the loop, when `pid` (a child of ours) has exited."""
     try:
         fd = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # no such call here, or no file descriptor left
+    except (AttributeError, OSError):  # no pidfd_open here, or no descriptor left
         _watch_by_thread(poller.loop, pid, on_exit)
         return
 
@@ -28,11 +28,10 @@ def watch_exit(poller: FdPoller, pid: int, on_exit: Callable[[], None]) -> None:
 
 
 def leave_exits_to_others() -> None:
-    """For a thread of ours that starts nothing: never be woken because a program exited.
+    """For a thread of ours that starts no process: block SIGCHLD.
 
-    While the loop starts a program it holds signals back, and the system would wake another thread
-    only to find out that this one is not wanted.
-    """
+    While the loop starts a program it blocks signals, and the system would wake another thread
+    for each exit."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
 
 

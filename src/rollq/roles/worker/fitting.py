@@ -1,10 +1,9 @@
-"""Making a result fit. No process and no file in here.
+"""Fits a result into the log. No process and no file here.
 
-A result goes through the log, so it holds INLINE_BYTES_MAX at most. A stream or a returned value
-that fits goes with it: as text if it is UTF-8, else as exact bytes beside the text. What does not
-fit is uploaded as a blob, and the result has the end of it. Only where there are no blobs, at a
-legacy grid, a stream is cut, which `stdout_size` tells, and a value that must be cut fails
-its job: half a value is none.
+A result in the log has at most INLINE_BYTES_MAX. A stream or a returned value that fits is
+included: as text if it is UTF-8, else as exact bytes beside the text. A larger one is uploaded as a
+blob, and the result has its end. Only for a legacy grid, which has no blobs, a stream is cut, with
+its full size in `stdout_size`, and a value that would be cut fails its job.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from msgspec import UNSET, UnsetType
 from rollq.base.jobs import Status
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.capture import end_of
-from rollq.roles.worker.outputs import Apart, Ending, encode_result
+from rollq.roles.worker.outputs import ExecutionEnd, SeparatePart, encode_result
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import encode_model
 
 STREAMS: Final = ("stdout", "stderr")
-END_BYTES: Final = 2 * 1024  # that the result keeps of a stream that goes apart
+END_BYTES: Final = 2 * 1024  # of a stream that is uploaded, kept in the result
 
 
-def fit(job: AssignJob, ending: Ending, *, as_blobs: bool) -> bytes:
-    """The result as JSON, never over INLINE_BYTES_MAX. What goes as a blob is added to
-    `ending.apart`; the status of `ending` is final when this returns."""
-    if ending.apart and not as_blobs:
-        _refuse_apart(ending)
+def fit(job: AssignJob, ending: ExecutionEnd, *, as_blobs: bool) -> bytes:
+    """The result as JSON, at most INLINE_BYTES_MAX. Parts to upload as blobs are added to
+    `ending.separate`; the status of `ending` is final after this."""
+    if ending.separate and not as_blobs:
+        _refuse_separate(ending)
     encoded = encode_result(job, ending)
     if as_blobs:
         while len(encoded) > INLINE_BYTES_MAX and (name := _largest(ending)):
-            _set_apart(ending, name)
+            _separate(ending, name)
             encoded = encode_result(job, ending)
     elif len(encoded) > INLINE_BYTES_MAX:
         _give_up_outputs(ending)
@@ -45,23 +44,23 @@ def fit(job: AssignJob, ending: Ending, *, as_blobs: bool) -> bytes:
     return encoded
 
 
-def set_stream(ending: Ending, name: str, data: bytes, total: int) -> None:
-    """Let a result have the end of a stream, or all of it."""
+def set_stream(ending: ExecutionEnd, name: str, data: bytes, total: int) -> None:
+    """Set a stream of a result to its end, or to all of it."""
     text, exact = end_of(data, total)
     setattr(ending, name, text)
     setattr(ending, f"{name}_bytes", UNSET if exact is None else exact)
     setattr(ending, f"{name}_size", UNSET if len(data) == total else total)
 
 
-def stream_bytes(ending: Ending, name: str) -> bytes:
-    """What a result has of a stream, as it was written."""
+def stream_bytes(ending: ExecutionEnd, name: str) -> bytes:
+    """The bytes of a stream in a result."""
     exact: bytes | UnsetType = getattr(ending, f"{name}_bytes")
     text: str = getattr(ending, name)
     return text.encode() if exact is UNSET else exact
 
 
-def _largest(ending: Ending) -> str:
-    """What takes the most room of all that is here as a whole; empty if nothing is."""
+def _largest(ending: ExecutionEnd) -> str:
+    """The name of the largest part that is included as a whole; empty if there is none."""
     sizes = {
         name: len(encode_model(getattr(ending, name)))
         for name in STREAMS
@@ -72,28 +71,28 @@ def _largest(ending: Ending) -> str:
     return max(sizes, key=sizes.__getitem__) if sizes else ""
 
 
-def _set_apart(ending: Ending, name: str) -> None:
+def _separate(ending: ExecutionEnd, name: str) -> None:
     if name == "data":
         assert ending.data is not UNSET, "chosen"
-        ending.apart += (Apart(name, ending.data),)
+        ending.separate += (SeparatePart(name, ending.data),)
         ending.data = UNSET
         return
     whole = stream_bytes(ending, name)
-    ending.apart += (Apart(name, whole),)
+    ending.separate += (SeparatePart(name, whole),)
     set_stream(ending, name, whole[-END_BYTES:], len(whole))
 
 
-def _refuse_apart(ending: Ending) -> None:
-    """A value that is large already has nowhere to go."""
-    for _, content in ending.apart:
+def _refuse_separate(ending: ExecutionEnd) -> None:
+    """Without blobs, a large value cannot be delivered: fail the job."""
+    for _, content in ending.separate:
         if not isinstance(content, bytes):
             content.close()
-    ending.apart = ()
+    ending.separate = ()
     _fail_value(ending)
 
 
-def _give_up_outputs(ending: Ending) -> None:
-    """Without blobs there is no other way for what is too large."""
+def _give_up_outputs(ending: ExecutionEnd) -> None:
+    """Without blobs, drop what is too large."""
     if ending.archive is not None:
         ending.notes.append(
             f"the outputs, {len(ending.archive)} bytes zipped, are too large inline"
@@ -104,22 +103,22 @@ def _give_up_outputs(ending: Ending) -> None:
         ending.data = UNSET
 
 
-def _shorten(ending: Ending, name: str) -> None:
-    """Keep half of a stream. JSON may write one character as six bytes, so what fits is found by
-    halving."""
+def _shorten(ending: ExecutionEnd, name: str) -> None:
+    """Drop half of a stream. JSON may encode one character as six bytes, so the fitting length is
+    found by halving."""
     data = stream_bytes(ending, name)
     known = getattr(ending, f"{name}_size")
     if ending.is_value and name == "stdout" and known is UNSET:
         _fail_value(ending)
     total = len(data) if known is UNSET else known
     set_stream(ending, name, data[len(data) // 2 + 1 :], total)
-    is_kept = getattr(ending, f"{name}_blob") is not UNSET or name in dict(ending.apart)
+    is_kept = getattr(ending, f"{name}_blob") is not UNSET or name in dict(ending.separate)
     note = f"{name} is cut to fit"
     if not is_kept and note not in ending.notes:
         ending.notes.append(note)
 
 
-def _fail_value(ending: Ending) -> None:
+def _fail_value(ending: ExecutionEnd) -> None:
     ending.notes.append("the returned value is too large for this grid, which keeps no blobs")
     ending.status = Status.FAILED
     ending.exit_code = ending.exit_code or 1

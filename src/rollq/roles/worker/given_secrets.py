@@ -1,4 +1,4 @@
-"""The secrets that one job is given: found in the vault by their names, and how they reach it."""
+"""The secrets of one job: looked up in the vault by name, and passed as variables or files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollq.base.environ import check_loads_nothing
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.job_secrets import check_secrets
 from rollq.base.jobs import JobSecret, Status
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.security.masking import Masker
 from rollq.security.secret import Secret
 from rollq.security.vault import NoSecretError, Vault
@@ -21,19 +21,19 @@ NO_VAULT: Final = Vault()
 
 
 class GivenSecret(NamedTuple):
-    """One of them, with its value."""
+    """A requested secret with its value."""
 
     asked: JobSecret
     value: Secret
 
     @property
     def line(self) -> bytes:
-        """The value without the end of its line, as a variable has it."""
+        """The value without its line ending, for a variable."""
         return self.value.reveal().rstrip(b"\r\n")
 
 
 class GivenSecrets(NamedTuple):
-    """All of them."""
+    """All secrets of a job."""
 
     given: tuple[GivenSecret, ...] = ()
 
@@ -44,11 +44,11 @@ class GivenSecrets(NamedTuple):
         """The variables of the job.
 
         Args:
-            make_file: Makes a file for a variable, with this content, that nobody but the job may
-                read; returns its path.
+            make_file: Creates a file for a variable, with this content, readable only by the job;
+                returns its path.
 
         Raises:
-            NoSecretError: NO_SECRET; a variable cannot hold the value.
+            NoSecretError: NO_SECRET: a variable cannot hold the value.
         """
         return {
             one.asked.variable: (
@@ -60,7 +60,7 @@ class GivenSecrets(NamedTuple):
         }
 
     def masker(self) -> Masker:
-        """For a stream in which they are not to be seen."""
+        """Masks the values in a stream."""
         return Masker(one.line for one in self.given)
 
 
@@ -70,17 +70,17 @@ NONE_GIVEN: Final = GivenSecrets()
 def find_secrets(
     job: AssignJob, vault: Vault | None, env: Collection[str], *, may_load: bool
 ) -> GivenSecrets:
-    """The values of what a job asks for.
+    """The secrets that a job requests.
 
     Args:
         job: Its options name them.
-        vault: Where they are; None: there is none.
-        env: The names of its own variables.
-        may_load: Whether a variable may be one that makes a program load code.
+        vault: Holds them; None: there is none.
+        env: The names of the job's own variables.
+        may_load: Whether variables that make a program load code are permitted.
 
     Raises:
-        RemoteError: BAD_PAYLOAD; no worker gives these.
-        NoSecretError: NO_SECRET; this worker does not have them.
+        RemoteError: BAD_PAYLOAD: the request is invalid on every worker.
+        NoSecretError: NO_SECRET: this worker does not have them.
     """
     asked = () if job.options is None else job.options.secrets
     if not asked:
@@ -99,7 +99,7 @@ def find_secrets(
 
 
 def no_file_for_function(variable: str, content: bytes) -> str:
-    """Instead of making a file: a function has no directory of its own."""
+    """Refuses secrets as files for a function, which has no directory."""
     raise RemoteError(
         ErrorCode.BAD_PAYLOAD,
         f"the secret for {variable[:64]} is to be a file, and functions have none",
@@ -121,21 +121,23 @@ def _text_of(one: GivenSecret) -> str:
     )
 
 
-def end_masked(masker: Masker, on_end: Callable[[Ending], None], ending: Ending) -> None:
-    """The end of a call that was given secrets: they are not in what is told of it."""
+def end_masked(
+    masker: Masker, on_end: Callable[[ExecutionEnd], None], ending: ExecutionEnd
+) -> None:
+    """Mask the secrets of a call in its result, and pass it on."""
     ending.stdout = masker.mask_text(ending.stdout)
     ending.stderr = masker.mask_text(ending.stderr)
     if isinstance(ending.data, bytes):
         masked = masker.mask(ending.data)
         if ending.data_kind is UNSET:
             ending.data = masked
-        elif masked != ending.data:  # a packed value without some of its bytes is none
+        elif masked != ending.data:  # a packed value cannot be masked in part
             ending.data = ending.data_kind = UNSET
             if ending.status == Status.OK:
                 ending.status, ending.exit_code = Status.FAILED, 1
                 ending.notes.append("the returned value holds a secret of the job")
-    ending.apart = tuple(
+    ending.separate = tuple(
         one._replace(content=masker.mask(one.content)) if isinstance(one.content, bytes) else one
-        for one in ending.apart
+        for one in ending.separate
     )
     on_end(ending)

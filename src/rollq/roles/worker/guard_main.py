@@ -1,9 +1,8 @@
 """The guard: a small process that outlives a killed worker just long enough to clean up.
 
-It waits for the end of a pipe that only the worker holds. Then the worker is gone, however it
-went, and every process that carries its mark in the environment is ended, with its whole group.
-Groups of the kernel that the worker made for its jobs are emptied and removed.
-Run by path with an isolated interpreter: imports nothing of ours.
+It waits for the end of a pipe that only the worker holds. When the worker is gone, it kills every
+process with the worker's mark in its environment, with its process group, and empties and removes
+the worker's control groups. Run by path with an isolated interpreter: imports nothing of rollq.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import signal
 import sys
 import time
 
-ROUNDS_MAX = 20  # what is ended in one round may have started something just before
-GROUP_TRIES = 200  # what was ended takes a moment to be gone
+ROUNDS_MAX = 20  # a killed process may have started another just before
+GROUP_TRIES = 200  # killed processes take a moment to exit
 GROUP_PAUSE_S = 0.005
 
 
 def main(mark: str, groups: list[str]) -> None:
-    """Wait until the worker is gone, then end what it left running."""
+    """Wait until the worker is gone, then kill its remaining processes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 1):
@@ -39,7 +38,7 @@ def main(mark: str, groups: list[str]) -> None:
 
 
 def marked(entry: bytes) -> list[int]:
-    """Processes with this entry in their environment; none where there is no /proc."""
+    """Processes with this entry in their environment; empty without /proc."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
@@ -51,7 +50,7 @@ def marked(entry: bytes) -> list[int]:
 
 
 def end(pid: int) -> None:
-    """End a process and its group, which is never ours: we have one of our own."""
+    """Kill a process and its group, which is never that of the guard."""
     with contextlib.suppress(OSError):
         group = os.getpgid(pid)
         if group != os.getpgrp():
@@ -60,7 +59,7 @@ def end(pid: int) -> None:
 
 
 def remove_group(folder: str) -> None:
-    """End what is in a group of the kernel, and remove it."""
+    """Kill the processes in a control group, and remove it."""
     if not os.path.isdir(folder):
         return
     for _ in range(GROUP_TRIES):

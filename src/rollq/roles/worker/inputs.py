@@ -1,8 +1,8 @@
-"""The files that a program finds in its directory: checked as a whole, then put in place.
+"""Input files of programs: all are checked, then put into the directory.
 
-An input is inline, or a blob of the worker's store. A blob gets one more name in the directory
-(a hard link, which costs nothing) where permissions keep the program from writing to it; else it
-is copied, so that no job can change what the next one reads.
+An input is inline, or a blob of the worker's store. A blob is hard-linked into the directory, which
+costs nothing, if permissions keep the program from writing to it; else it is copied, so that no job
+can change the input of another.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rollq.store.safe_dir import SafeDir
 from rollq.wire.models import InputFile
 
 PAYLOAD: Final[Parts] = ("payload",)
-EXECUTABLE: Final = 0o100  # the bit that makes a program of a file
+EXECUTABLE: Final = 0o100  # the mode bit of a program
 READ_ONLY: Final = 0o444
 READ_ONLY_PROGRAM: Final = 0o555
 
-Stamps = dict[str, tuple[int, int]]  # name → (size, mtime) of an input as we wrote it
+Stamps = dict[str, tuple[int, int]]  # name → (size, mtime) of an input as written
 
 
 class Input(NamedTuple):
-    """Where an input goes, and what is in it: `content`, or the blob of this digest."""
+    """An input file: its path, and its `content` or the digest of its blob."""
 
     parts: Parts
     content: bytes | None
@@ -41,7 +41,7 @@ class Input(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """A blob that a job has a link to, and how it looked then."""
+    """A blob that is linked into a job's directory, with its status at that time."""
 
     digest: Digest
     inode: int
@@ -49,10 +49,10 @@ class Linked(NamedTuple):
 
 
 def checked_inputs(files: tuple[InputFile, ...]) -> list[Input]:
-    """Where the inputs of a job go, and what is in them; before anything of it is written.
+    """Check all inputs of a job, before anything is written.
 
     Raises:
-        RemoteError: BAD_PAYLOAD or BAD_ID, if a name or digest is refused, or a file is not here.
+        RemoteError: BAD_PAYLOAD or BAD_ID if a name or digest is invalid, or a file is missing.
     """
     if len(files) == 1:
         places = [checked_name(files[0].name)]
@@ -74,8 +74,8 @@ def checked_inputs(files: tuple[InputFile, ...]) -> list[Input]:
 
 
 def check_named(inputs: Sequence[Input], blobs: Sequence[BlobRef]) -> None:
-    """Refuse an input that is a blob which the job does not refer to: only of those that it does
-    somebody has seen that its client may read them, and this worker holds those of others too.
+    """Refuse a blob that the job does not refer to: its client was checked only for those, and this
+    worker also has the blobs of others.
 
     Raises:
         RemoteError: BAD_PAYLOAD.
@@ -93,11 +93,11 @@ def check_named(inputs: Sequence[Input], blobs: Sequence[BlobRef]) -> None:
 def place_input(
     directory: SafeDir, parts: Parts, content: bytes, stamps: Stamps, mode: int = 0o644
 ) -> None:
-    """Create an input, and note how it looks: one that still does was not written to.
+    """Create an input, and note its stamp, to detect later changes.
 
     Raises:
-        RemoteError: BAD_PAYLOAD, if something has its name.
-        OSError: the disk's own reasons.
+        RemoteError: BAD_PAYLOAD if the name is taken.
+        OSError: of the disk.
     """
     fd = directory.open_new(parts, mode)
     try:
@@ -117,12 +117,12 @@ def place_all(
     *,
     links: bool,
 ) -> list[Linked]:
-    """Put all inputs of a job in place; those that became links are returned. Blocks.
+    """Create all inputs of a job; returns those that are links. Blocks.
 
     Raises:
-        RemoteError: BAD_PAYLOAD, if something is in the way.
-        RollqError: what `path_of` raises if it has not got a blob.
-        OSError: the disk's own reasons.
+        RemoteError: BAD_PAYLOAD if a name is taken.
+        RollqError: raised by `path_of` for a missing blob.
+        OSError: of the disk.
     """
     linked = []
     for one in inputs:
@@ -141,7 +141,7 @@ def place_all(
 
 
 def linked_to(source: Path, digest: Digest) -> Linked:
-    """How a blob that is linked to looks now; raises OSError."""
+    """The present status of a linked blob; raises OSError."""
     status = os.lstat(source)
     return Linked(digest, status.st_ino, (status.st_size, status.st_mtime_ns, status.st_mode))
 
@@ -158,5 +158,5 @@ def _place_copy(directory: SafeDir, one: Input, source: Path, stamps: Stamps) ->
 
 
 def _long_ago_ns() -> int:
-    """Set back, because a tick of the clock is long enough to write a file twice."""
+    """A time in the past, because a file may be written twice within one clock tick."""
     return time.time_ns() - 1_000_000_000

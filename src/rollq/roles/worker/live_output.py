@@ -1,12 +1,13 @@
-"""Who watches the output of what runs here, and what to send them next. Pure.
+"""Watches of live output, and the next chunks for each. Pure.
 
-Laws kept here:
+Invariants:
 - nothing is copied or kept for a job without watchers;
-- a watcher that wants the whole is sent what is on disk too, and misses nothing while it is there;
-- a watcher is sent no more than its window beyond what it has taken, and all of them together no
-  more than the share that `share` is called with: what is not kept until its turn is left out, and
-  the offset of the next chunk tells so;
-- a watch ends with ATTEMPT_ENDED once its attempt is over and all that is kept was sent.
+- a watcher that wants everything also gets output that is only on disk, without gaps;
+- a watcher is sent no more than its window beyond its offsets, and all of them together no more
+than
+  the bound of `share`. Output that is not kept until then is skipped, which the offset of the next
+  chunk shows;
+- a watch ends with ATTEMPT_ENDED once its attempt has ended and all kept output was sent.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ BOTH: Final = range(len(STREAMS))
 
 
 class LocalOutputWatch:
-    """One watcher of one attempt: how far each stream was sent, and how far it may be."""
+    """One watcher of one attempt: the offsets that were sent, and the limits of its window."""
 
-    __slots__ = ("next", "ref", "tails", "told", "until", "watch_id", "whole")
+    __slots__ = ("began", "next", "ref", "tails", "until", "watch_id", "whole")
 
     def __init__(self, message: TellOutput) -> None:
         self.watch_id = message.watch_id
@@ -49,11 +50,11 @@ class LocalOutputWatch:
         self.until = [0, 0]
         self.whole = message.whole
         self.tails: Tails | None = None
-        self.told = False  # that the watch has begun
+        self.began = False  # whether a first chunk was sent
         self.move(message)
 
     def move(self, message: TellOutput) -> None:
-        """The watcher has taken everything before these offsets."""
+        """The watcher has consumed everything before these offsets."""
         for stream in BOTH:
             until = message.offsets[stream] + OUTPUT_WINDOW_BYTES
             self.until[stream] = max(self.until[stream], until)
@@ -63,7 +64,7 @@ class LiveOutput:
     """The watches of one session with a leader.
 
     Args:
-        tails: The streams of an attempt that runs; None if it has none.
+        tails: The streams of a running attempt; None if it has none.
         is_open: Whether an attempt waits or runs here.
     """
 
@@ -78,11 +79,11 @@ class LiveOutput:
 
     @property
     def watch_count(self) -> int:
-        """How many watches there are."""
+        """The number of watches."""
         return len(self._watches)
 
-    def told(self, message: TellOutput) -> None:
-        """The leader begins, moves or ends a watch."""
+    def take(self, message: TellOutput) -> None:
+        """Handle the leader's message that begins, moves or ends a watch."""
         if not message.on:
             self._watches.pop(message.watch_id, None)
             return
@@ -101,7 +102,7 @@ class LiveOutput:
         self._refused.clear()
 
     def share(self, bytes_max: int) -> list[OutputChunk]:
-        """What to send now, at most so many bytes of output; each watcher in its turn."""
+        """The next chunks, with at most `bytes_max` of output; watchers take turns."""
         chunks, self._refused = self._refused, []
         eager = list(self._watches.values())
         for watch in eager:
@@ -117,21 +118,22 @@ class LiveOutput:
                         taking.append(watch)
             eager = list(dict.fromkeys(taking))
             for watch in eager:
-                watch.told = True
+                watch.began = True
                 del self._watches[watch.watch_id]
-                self._watches[watch.watch_id] = watch  # the others come first next time
+                self._watches[watch.watch_id] = watch  # moved to the end: the others come first
         for watch in list(self._watches.values()):
             if not self._has_more(watch) and not self._is_open(watch.ref):
                 del self._watches[watch.watch_id]
                 chunks.append(_end_of(watch.watch_id, watch.ref.attempt))
-            elif not watch.told:
-                watch.told = True
+            elif not watch.began:
+                watch.began = True
                 totals = (0, 0) if watch.tails is None else _totals(watch.tails)
                 chunks.append(OutputChunk(watch.watch_id, watch.ref.attempt, totals=totals))
         return chunks
 
     def _has_room(self) -> bool:
-        """Whether one more fits; who takes too long with what is over gives way."""
+        """Whether one more watch is possible; a slow watcher of an ended attempt is dropped for
+        it."""
         if len(self._watches) < OUTPUT_WATCHES_PER_WORKER_MAX:
             return True
         for watch in self._watches.values():
@@ -142,7 +144,7 @@ class LiveOutput:
         return False
 
     def _find(self, watch: LocalOutputWatch) -> None:
-        """The attempt may have begun; its streams outlive it then, as long as they are watched."""
+        """Find the streams if the attempt has started; they then live as long as the watch."""
         if watch.tails is None:
             watch.tails = self._tails(watch.ref)
             if watch.tails is not None:
@@ -156,7 +158,7 @@ class LiveOutput:
             return None
         offset, data = watch.tails[stream].read(at, size, whole=watch.whole)
         watch.next[stream] = offset + len(data)
-        watch.until[stream] += offset - at  # what is left out takes no room
+        watch.until[stream] += offset - at  # skipped output does not use up the window
         return OutputChunk(
             watch.watch_id, watch.ref.attempt, stream, offset, data, _totals(watch.tails)
         )

@@ -1,4 +1,4 @@
-"""Sends what programs write to watchers, at a limited rate; idle without watchers."""
+"""Sends live output to watchers, at a limited rate; idle without watchers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARE_BYTES: Final = OUTPUT_BYTES_PER_S * OUTPUT_PACE_MS // 1_000
 
 
 class LiveOutputSender:
-    """The shell of `LiveOutput`: a timer, and the link on which the watches were asked for."""
+    """The shell of `LiveOutput`: a timer, and the link of the watches."""
 
     def __init__(self, tails: FindTails, is_open: Callable[[AttemptRef], bool]) -> None:
         self._output = LiveOutput(tails, is_open)
@@ -30,20 +30,20 @@ class LiveOutputSender:
 
     @property
     def watch_count(self) -> int:
-        """How many watches there are."""
+        """The number of watches."""
         return self._output.watch_count
 
-    def told(self, link: Link, message: TellOutput) -> None:
-        """The leader wants to see the output of an attempt, or no longer."""
-        if link is not self._link:  # the watches of an earlier session are over
+    def take(self, link: Link, message: TellOutput) -> None:
+        """Handle the leader's message about a watch."""
+        if link is not self._link:  # watches of an earlier session are void
             self._output.clear()
             self._link = link
-        self._output.told(message)
+        self._output.take(message)
         if self._timer is None and self._output:
             self._timer = asyncio.get_running_loop().call_soon(self._send)
 
     def stop(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         self._output.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -53,7 +53,7 @@ class LiveOutputSender:
         link = self._link
         if link is None or not link.is_open:
             self._output.clear()
-        elif link.waiting_bytes < OUTPUT_WINDOW_BYTES:  # job traffic must not wait behind it
+        elif link.waiting_bytes < OUTPUT_WINDOW_BYTES:  # other messages must not wait behind output
             chunks = self._output.share(SHARE_BYTES)
             self.sent_bytes += sum([len(chunk.data) for chunk in chunks])
             link.send_all(chunks)

@@ -1,23 +1,22 @@
-"""The worker as a pure machine: events in, instructions out. No IO, no clock, no chance.
+"""The worker as a pure machine: events in, instructions out. No IO, no clock, no random numbers.
 
-An event may tell of many attempts, and an instruction name many: what comes together is answered
-together, slots are filled once for all of it, and credit is granted once a turn (`TurnOver`).
+An event may be about many attempts, and an instruction name many: events of one turn are answered
+together, slots are filled once for all of them, and credit is granted once a turn (`TurnOver`).
 
-Laws kept here and in the parts (`session`, `assignments`, `attempts`, `credit`):
+Invariants of the machine and its parts (`session`, `assignments`, `attempts`, `credit`):
 - an attempt (job, attempt, fence) runs at most once in this process, however often it is delivered;
-- at most `slots` executions are under way, and what waits for a slot starts oldest first; calls
-  that run in the shell's loop stand in line for one slot, and one that waits takes it over;
-- an ack leaves only after its result is durable, and is repeated until the grid has taken it;
+- at most `slots` executions are under way, and waiting attempts start oldest first; calls in the
+  shell's event loop share one slot (the line), and a call that waits takes a slot of its own;
+- an ack is sent only after its result is durable, and is repeated until the grid has taken it;
 - a newer fence of a job ends the older attempt, whose result is dropped;
-- a grant leaves what is in hand, granted and owed within the slots and the prefetch window; a
-  delivery that repeats an attempt moves no credit;
-- a computer above its CPU cap gets one job at a time;
-- what was prefetched and waits behind something long is given back, as is all that has not begun
-  when the worker leaves or the leader drains it;
+- a grant leaves the attempts in hand, granted and owed within slots and prefetch window; a repeated
+  delivery takes no credit;
+- a host above its CPU cap gets one job at a time;
+- prefetched jobs behind a long run are returned, and so are all that have not started when the
+  worker leaves or is drained;
 - losing the leader ends nothing: attempts run on and are announced to the next leader, whose fence
   decides whether their results still count;
-- a member that falls silent is left: one that does not answer a hello or a ping is not waited for,
-  and the other members are tried at once.
+- a member that does not answer a hello or a ping is left, and the other members are tried at once.
 """
 
 from __future__ import annotations
@@ -68,28 +67,28 @@ from rollq.wire.run_messages import AcksTaken, AssignRun, assignments_of
 
 
 class WorkerMachine:
-    """The session, the attempts and the credit. `handle` is the only mutator."""
+    """Session, attempts and credit. `handle` is the only mutator."""
 
     __slots__ = (
         "_assignments",
         "_attempts",
         "_credit",
         "_draining",
-        "_gets_none",
         "_has_acked",
         "_has_left",
+        "_is_drained",
         "_load",
         "_orders",
+        "_reported_capped",
         "_session",
         "_setup",
-        "_told_capped",
         "_was_busy",
     )
 
     def __init__(
         self, setup: WorkerSetup, jitter: Jitter, stored: Sequence[StoredResult] = ()
     ) -> None:
-        """Start from the results that the durable table still holds, oldest first."""
+        """Start with the results in the durable table, oldest first."""
         self._setup = setup
         self._orders = Orders()
         self._credit = SessionCredit(setup.slots, setup.ahead)
@@ -99,15 +98,15 @@ class WorkerMachine:
         )
         self._attempts = self._assignments.attempts
         self._draining = False  # it leaves when it is idle
-        self._gets_none = False  # the leader of this session gives it no new jobs
+        self._is_drained = False  # drained by the leader of this session
         self._has_acked = False  # since the last TurnOver
         self._was_busy = False  # above the CPU cap since the last heartbeat
-        self._told_capped = False  # what that heartbeat said of it
-        self._load: WorkerLoad | None = None  # as it was measured last
-        self._has_left = False  # drained or stopped: no event counts any more
+        self._reported_capped = False  # as the last heartbeat reported
+        self._load: WorkerLoad | None = None  # last measured
+        self._has_left = False  # drained or stopped: events are ignored
 
     def handle(self, event: Event) -> list[Instruction]:
-        """Take one event; what the shell must now do, in order."""
+        """Handle one event; returns the shell's instructions, in order."""
         if not self._has_left:
             HANDLERS[type(event)](self, event)
             self._settle()
@@ -117,7 +116,7 @@ class WorkerMachine:
 
     @property
     def holding(self) -> tuple[AttemptRef, ...]:
-        """Every attempt that this worker answers for, running or finished and not taken."""
+        """All attempts of this worker: running, or ended and not taken."""
         return tuple([held.ref for held in self._attempts])
 
     @property
@@ -137,21 +136,21 @@ class WorkerMachine:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the session is one with a leader of the legacy protocol."""
+        """Whether the session is with a legacy leader."""
         return self._session.is_legacy
 
     @property
     def link(self) -> LinkState:
-        """Where the session stands."""
+        """The state of the session."""
         return self._session.state
 
     def phase(self, job_id: JobId) -> AttemptPhase | None:
-        """Where the attempt of this job stands here."""
+        """The phase of the attempt of this job."""
         held = self._attempts.get(job_id)
         return held.phase if held is not None else None
 
     def is_open(self, ref: AttemptRef) -> bool:
-        """Whether the work of this attempt is not over."""
+        """Whether the work of this attempt has not ended."""
         held = self._attempts.find(ref)
         return held is not None and held.phase <= ENDING
 
@@ -162,7 +161,7 @@ class WorkerMachine:
 
     def _on_connected(self, event: Connected) -> None:
         self._session.greet(self.holding)
-        if self._session.is_legacy:  # it is open, with no Welcome to wait for
+        if self._session.is_legacy:  # open without a Welcome
             self._assignments.report_all()
 
     def _on_disconnected(self, event: Disconnected) -> None:
@@ -176,14 +175,14 @@ class WorkerMachine:
             if on_message is not None:
                 on_message(self, message)
                 if self._session.state is DOWN:
-                    break  # what follows was sent in a session that is over
+                    break  # the rest belongs to a closed session
 
     def _on_welcome(self, message: wire.Welcome) -> None:
         self._session.welcomed(message)
-        self._gets_none = False
+        self._is_drained = False
         self._credit.reset(message.owed)
         self._assignments.report_all()
-        if self._load is not None:  # whoever chooses by it need not wait for the next heartbeat
+        if self._load is not None:  # the leader need not wait for the next heartbeat
             self._renew()
 
     def _on_not_leader(self, message: wire.NotLeader) -> None:
@@ -191,12 +190,12 @@ class WorkerMachine:
         self._credit.reset()
 
     def _on_assign(self, message: wire.AssignJob) -> None:
-        is_draining = self._draining or self._gets_none
+        is_draining = self._draining or self._is_drained
         is_new = self._assignments.assigned(message, is_draining=is_draining)
         self._credit.spend(is_new=is_new)
 
     def _on_assign_run(self, message: AssignRun) -> None:
-        is_draining = self._draining or self._gets_none
+        is_draining = self._draining or self._is_drained
         count = self._assignments.assigned_run(message, is_draining=is_draining)
         if count is not None:
             self._credit.spend_many(count)
@@ -204,9 +203,9 @@ class WorkerMachine:
         for one in assignments_of(message):
             self._on_assign(one)
 
-    def _on_drain_told(self, message: wire.Drain) -> None:
-        """It grants credit all the same: that counts as soon as it gets jobs again."""
-        self._gets_none = message.is_drained
+    def _on_drained(self, message: wire.Drain) -> None:
+        """Credit is granted while drained, too: it counts once the drain ends."""
+        self._is_drained = message.is_drained
         if message.is_drained:
             self._assignments.give_back_all("draining")
 
@@ -252,7 +251,7 @@ class WorkerMachine:
 
     def _on_call_waits(self, event: CallWaits) -> None:
         self._assignments.call_waits(event.ref, event.rest)
-        if self._gets_none:  # what stood behind it in line has not begun
+        if self._is_drained:  # calls behind it in the line have not started
             self._assignments.give_back_all("draining")
 
     def _on_finished(self, event: Finished) -> None:
@@ -268,46 +267,50 @@ class WorkerMachine:
     def _on_upload_failed(self, event: UploadFailed) -> None:
         self._assignments.upload_failed(event.ref, event.detail)
 
-    # --- room
+    # --- credit
 
     def _on_cpu_ok(self, event: CpuOk) -> None:
         self._credit.cpu_busy = False
 
     def _on_cpu_busy(self, event: CpuBusy) -> None:
         self._credit.cpu_busy = self._was_busy = True
-        if not self._told_capped and self._session.state is OPEN and not self._session.is_legacy:
+        if (
+            not self._reported_capped
+            and self._session.state is OPEN
+            and not self._session.is_legacy
+        ):
             self._renew()
 
     def _on_load(self, event: LoadMeasured) -> None:
         self._load = event.load
 
     def _renew(self) -> None:
-        """A load that swings around the cap is told as above it, until it was below it from one
-        heartbeat to the next."""
-        self._told_capped = self._was_busy
-        self._session.renew(self.holding, is_capped=self._told_capped, load=self._load)
+        """Send a heartbeat. A load that swings around the cap is reported as above it, until it
+        stayed below it from one heartbeat to the next."""
+        self._reported_capped = self._was_busy
+        self._session.renew(self.holding, is_capped=self._reported_capped, load=self._load)
         self._was_busy = self._credit.cpu_busy
 
     def _on_turn_over(self, event: TurnOver) -> None:
-        """Grant credit, unless it had better wait."""
+        """Grant credit, unless it should wait for acks."""
         has_acked, self._has_acked = self._has_acked, False
         if self._draining or self._session.state is not OPEN:
             return
         if len(self._attempts) >= UNTAKEN_RESULTS_MAX:
             return
         if not has_acked and self._acks_come_in_time():
-            return  # to go in one frame with them
+            return  # sent in one frame with the acks
         count = self._credit.grant(self._attempts.in_hand)
         if count:
             self._orders.send(wire.Credit(count))
 
     def _acks_come_in_time(self) -> bool:
-        """Whether results are being written, and there is enough to do until their acks go."""
+        """Whether results are being written, and there is enough work until their acks are sent."""
         unbegun = self._attempts.waiting_count + self._attempts.lined_count
         return self._attempts.is_storing and unbegun > self._setup.slots
 
     def _settle(self) -> None:
-        """After every event."""
+        """Runs after every event."""
         if not self._has_left:
             self._assignments.fill_slots()
             if self._draining and self._attempts.idle:
@@ -362,7 +365,7 @@ ON_MESSAGE: dict[type, Callable[[WorkerMachine, Any], None]] = {
     wire.AssignJob: WorkerMachine._on_assign,
     AssignRun: WorkerMachine._on_assign_run,
     wire.StopJob: WorkerMachine._on_stop_job,
-    wire.Drain: WorkerMachine._on_drain_told,
+    wire.Drain: WorkerMachine._on_drained,
     wire.AckTaken: WorkerMachine._on_taken,
     AcksTaken: WorkerMachine._on_taken_run,
     wire.Error: WorkerMachine._on_error,

@@ -1,7 +1,8 @@
-"""Other workers: blobs are served to them, and fetched from those that a leader names.
+"""Neighbours: other workers, which fetch blobs from this one, and from which this one fetches
+blobs.
 
-They may read and nothing else. Who knows a digest may fetch its bytes, as from a member, and
-verifies what comes. A neighbour that is gone, or has not got a blob, is no error: members have it.
+Neighbours can only read. As with members, knowing a digest permits fetching its bytes, which the
+receiver verifies. A missing neighbour or blob is no error: members have all blobs.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ from rollq.wire.messages import Welcome
 
 log = logging.getLogger("rollq.worker")
 
-PATIENCE_S: Final = 5.0  # with a neighbour that does not answer; members are asked then
-CLIENTS_MAX: Final = 8  # neighbours that a link is kept to beyond its use
+PATIENCE_S: Final = 5.0  # for a neighbour that does not answer; then members are asked
+CLIENTS_MAX: Final = 8  # idle links to neighbours
 SHUNNED_S: Final = 30.0
 SHUNNED_MAX: Final = 256
 
 
 class Neighbours:
-    """A server for other workers, and clients of theirs. `stop` may be called twice.
+    """A server for other workers, and clients of theirs. `stop` is idempotent.
 
     Args:
-        credentials: For links to them; a worker with a certificate serves only such as have one.
-        unsafe_no_auth: Serve other machines also without one.
+        credentials: For links; a worker with a certificate serves only workers with one.
+        unsafe_no_auth: Serve other machines without certificates too.
     """
 
     def __init__(self, credentials: Credentials = NONE, *, unsafe_no_auth: bool = False) -> None:
         self._credentials = credentials
         self._unsafe_no_auth = unsafe_no_auth
-        self._clients: dict[str, tuple[BlobClient, int]] = {}  # and how many use it
-        self._shunned: dict[str, float] = {}  # did not answer, and until when they are not asked
+        self._clients: dict[str, tuple[BlobClient, int]] = {}  # with the number of users
+        self._shunned: dict[str, float] = {}  # silent neighbours, and until when they are skipped
         self._server: BlobServer | None = None
         self._door: Door | None = None  # from `serve` on
         self._listener = Listener(
@@ -65,9 +66,10 @@ class Neighbours:
         )
 
     async def serve(self, store: LocalBlobs, members: Sequence[str]) -> str:
-        """Let others read from here on; returns where, `host:port`, or nothing if that cannot be:
-        the address of this machine by which it reaches the members. Where links speak TLS, a worker
-        without a certificate serves nobody: it could neither prove itself nor ask others to."""
+        """Serve blobs; returns `host:port`, or nothing if that is not possible. The host is the
+        local address of the route to the members. If links use TLS, a worker without a certificate
+        does not
+        serve: it could neither prove itself nor check others."""
         if self._credentials.ca and self._credentials.certificate is None:
             return ""
         loop = asyncio.get_running_loop()
@@ -84,8 +86,8 @@ class Neighbours:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _must_be_protected(self, host: str) -> None:
-        """Whoever knows a digest could fetch its bytes: other machines are served over TLS alone,
-        unless that is what was asked for.
+        """Without TLS anyone who knows a digest could fetch its bytes: other machines are served
+        only over TLS, unless the operator permits it.
 
         Raises:
             LocalError: UNPROTECTED.
@@ -106,10 +108,10 @@ class Neighbours:
         store: LocalBlobs,
         progress: Callable[[int, int], None] | None,
     ) -> bool:
-        """Fetch a blob from the first that has it; False if none has.
+        """Fetch a blob from the first source that has it; false if none has.
 
         Raises:
-            DiskError: our own disk's.
+            DiskError: of this worker's disk.
         """
         now_s = asyncio.get_running_loop().time()
         for address in sources:
@@ -128,7 +130,7 @@ class Neighbours:
         return False
 
     async def stop(self) -> None:
-        """Serve and fetch no more."""
+        """Stop serving and fetching."""
         clients, self._clients = self._clients, {}
         for client, _ in clients.values():
             await client.stop()
@@ -139,7 +141,7 @@ class Neighbours:
 
     @contextlib.asynccontextmanager
     async def _client(self, address: str) -> AsyncIterator[BlobClient]:
-        """A client of a neighbour; the link stays a while for the next blob."""
+        """A client of a neighbour; its link stays open for later blobs."""
         client, users = self._clients.pop(address, (None, 0))
         if client is None:
             client = BlobClient(
@@ -153,19 +155,20 @@ class Neighbours:
         try:
             yield client
         finally:
-            if address in self._clients:  # else we stop
+            if address in self._clients:  # else we are stopping
                 self._clients[address] = client, self._clients[address][1] - 1
                 await self._hang_up()
 
     async def _hang_up(self) -> None:
-        """Keep no more links than are used, or some."""
+        """Close idle links beyond CLIENTS_MAX."""
         idle = [address for address, (_, users) in self._clients.items() if not users]
         for address in idle[: max(0, len(self._clients) - CLIENTS_MAX)]:
             client, _ = self._clients.pop(address)
             await client.stop()
 
     def _shun(self, address: str, until_s: float) -> None:
-        """Do not ask a neighbour again for every blob of a cache if it does not answer."""
+        """Skip a neighbour for a while, so that its silence does not delay every blob of a
+        cache."""
         self._shunned.pop(address, None)
         self._shunned[address] = until_s
         if len(self._shunned) > SHUNNED_MAX:
@@ -181,7 +184,7 @@ class Neighbours:
 
 
 class ReadOnly:
-    """A store that gives and does not take."""
+    """A read-only view of a store."""
 
     def __init__(self, store: LocalBlobs) -> None:
         self._store = store
@@ -196,10 +199,10 @@ class ReadOnly:
 
 
 def own_host(members: Sequence[str]) -> str:
-    """The address of this machine on the way to a member; blocks. Nothing is sent.
+    """The local address of the route to a member; blocks. Sends nothing.
 
     Raises:
-        OSError: there is no way to any of them.
+        OSError: there is no route to any of them.
     """
     failure = OSError("no address of a member")
     for address in members:

@@ -1,7 +1,7 @@
 """The worker process: the pure machine with a socket, a disk, a clock and an executor around it.
 
-Everything runs on one loop. Events go through one queue: the machine is never entered twice. What a
-turn of the loop makes leaves together: acks and credit in one write, results in one sync.
+Everything runs on one loop. Events go through one queue: the machine is never entered twice. The
+results of a turn of the loop are sent together: acks and credit in one write, results in one sync.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rollq.worker")
 
-# Our own records hold no cycles, so that looking for garbage this often is enough for functions.
+# Our own records have no cycles, so collecting this seldom is enough for users' functions.
 GC_THRESHOLDS: Final = (20_000, 50, 100)
-PROGRAMS_MS: Final = 2_000  # between two looks at the exec directory
-# Nothing to log.
+PROGRAMS_MS: Final = 2_000  # between scans of the exec directory
+# Messages that are not logged.
 SILENT: Final = frozenset({AssignRun, AcksTaken, wire.AssignJob, wire.AckTaken, wire.Pong})
 
 
 class WorkerNode:
     """One running worker.
 
-    `start` returns when it serves (it may still be looking for the leader), `stop` ends what runs
-    and returns when all is closed, `drain` finishes what runs first; each is safe to call twice.
+    `start` returns when it serves (it may still be looking for the leader), `stop` ends executions
+    and returns when all is closed, `drain` waits for executions first; each is idempotent.
 
     Args:
-        setup: What it is told.
-        traces: Makes spans of jobs that belong to a trace; None: nobody looks at traces.
+        setup: Its options.
+        traces: Creates spans of traced jobs; None: tracing is off.
 
     Attributes:
-        failure: Why it stopped by itself, if it did.
+        failure: The error that made it stop.
     """
 
     def __init__(self, setup: NodeSetup, traces: JobTraces | None = None) -> None:
@@ -90,8 +90,8 @@ class WorkerNode:
         )
         self._caches = WorkerCaches(setup, self._blobs, self._send)
         self._uploads = PendingUploads(self._blobs, self._feed)
-        self._machine: WorkerMachine | None = None  # until it is started
-        self._executor: JobExecutor  # from then on
+        self._machine: WorkerMachine | None = None  # set by `start`
+        self._executor: JobExecutor  # set by `start`
         self._cpu = CpuCap(setup.cpu_cap)
         self._resources = capacity(dict(setup.resources))
         self._load = LoadSampler(dict(self._resources)[MEMORY] // 1_000, setup.state_dir)
@@ -100,8 +100,8 @@ class WorkerNode:
         self._link: Link | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._looking: asyncio.Task[None] | None = None  # for programs that come and go
-        self._turn_due = False  # the end of this turn is scheduled
+        self._looking: asyncio.Task[None] | None = None  # scans for programs
+        self._turn_due = False  # whether `_end_turn` is scheduled
         self._log = WorkerLog()
         self._counted = WorkerCounters()
         self._traces = traces
@@ -111,17 +111,17 @@ class WorkerNode:
 
     @property
     def machine(self) -> WorkerMachine:
-        """The machine, once started: for looking at."""
+        """The machine, once started; for reading."""
         assert self._machine is not None, "not started"
         return self._machine
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Of the sandbox that jobs run in, once started."""
+        """The sandbox layers of its jobs, once started."""
         return self._executor.sandbox.layers
 
     def families(self) -> list[Family]:
-        """What it counts and knows of this moment, once started. On the loop."""
+        """All metrics, once started. On the loop."""
         return worker_families(
             self._counted,
             self.machine,
@@ -137,7 +137,7 @@ class WorkerNode:
         """Recover, start the executor and look for the leader.
 
         Raises:
-            RollqError: it must not or cannot start, and why.
+            RollqError: it cannot start.
         """
         if self._machine is not None:
             return
@@ -181,8 +181,7 @@ class WorkerNode:
         self._looking = self._loop.create_task(self._look_for_programs())
 
     async def stop(self) -> None:
-        """End everything now. Attempts under way are lost to this worker; the grid runs them
-        again."""
+        """End everything now. Attempts under way are lost; the grid runs them again."""
         if self._machine is None:
             return
         if self._stopping is None:
@@ -190,7 +189,7 @@ class WorkerNode:
         await asyncio.shield(self._stopping)
 
     def drain(self) -> None:
-        """Take nothing new, finish what runs (up to `drain_ms`), then stop."""
+        """Accept no new jobs, finish running ones (up to `drain_ms`), then stop."""
         if not self._draining and self._machine is not None:
             self._draining = True
             wait_s, running = f"{self.setup.drain_ms / 1000:g}", self._machine.running_count
@@ -199,22 +198,22 @@ class WorkerNode:
             self._feed(signals.DrainRequested())
 
     def publish(self, subject: str, payload: bytes) -> None:
-        """Hand a message to whoever listens; without a leader it is lost."""
+        """Publish a message; without a leader it is lost."""
         if self._machine is not None:
             self._feed(signals.PublishRequested(Publish(subject, payload)))
 
     async def wait(self) -> None:
-        """Return when it has stopped; raises what made it stop, if that was an error."""
+        """Wait until it has stopped; raises the error that made it stop."""
         await self._stopped.wait()
         if self.failure is not None:
             raise self.failure
 
     async def run(self) -> None:
-        """Serve until told to stop: the first SIGTERM or SIGINT drains, the second ends. SIGHUP has
-        the files of certificates looked at."""
+        """Serve until stopped: the first SIGTERM or SIGINT drains, the second stops. SIGHUP reloads
+        certificates."""
         await self.start()
         gc.collect()
-        gc.freeze()  # what is loaded stays: later collections need not look at it
+        gc.freeze()  # loaded modules live on: later collections skip them
         gc.set_threshold(*GC_THRESHOLDS)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled)
@@ -228,7 +227,8 @@ class WorkerNode:
     # --- events in, instructions out
 
     def _feed(self, event: signals.Event) -> None:
-        """Hand an event to the machine and do what it says, also what that leads to."""
+        """Pass an event to the machine and carry out its instructions, with all events that
+        follow."""
         events = self._events
         if self._handling or self._stopping is not None:
             events.append(event)
@@ -251,11 +251,11 @@ class WorkerNode:
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        """What one turn of the loop brought leaves together."""
+        """End a turn of the loop: write its results, then let the machine grant credit."""
         if self._stopping is not None:
             return
         self._writer.flush()
-        self._feed(signals.TurnOver())  # the last event of the turn; no other follows from it
+        self._feed(signals.TurnOver())  # the last event of the turn
         self._turn_due = False
 
     def _do_send(self, instruction: signals.SendToMember) -> None:
@@ -370,7 +370,7 @@ class WorkerNode:
                 elif type(message) is wire.CachePut:
                     self._caches.take(message)
                 elif type(message) is TellOutput:
-                    self._live_output.told(link, message)
+                    self._live_output.take(link, message)
                 elif type(message) is wire.Error and message.code == ErrorCode.DISMISSED:
                     tell(log, lines.DISMISSED, cause=message.message)
                     self._stop_soon()
@@ -378,8 +378,8 @@ class WorkerNode:
                     self._log.not_let_in(link.address, message)
                 elif type(message) is wire.Error:
                     tell(log, lines.LEADER_ERROR, address=link.address, cause=str(message))
-        told = [message for message in messages if isinstance(message, wire.MemberMessage)]
-        self._feed(signals.MessageReceived(told))
+        machine_messages = [one for one in messages if isinstance(one, wire.MemberMessage)]
+        self._feed(signals.MessageReceived(machine_messages))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
@@ -422,29 +422,29 @@ class WorkerNode:
         self._later("sample", SAMPLE_MS, self._sample)
         self._executor.sample()
         self._blobs.tick()
-        news = self._cpu.sample()
-        if news is not None:
+        change = self._cpu.sample()
+        if change is not None:
             self._counted.capped += self._cpu.busy
-            self._feed(news)
+            self._feed(change)
 
     def _measure(self) -> None:
         self._later("load", LOAD_MS, self._measure)
         self._feed(signals.LoadMeasured(self._load.sample(self._blobs.bytes_stored)))
 
     def _later(self, what: str, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
-        """One timer of each kind at a time."""
+        """Set a timer; only one of each kind is active."""
         timer = self._timers.get(what)
         if timer is not None:
             timer.cancel()
         self._timers[what] = self._loop.call_later(delay_ms / 1000, act, *args)
 
     async def _look_for_programs(self) -> None:
-        """Tell the machine of programs that come and go, until it stops."""
+        """Scan for programs and report changes to the machine, until it stops."""
         while True:
             await asyncio.sleep(PROGRAMS_MS / 1000)
             self._feed(await self._executor.look_for_programs())
 
-    # --- the end
+    # --- stop
 
     def _signalled(self) -> None:
         if self._draining:
@@ -468,10 +468,10 @@ class WorkerNode:
             if task is not None:
                 task.cancel()
         self._live_output.stop()
-        self._executor.stop_calls()  # what has not begun is given back
+        self._executor.stop_calls()  # calls that have not started are returned
         for instruction in self.machine.handle(signals.StopRequested()):
             DO[type(instruction)](self, instruction)
-        self._writer.store(self._executor.take_untold())  # offered at the next start, not run again
+        self._writer.store(self._executor.take_unreported())  # offered at the next start
         await self._executor.close()
         await self._caches.stop()
         await self._uploads.stop()

@@ -1,7 +1,7 @@
-"""The instructions that the worker's machine gives while it handles one event. Pure.
+"""The instructions of the worker's machine while it handles one event. Pure.
 
-What is asked of many attempts is one instruction, however the attempts came mixed: it stands where
-the first of them asked for it. So messages keep their order, and a start stands before its kill.
+Instructions of one kind for several attempts become one, at the place of the first. So messages
+keep their order, and a start precedes its kill.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rollq.wire.messages import AssignJob, WorkerMessage
 
 
 class Orders:
-    """Gathers instructions; `take` hands them out and begins anew."""
+    """Collects instructions until `take`."""
 
     __slots__ = (
         "_calls",
@@ -39,7 +39,7 @@ class Orders:
         self._begin()
 
     def take(self) -> list[Instruction]:
-        """All since the last call, in order."""
+        """Remove and return all instructions, in order."""
         if not self._given:
             return []
         given = self._given
@@ -47,59 +47,59 @@ class Orders:
         return given
 
     def give(self, instruction: Instruction) -> None:
-        """One that stands alone."""
+        """Add an instruction that is not combined with others."""
         self._given.append(instruction)
 
     def send(self, message: WorkerMessage) -> None:
-        """Send this, after what was sent before."""
+        """Send a message, after earlier ones."""
         if not self._messages:
             self._given.append(SendToMember(self._messages))
         self._messages.append(message)
 
     def prepare(self, job: AssignJob, ref: AttemptRef) -> None:
-        """Bring the inputs of this attempt."""
+        """Fetch the inputs of an attempt."""
         if not self._prepares:
             self._given.append(PrepareInputs(self._prepares))
         self._prepares.append((job, ref))
 
     def drop_inputs(self, ref: AttemptRef) -> None:
-        """This attempt does not start: its inputs may go."""
+        """Drop the inputs of an attempt that does not start."""
         if not self._drops:
             self._given.append(DropInputs(self._drops))
         self._drops.append(ref)
 
     def start(self, job: AssignJob, ref: AttemptRef) -> None:
-        """Run this attempt."""
+        """Start an attempt."""
         if not self._starts:
             self._given.append(StartJobs(self._starts))
         self._starts.append((job, ref))
 
     def call(self, jobs: list[tuple[AssignJob, AttemptRef]]) -> None:
-        """Let these calls stand in line."""
+        """Add calls to the line."""
         if not self._calls:
             self._given.append(StartCalls(self._calls))
         self._calls += jobs
 
     def store_all(self, records: list[StoredResult]) -> None:
-        """Make these durable."""
+        """Store results durably."""
         if not self._stores and records:
             self._given.append(StoreResults(self._stores))
         self._stores += records
 
     def store(self, record: StoredResult) -> None:
-        """Make this durable."""
+        """Store a result durably."""
         if not self._stores:
             self._given.append(StoreResults(self._stores))
         self._stores.append(record)
 
     def forget(self, ref: AttemptRef) -> None:
-        """Its result may go."""
+        """Delete the result of an attempt."""
         if not self._forgets:
             self._given.append(ForgetResults(self._forgets))
         self._forgets.append(ref)
 
     def forget_all(self, refs: list[AttemptRef]) -> None:
-        """The results of these may go."""
+        """Delete the results of attempts."""
         if not self._forgets and refs:
             self._given.append(ForgetResults(self._forgets))
         self._forgets += refs

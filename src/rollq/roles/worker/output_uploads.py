@@ -1,9 +1,9 @@
-"""Jobs that are over, but whose large outputs are not with the group yet.
+"""Uploads of large outputs of ended jobs.
 
-What is too large for a result is copied to the worker's own store, where no process that outlived
-its job can change it, then uploaded. Only then did the job end: its result refers to nothing that
-the group has not got. Meanwhile its slot is free, and its lease is renewed as if it ran.
-"""
+Outputs that are too large for a result are copied to the worker's own store, where leftover
+processes of the job cannot change them, then uploaded. Only after that the attempt counts as ended,
+so that its result refers only to blobs that the group has. Meanwhile its slot is free, and its
+lease is renewed as if it ran."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directories, Directory
 from rollq.roles.worker.inputs import EXECUTABLE
-from rollq.roles.worker.outputs import NAME_CHARS_SHOWN, Ending, Left
+from rollq.roles.worker.outputs import NAME_CHARS_SHOWN, ExecutionEnd, Left
 from rollq.store.safe_dir import Found, SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import OutputFile, StreamBlob
 
-PINNED_S: Final = 60.0  # after a handover: by then the result itself is what keeps its blobs
+PINNED_S: Final = 60.0  # after the upload; from then on the result pins its blobs
 
 
 class LargeOutputs(NamedTuple):
     """Outputs of one job that are too large for its result."""
 
     directory: Directory
-    left: Left | None  # in the directory; None: nothing, and the directory is gone
+    left: Left | None  # in the directory; None: nothing, and the directory was returned
     tails: tuple[Tail, Tail]  # stdout and stderr
 
 
 class OutputUploads:
-    """Uploads of large outputs, one task a job.
+    """Uploads of large outputs, one task for each job.
 
     Args:
-        blobs: Where outputs go first.
-        on_done: Told that a job ended, with what its result refers to in its ending.
-        on_failed: Told that the outputs of a job cannot be uploaded.
+        blobs: The worker's store.
+        on_done: Called when an upload is done, with the blobs in the job's ending.
+        on_failed: Called when the outputs of a job cannot be uploaded.
     """
 
     def __init__(
         self,
         blobs: WorkerBlobs,
-        on_done: Callable[[AssignJob, AttemptRef, Ending], None],
+        on_done: Callable[[AssignJob, AttemptRef, ExecutionEnd], None],
         on_failed: Callable[[AttemptRef, str], None],
     ) -> None:
         self._blobs = blobs
@@ -57,29 +57,29 @@ class OutputUploads:
         self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
 
     def open(self, directories: Directories) -> None:
-        """Take over from jobs that ran in these directories from now on."""
+        """Set the directories of the jobs."""
         self._directories = directories
 
     def begin(
         self,
         job: AssignJob,
         ref: AttemptRef,
-        ending: Ending,
+        ending: ExecutionEnd,
         outputs: LargeOutputs | None = None,
     ) -> None:
-        """Hand over what a job left, and what of its ending is to go apart."""
+        """Upload the outputs of a job, and the separate parts of its ending."""
         task = asyncio.get_running_loop().create_task(self._run(job, ref, ending, outputs))
         self._under_way[ref] = job, task
 
     def cancel(self, ref: AttemptRef) -> AssignJob | None:
-        """Stop an upload; None if it is not under way."""
+        """Cancel an upload; None if it is not under way."""
         job, task = self._under_way.pop(ref, (None, None))
         if task is not None:
             task.cancel()
         return job
 
     async def close(self) -> None:
-        """Hand over nothing any more."""
+        """Cancel all uploads."""
         tasks = [task for _, task in self._under_way.values()]
         self._under_way.clear()
         await end_tasks(tasks)
@@ -87,27 +87,27 @@ class OutputUploads:
     # --- helpers
 
     async def _run(
-        self, job: AssignJob, ref: AttemptRef, ending: Ending, outputs: LargeOutputs | None
+        self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd, outputs: LargeOutputs | None
     ) -> None:
         kept: list[BlobRef] = []
         try:
             try:
                 if outputs is not None:
                     await self._keep_all(ending, outputs, kept)
-                await self._keep_apart(ending, kept)
+                await self._keep_separate(ending, kept)
             finally:
                 if outputs is not None:
                     self._clear(outputs)
-                for part in ending.apart:
+                for part in ending.separate:
                     if not isinstance(part.content, bytes):
                         part.content.close()
-                ending.apart = ()
+                ending.separate = ()
             blobs = tuple(dict.fromkeys(kept))
             await self._blobs.give(blobs)
         except asyncio.CancelledError:
             self._blobs.unpin(kept)
             raise
-        except Exception as error:  # whatever it is, the job must not stay here for ever
+        except Exception as error:  # of any kind: the job must not stay here for ever
             self._blobs.unpin(kept)
             if self._under_way.pop(ref, None) is not None:
                 self._on_failed(ref, f"its outputs cannot be uploaded: {error}")
@@ -117,7 +117,9 @@ class OutputUploads:
             ending.blobs = tuple(dict.fromkeys((*ending.blobs, *blobs)))
             self._on_done(job, ref, ending)
 
-    async def _keep_all(self, ending: Ending, outputs: LargeOutputs, kept: list[BlobRef]) -> None:
+    async def _keep_all(
+        self, ending: ExecutionEnd, outputs: LargeOutputs, kept: list[BlobRef]
+    ) -> None:
         if outputs.left is not None:
             for found in outputs.left.large:
                 blob = await self._keep_output(outputs.directory.files, found, ending)
@@ -134,8 +136,8 @@ class OutputUploads:
                 stream = StreamBlob(digest_to_text(blob.digest), blob.size)
                 setattr(ending, f"{name}_blob", stream)
 
-    async def _keep_apart(self, ending: Ending, kept: list[BlobRef]) -> None:
-        for name, content in ending.apart:
+    async def _keep_separate(self, ending: ExecutionEnd, kept: list[BlobRef]) -> None:
+        for name, content in ending.separate:
             if isinstance(content, bytes):
                 with await self._blobs.on_thread(_written, content, self._directories.path) as file:
                     blob = await self._blobs.keep_open(os.dup(file.fileno()))
@@ -144,7 +146,9 @@ class OutputUploads:
             kept.append(blob)
             setattr(ending, f"{name}_blob", StreamBlob(digest_to_text(blob.digest), blob.size))
 
-    async def _keep_output(self, files: SafeDir, found: Found, ending: Ending) -> BlobRef | None:
+    async def _keep_output(
+        self, files: SafeDir, found: Found, ending: ExecutionEnd
+    ) -> BlobRef | None:
         try:
             fd = files.open_found(found)
         except OSError as error:
@@ -168,7 +172,7 @@ class OutputUploads:
 
 
 def _written(content: bytes, folder: str) -> IO[bytes]:
-    """A file that holds this, without a name."""
+    """An unnamed file with this content."""
     file = tempfile.TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115
     try:
         view = memoryview(content)

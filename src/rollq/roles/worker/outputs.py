@@ -1,4 +1,4 @@
-"""What a program left in its directory, and the result that tells of it. No process in here."""
+"""Outputs of a program in its directory, and the encoding of its result. No process in here."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ from rollq.wire.models import (
     encode_model,
 )
 
-SHORT_BYTES: Final = 8 * 1024  # of a value; in JSON it may take six times as much
-KEPT_BYTES: Final = 64  # of a value whose encoding is remembered
+SHORT_BYTES: Final = 8 * 1024  # of a value; JSON may take six times as much
+KEPT_BYTES: Final = 64  # of a value whose encoding is cached
 PARTS_KEPT: Final = 1_024
-LEFT_OUT_SHOWN: Final = 5  # files that are not returned, in the note
+LEFT_OUT_SHOWN: Final = 5  # files named in the note
 NAME_CHARS_SHOWN: Final = 64
 RESULT_FIXED_BYTES: Final = NOTE_BYTES_MAX + 2_048  # of a result, apart from text and outputs
-ZIP_ENTRY_BYTES: Final = 128  # of a file in an archive, apart from its name and content
-LISTED_ENTRY_BYTES: Final = 128  # of a file in the list of blobs, apart from its name
-LISTED_BYTES_MAX: Final = 48 * 1024  # of that list: text gives way to it
-PACKED_SMALL_MAX: Final = 4 * 1024  # files that are larger are not packed beside blobs
+ZIP_ENTRY_BYTES: Final = 128  # overhead of a file in an archive, apart from name and content
+LISTED_ENTRY_BYTES: Final = 128  # overhead of a file in the list of blobs, apart from its name
+LISTED_BYTES_MAX: Final = 48 * 1024  # of that list; text is shortened for it
+PACKED_SMALL_MAX: Final = 4 * 1024  # larger files are not packed if others are blobs
 
 
-class Apart(NamedTuple):
-    """A stream or a returned value that is too large for a result, and is to go as a blob."""
+class SeparatePart(NamedTuple):
+    """A stream or a returned value that is too large for a result, to be uploaded as a blob."""
 
     name: str  # "stdout", "stderr" or "data"
     content: bytes | IO[bytes]  # a file is closed by the uploader
 
 
-class Ending(Struct, gc=False):
-    """How an execution ended, before it is a result."""
+class ExecutionEnd(Struct, gc=False):
+    """The end of an execution, from which its result is made."""
 
     status: int = Status.OK
     stdout: str = ""
     stderr: str = ""
     exit_code: int = 0
-    signal: int = 0  # its exit code is 128 + this then
+    signal: int = 0  # then `exit_code` is 128 + signal
     run_ms: int = 0
     user_ms: int = 0
     system_ms: int = 0
@@ -67,47 +67,47 @@ class Ending(Struct, gc=False):
     archive: bytes | None = None
     data: bytes | UnsetType = UNSET
     notes: list[str] = field(default_factory=list)
-    outputs: list[OutputFile] = field(default_factory=list)  # that are blobs
+    outputs: list[OutputFile] = field(default_factory=list)  # uploaded as blobs
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
     data_blob: StreamBlob | UnsetType = UNSET
-    stdout_bytes: bytes | UnsetType = UNSET  # what `stdout` is the text of, if it is not UTF-8
+    stdout_bytes: bytes | UnsetType = UNSET  # the bytes of `stdout`, if they are not UTF-8
     stderr_bytes: bytes | UnsetType = UNSET
     stdout_size: int | UnsetType = UNSET  # of the whole stream, if `stdout` is only its end
     stderr_size: int | UnsetType = UNSET
-    is_value: bool = False  # whether `stdout` is what a function returned
-    data_kind: str | UnsetType = UNSET  # what `data` is packed of
-    apart: tuple[Apart, ...] = ()  # not uploaded yet
-    blobs: tuple[BlobRef, ...] = ()  # all that it refers to
-    fetched_bytes: int = 0  # of its inputs: brought for it
-    held_bytes: int = 0  # of its inputs: here already
+    is_value: bool = False  # `stdout` is the returned value of a function
+    data_kind: str | UnsetType = UNSET  # what is packed in `data`
+    separate: tuple[SeparatePart, ...] = ()  # to be uploaded
+    blobs: tuple[BlobRef, ...] = ()  # all references
+    fetched_bytes: int = 0  # of its inputs: fetched for it
+    held_bytes: int = 0  # of its inputs: stored already
 
 
 class Terms(NamedTuple):
-    """What of a directory is wanted, and how it may go."""
+    """Which files of a directory are outputs, and how they may be returned."""
 
-    links: Container[int] = ()  # inodes of inputs that are one with blobs of ours
-    wanted: tuple[str, ...] = ()  # patterns; all if there are none
-    as_blobs: bool = False  # whether what is too large for the result may go as blobs
+    links: Container[int] = ()  # inodes of inputs that are hard links to our blobs
+    wanted: tuple[str, ...] = ()  # patterns; empty: all files
+    as_blobs: bool = False  # whether large outputs may become blobs
 
 
 TERMS: Final = Terms()
 
 
 class Left(NamedTuple):
-    """What a program left in its directory, apart from what is in the archive."""
+    """The files in a program's directory."""
 
-    files: list[str] | None  # plain files, by name; None: there is more than that
-    large: list[Found]  # those of them that go as blobs
+    files: list[str] | None  # plain files by name; None: there is something else
+    large: list[Found]  # the files to upload as blobs
 
 
 def collect_outputs(
-    directory: SafeDir, inputs: Stamps, ending: Ending, terms: Terms = TERMS
+    directory: SafeDir, inputs: Stamps, ending: ExecutionEnd, terms: Terms = TERMS
 ) -> Left:
-    """Zip what is new or changed into `ending`, as far as it is small; the rest is told.
+    """Pack new and changed files into `ending`, as far as they are small; returns the large ones.
 
-    Links are not followed and nothing but files is taken. Outputs over the bounds are left out
-    with a note: the status of the job stays what its exit code says.
+    Links are not followed, and only plain files are taken. Outputs over the bounds are left out
+    with a note; the status of the job depends only on its exit code.
     """
     found: list[Found] = []
     for one in directory.walk():
@@ -139,7 +139,7 @@ def collect_outputs(
     return Left(files, large)
 
 
-def _chosen(outputs: list[Found], wanted: tuple[str, ...], ending: Ending) -> list[Found]:
+def _chosen(outputs: list[Found], wanted: tuple[str, ...], ending: ExecutionEnd) -> list[Found]:
     globs = [Glob(text) for text in wanted[:OUTPUT_PATTERNS_MAX]]
     chosen: list[Found] = []
     used: set[str] = set()
@@ -169,12 +169,12 @@ def _well_named(outputs: list[Found], left_out: list[str]) -> list[Found]:
 def _pack_small(
     directory: SafeDir,
     outputs: list[Found],
-    ending: Ending,
+    ending: ExecutionEnd,
     left_out: list[str],
     *,
     as_blobs: bool,
 ) -> list[Found]:
-    """Put all outputs into the archive, or the smallest of them; returns the others."""
+    """Pack all outputs into the archive, or the smallest of them; returns the others."""
     raw_bytes = sum(one.status.st_size for one in outputs)
     if outputs and raw_bytes <= ARCHIVE_RAW_BYTES_MAX:
         ending.archive = pack(_readable(directory, outputs, left_out))
@@ -196,8 +196,8 @@ def _pack_small(
 def split(
     outputs: list[Found], room_bytes: int, left_out: list[str]
 ) -> tuple[list[Found], list[Found]]:
-    """Which go into the archive of a result with so much room, the smallest first, and which go as
-    blobs, which take room for their names alone."""
+    """Split outputs into those for the archive of a result with this room, smallest first, and
+    those for blobs, of which only names take room."""
     by_size = sorted(outputs, key=lambda one: one.status.st_size)
     listed_bytes = sum(map(_listed_bytes, by_size))
     small: list[Found] = []
@@ -227,8 +227,8 @@ def _listed_bytes(one: Found) -> int:
     return len(encode_model(one.name)) + LISTED_ENTRY_BYTES
 
 
-def _room_bytes(ending: Ending) -> int:
-    """How much more the result may hold, beside text, archive and what is always in it."""
+def _room_bytes(ending: ExecutionEnd) -> int:
+    """The room left in the result, beside text, archive and fixed fields."""
     text_bytes = len(encode_model(ending.stdout)) + len(encode_model(ending.stderr))
     exact = (ending.archive, ending.stdout_bytes, ending.stderr_bytes)
     exact_bytes = sum(-(-len(one) // 3) * 4 for one in exact if isinstance(one, bytes))
@@ -245,15 +245,15 @@ def _readable(
             left_out.append(f"{one.name[:NAME_CHARS_SHOWN]!a} cannot be read: {error.strerror}")
 
 
-def encode_result(job: AssignJob, ending: Ending) -> bytes:
-    """The JobResult as JSON, however long."""
+def encode_result(job: AssignJob, ending: ExecutionEnd) -> bytes:
+    """The JobResult as JSON, of any length."""
     return encode_model(_result(job, ending))
 
 
 def value_parts(client_id: str, exec_name: str, value: Any) -> tuple[bytes, bytes, bytes] | None:
-    """What `encode_result` gives for a call that returned this value, but for the id of its job and
-    the run time, which stand between the parts. Such results are made by the thousand, and many
-    share the parts. None: the value is neither nothing nor short text or bytes."""
+    """The encoded result of a call that returned this value, without job id and run time, which
+    stand between the parts. Thousands of results share the same parts. None: the value is not None,
+    short text or bytes."""
     if value is None:
         size_bytes = 0
     elif type(value) is bytes or (type(value) is str and value.isascii()):
@@ -270,9 +270,9 @@ def value_parts(client_id: str, exec_name: str, value: Any) -> tuple[bytes, byte
 def _parts(client_id: str, exec_name: str, value: bytes | str | None) -> tuple[bytes, bytes, bytes]:
     job = AssignJob(NIL_ID, 0, 0, 0, "", exec_name, b"", client_id=client_id)
     if isinstance(value, str):
-        ending = Ending(stdout=value)
+        ending = ExecutionEnd(stdout=value)
     else:
-        ending = Ending(data=UNSET if value is None else value)
+        ending = ExecutionEnd(data=UNSET if value is None else value)
     encoded = encode_result(job, ending)
     rest, run_ms, after = encoded.rpartition(b'"RunMs":0')
     before, ident, between = (rest + run_ms).partition(guid_to_text(NIL_ID).encode())
@@ -280,7 +280,7 @@ def _parts(client_id: str, exec_name: str, value: bytes | str | None) -> tuple[b
     return before, between[:-1], after
 
 
-def _result(job: AssignJob, ending: Ending) -> JobResult:
+def _result(job: AssignJob, ending: ExecutionEnd) -> JobResult:
     note = "; ".join(ending.notes)[:NOTE_BYTES_MAX] if ending.notes else ""
     return JobResult(
         guid_to_text(job.job_id),
@@ -310,9 +310,9 @@ def _result(job: AssignJob, ending: Ending) -> JobResult:
     )
 
 
-def refusal(why: str) -> Ending:
-    """The ending of a job that no worker can run as it was asked for."""
-    return Ending(Status.FAILED, stderr=f"rollq: {why}\n", exit_code=CANNOT_RUN)
+def refusal(why: str) -> ExecutionEnd:
+    """The end of a job that no worker can run as requested."""
+    return ExecutionEnd(Status.FAILED, stderr=f"rollq: {why}\n", exit_code=CANNOT_RUN)
 
 
-CANNOT_RUN: Final = 126  # as a shell says it
+CANNOT_RUN: Final = 126  # as in a shell

@@ -1,5 +1,5 @@
-"""What the parents of a job left, put into the job: its files that are results of parents become
-files with content, or blobs, as any other job has them. So nothing behind this knows of parents.
+"""Results of parent jobs as inputs: files of a job that refer to results of parents are replaced by
+files with content, or blobs, as in any other job. The rest of the worker knows no parents.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rollq.wire.kept import result_kept
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import InputFile, JobRequest, JobResult, decode_if_marked, encode_model
 
-NAMES_TOLD: Final = 5  # of the files that a job left
+NAMES_TOLD: Final = 5  # outputs shown in the error for a missing one
 
 
-class Left(NamedTuple):
-    """What a job left: its result as bytes, and as a report if it is one."""
+class ParentOutput(NamedTuple):
+    """The result of a parent: as bytes, and decoded if it is a report."""
 
     job_id: JobId
     raw: bytes
@@ -38,14 +38,14 @@ class Left(NamedTuple):
 async def with_results(
     job: AssignJob, request: JobRequest, blobs: WorkerBlobs
 ) -> tuple[AssignJob, JobRequest]:
-    """The job with what its parents left in its files, and its request.
+    """The job with the results of its parents in its files, and its request.
 
     Raises:
-        RemoteError: a parent left no such thing, or its result is not known any more.
-        RollqError: a blob of a parent cannot be had.
+        RemoteError: a parent has no such output, or its result has expired.
+        RollqError: a blob of a parent cannot be fetched.
     """
     given = {one.job_id: one for one in job.parents}
-    left: dict[JobId, Left] = {}
+    left: dict[JobId, ParentOutput] = {}
     named = dict.fromkeys(job.blobs)
     files = []
     for file in request.files or ():
@@ -64,7 +64,7 @@ async def with_results(
 
 async def _left_by(
     parent_id: JobId, given: Mapping[JobId, ParentResult], blobs: WorkerBlobs
-) -> Left:
+) -> ParentOutput:
     parent = given.get(parent_id)
     if parent is None:
         raise RemoteError(
@@ -77,11 +77,11 @@ async def _left_by(
     whole = result_kept(raw, parent.blobs)
     if whole is not None:
         raw = await _read(whole, blobs)
-    return Left(parent_id, raw, decode_if_marked(raw, JobResult, "Status"))
+    return ParentOutput(parent_id, raw, decode_if_marked(raw, JobResult, "Status"))
 
 
-async def _filled(file: InputFile, left: Left, blobs: WorkerBlobs) -> InputFile:
-    """The file with what it stands for."""
+async def _filled(file: InputFile, left: ParentOutput, blobs: WorkerBlobs) -> InputFile:
+    """The file with the content that it refers to."""
     name = file.output
     if name is UNSET:
         found: bytes | BlobRef = await _value(left, blobs)
@@ -94,8 +94,8 @@ async def _filled(file: InputFile, left: Left, blobs: WorkerBlobs) -> InputFile:
     return InputFile(file.name, digest=found.digest.hex(), size=found.size)
 
 
-async def _value(left: Left, blobs: WorkerBlobs) -> bytes | BlobRef:
-    """What a job returned, packed: of a function called with values that is what it told."""
+async def _value(left: ParentOutput, blobs: WorkerBlobs) -> bytes | BlobRef:
+    """The returned value of a job, packed; of a function called with values, its data."""
     report = left.report
     if report is None:
         return b"".join(pack(left.raw))
@@ -114,8 +114,8 @@ async def _value(left: Left, blobs: WorkerBlobs) -> bytes | BlobRef:
         return b"".join(pack(raw))
 
 
-def _stdout(left: Left) -> bytes | BlobRef:
-    """What a program wrote, or the bytes that a function returned."""
+def _stdout(left: ParentOutput) -> bytes | BlobRef:
+    """The output of a program, or the bytes that a function returned."""
     report = left.report
     if report is None:
         return left.raw
@@ -133,7 +133,7 @@ def _stdout(left: Left) -> bytes | BlobRef:
     return (report.stdout or "").encode("utf-8", "surrogateescape")
 
 
-def _output(file: InputFile, left: Left, name: str) -> InputFile:
+def _output(file: InputFile, left: ParentOutput, name: str) -> InputFile:
     report = left.report
     outputs = () if report is None or report.outputs is UNSET else report.outputs
     for one in outputs:
@@ -148,7 +148,7 @@ def _output(file: InputFile, left: Left, name: str) -> InputFile:
     raise _missing(left, f"a file {name[:64]!a}", f"it left {some}" if some else "it left none")
 
 
-def _missing(left: Left, what: str, hint: str) -> RemoteError:
+def _missing(left: ParentOutput, what: str, hint: str) -> RemoteError:
     why = f"job {guid_to_text(left.job_id)}, which it uses, did not leave {what}"
     return RemoteError(ErrorCode.BAD_PAYLOAD, why, hint)
 

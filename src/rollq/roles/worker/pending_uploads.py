@@ -1,5 +1,5 @@
-"""Blobs that results refer to which the grid has not taken yet. They are kept until it has: a
-leader that lacks one refuses the ack, and the machine has it uploaded again.
+"""Blobs of results that the grid has not taken. They are kept until it has: a leader that lacks one
+refuses the ack, and the machine has it uploaded again.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from rollq.roles.worker.signals import ResultStored, StoredResult, UploadFailed
 
 log = logging.getLogger("rollq.worker")
 
-AGAIN_S: Final = 1.0  # before what was uploaded once is uploaded again
+AGAIN_S: Final = 1.0  # before a repeated upload
 
 
 class OutputStore(Protocol):
-    """What is needed of the worker's blobs."""
+    """The part of the worker's blob store that is used here."""
 
     def pin(self, blobs: Sequence[BlobRef]) -> None:
-        """These are in use."""
+        """Protect them from eviction."""
 
     def unpin(self, blobs: Sequence[BlobRef]) -> None:
-        """The reverse."""
+        """Undo one `pin` of each."""
 
     async def give(self, blobs: Sequence[BlobRef]) -> None:
         """Upload them."""
 
 
 class PendingUploads:
-    """Results with blobs, by job. Belongs to the loop.
+    """Results with blobs, by job. Runs on the loop.
 
     Args:
-        blobs: Where they are.
-        feed: Takes `ResultStored` after an upload, or `UploadFailed`.
+        blobs: The worker's store.
+        feed: Handles `ResultStored` after an upload, or `UploadFailed`.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class PendingUploads:
     ) -> None:
         self._blobs = blobs
         self._feed = feed
-        # Results that are stored and not taken; the blobs of each are pinned as long as it is here.
+        # Results that are stored and not taken; their blobs are pinned.
         self._results: dict[JobId, StoredResult] = {}
         self._uploading: dict[AttemptRef, asyncio.Task[None]] = {}
-        self._uploaded: dict[AttemptRef, None] = {}  # of `_results`: once at least
+        self._uploaded: dict[AttemptRef, None] = {}  # those uploaded at least once
 
     def load(self, stored: Iterable[StoredResult]) -> list[BlobRef]:
-        """Results of an earlier life; their blobs, to be pinned by the caller."""
+        """Take the results of an earlier run; returns their blobs, for the caller to pin."""
         self._results = {record.ref.job_id: record for record in stored if record.blobs}
         return [blob for record in self._results.values() for blob in record.blobs]
 
     def keep(self, results: Iterable[StoredResult]) -> None:
-        """Keep the blobs of these until `release`."""
+        """Pin the blobs of results until `release`."""
         for record in results:
             if record.blobs:
                 self._drop(record.ref.job_id)
@@ -65,7 +65,7 @@ class PendingUploads:
                 self._results[record.ref.job_id] = record
 
     def release(self, refs: Iterable[AttemptRef]) -> None:
-        """The grid has taken these, or does not want them."""
+        """The grid has taken these, or does not need them."""
         if self._results:
             for ref in refs:
                 record = self._results.get(ref.job_id)
@@ -73,13 +73,13 @@ class PendingUploads:
                     self._drop(ref.job_id)
 
     def upload(self, record: StoredResult) -> None:
-        """Upload the blobs of a result once more; nothing new if that is under way."""
+        """Upload the blobs of a result again, unless that is under way."""
         if record.ref not in self._uploading:
             task = asyncio.get_running_loop().create_task(self._upload(record))
             self._uploading[record.ref] = task
 
     async def stop(self) -> None:
-        """Upload nothing any more."""
+        """Cancel all uploads."""
         await end_tasks(self._uploading.values())
 
     def _drop(self, job_id: JobId) -> None:

@@ -1,6 +1,4 @@
-"""Jobs whose inputs are on their way: fetched, checked and put into a directory before a slot is
-taken.
-"""
+"""Preparation of inputs: fetched, checked and put into a directory before the job takes a slot."""
 
 from __future__ import annotations
 
@@ -33,32 +31,32 @@ from rollq.store.safe_dir import SafeDir
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest, decode_if_marked
 
-# Permissions do not keep root from writing to a link: root's jobs get copies.
+# Permissions do not keep root from writing to a link: jobs of root get copies.
 LINKS_ARE_SAFE: Final = os.geteuid() != 0
 
 
 class Prepared(NamedTuple):
-    """A directory with the inputs of a job in it."""
+    """The prepared inputs of a job."""
 
     request: JobRequest
     blobs: tuple[BlobRef, ...]
-    directory: Directory | None  # None: it is a call, whose arguments refer to the blobs
+    directory: Directory | None  # None: a call, whose arguments refer to the blobs
     stamps: Stamps
     links: list[Linked]
-    program: bytes | None  # in the directory, if it came with the job
-    fetched_bytes: int = 0  # of the blobs: brought for this job
-    held_bytes: int = 0  # of the blobs: here already, or on their way for another
-    job: AssignJob | None = None  # with the results of its parents in it, if it uses some
+    program: bytes | None  # path in the directory, if it is shipped with the job
+    fetched_bytes: int = 0  # of the blobs: fetched for this job
+    held_bytes: int = 0  # of the blobs: stored, or being fetched for another job
+    job: AssignJob | None = None  # with the results of its parents, if it uses some
 
 
 class Preparations:
-    """What is being prepared, and what is used by those that are.
+    """Inputs under preparation, and prepared ones until their jobs end.
 
     Args:
-        blobs: Where inputs come from.
-        allow_shipped_execs: Whether a program may come with its job.
-        on_ready: Told that a job may be started.
-        on_failed: Told that the inputs of one cannot be had, and why.
+        blobs: Stores the inputs.
+        allow_shipped_execs: Whether a program may be shipped with its job.
+        on_ready: Called when a job can start.
+        on_failed: Called with the error if inputs cannot be prepared.
     """
 
     def __init__(
@@ -78,12 +76,12 @@ class Preparations:
         self._begun: dict[AttemptRef, Prepared] = {}
 
     def open(self, directories: Directories) -> None:
-        """Prepare jobs in these directories from now on."""
+        """Set the directories to use."""
         self._directories = directories
 
     def begin(self, job: AssignJob, ref: AttemptRef, *, is_call: bool) -> bool:
-        """Bring the inputs of a job that refers to blobs or to its parents. False: it is to be
-        begun as it is, and fails if it must. `is_call`: a function has its name."""
+        """Prepare the inputs of a job with blobs or parents. False: it needs no preparation, or
+        fails at its start. `is_call`: a function has its name."""
         try:
             request = decode_if_marked(job.body, JobRequest, "JobId")
         except RemoteError:
@@ -96,7 +94,7 @@ class Preparations:
         return True
 
     def drop(self, ref: AttemptRef) -> None:
-        """It is not begun after all: stop preparing it, remove what was prepared."""
+        """The job does not start: cancel its preparation, remove what was prepared."""
         job, task = self._under_way.pop(ref, (None, None))
         if job is None or task is None:
             self.over(ref)
@@ -106,29 +104,28 @@ class Preparations:
 
     @property
     def has_ready(self) -> bool:
-        """Whether there is a directory for anything that has not begun."""
+        """Whether a prepared job has not started yet."""
         return bool(self._ready)
 
     def is_ready(self, ref: AttemptRef) -> bool:
-        """Whether there is a directory for it."""
+        """Whether a directory is prepared for the job."""
         prepared = self._ready.get(ref)
         return prepared is not None and prepared.directory is not None
 
     def resolved(self, job: AssignJob, ref: AttemptRef) -> AssignJob:
-        """The job as it is to be run: with the results of its parents in it."""
+        """The job to run: with the results of its parents."""
         prepared = self._ready.get(ref)
         return job if prepared is None or prepared.job is None else prepared.job
 
     def take(self, ref: AttemptRef) -> Prepared | None:
-        """The directory of a job that begins: its own from now on."""
+        """The prepared inputs of a job that starts."""
         prepared = self._ready.pop(ref, None)
         if prepared is not None:
             self._begun[ref] = prepared
         return prepared
 
     def over(self, ref: AttemptRef) -> None:
-        """A job ended, could not be started, or is not begun after all. No harm if it was not
-        prepared here."""
+        """A job ended or does not start: release its inputs. No effect if it was not prepared."""
         prepared = self._ready.pop(ref, None)
         if prepared is not None:
             self._discard(prepared)
@@ -140,7 +137,7 @@ class Preparations:
                 self._blobs.check_links(prepared.links)
 
     async def close(self) -> None:
-        """Prepare nothing any more."""
+        """Cancel all preparations."""
         tasks = [task for _, task in self._under_way.values()]
         self._under_way.clear()
         await end_tasks(tasks)
@@ -164,7 +161,7 @@ class Preparations:
                 prepared = Prepared(request, job.blobs, None, {}, [], None)
             else:
                 prepared = await self._place(job, request, inputs, program)
-        except Exception as error:  # whatever it is, the job must not stay here for ever
+        except Exception as error:  # of any kind: the job must not stay here for ever
             if self._under_way.pop(ref, None) is not None:
                 self._blobs.unpin(job.blobs)
                 self._on_failed(ref, _explained(error))
@@ -212,28 +209,28 @@ class Preparations:
         try:
             links = await asyncio.shield(placing)
         except BaseException:
-            # What a thread is at cannot be stopped: the directory goes when it has ended.
+            # A thread cannot be stopped: the directory is removed when it is done.
             placing.add_done_callback(lambda _: self._directories.discard(directory))
             raise
         return Prepared(request, job.blobs, directory, stamps, links, program)
 
     def _place_all(self, files: SafeDir, inputs: list[Input], stamps: Stamps) -> list[Linked]:
-        """On a thread."""
+        """See `inputs.place_all`; on a thread."""
         return place_all(files, inputs, stamps, self._blobs.path, links=LINKS_ARE_SAFE)
 
 
 def _has_inputs(job: AssignJob, request: JobRequest) -> bool:
-    """Whether there is something to bring for a job under the name of a function: a program, or
-    what the arguments of a call refer to."""
+    """Whether a job with the name of a function has something to prepare: a shipped program, or
+    blobs of its arguments."""
     has_blobs = bool(job.blobs or job.parents)
     return request.exec_digest is not UNSET or (request.call is not UNSET and has_blobs)
 
 
 def _explained(error: Exception) -> RollqError:
-    """What to tell the machine, which decides what follows."""
+    """The error for the machine, which decides what follows."""
     if isinstance(error, DiskError) and error.code is ErrorCode.DISK_FULL:
         return StateError(error.code, f"no room for its inputs on this worker: {error.message}")
-    if isinstance(error, OSError):  # of the job's directory; the store explains its own
+    if isinstance(error, OSError):  # of the job's directory; the store raises errors of its own
         code = ErrorCode.DISK_FULL if error.errno in FULL else ErrorCode.DISK_FAILED
         why = error.strerror or str(error)
         return StateError(code, f"its inputs cannot be put into a directory on this worker: {why}")

@@ -1,9 +1,8 @@
-"""Programs: one execution from its directory to its result.
+"""Programs: one execution, from its directory to its result.
 
-A program runs in a directory and a process group of its own. Its output comes through pipes, of
-which the end is kept. When it exits, what is left of its group is ended, its outputs are collected
-and the directory is emptied. Everything happens in the loop; only what could take long (removing
-a deep tree) goes to a thread.
+A program runs in a directory and a process group of its own. Its output is read from pipes, and its
+end is kept. When it exits, the rest of its group is killed, its outputs are collected and the
+directory is emptied. All of it runs in the loop; only removing a deep tree runs on a thread.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from rollq.roles.worker.fitting import STREAMS, set_stream
 from rollq.roles.worker.given_secrets import NONE_GIVEN, GivenSecrets, find_secrets
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.output_uploads import LargeOutputs
-from rollq.roles.worker.outputs import Ending, Terms
+from rollq.roles.worker.outputs import ExecutionEnd, Terms
 from rollq.roles.worker.preparations import Prepared
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
 from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
@@ -60,7 +59,7 @@ from rollq.wire.models import JobRequest
 log = logging.getLogger("rollq.worker")
 
 PIPE_READ_BYTES: Final = 64 * 1024
-DRAIN_READS_MAX: Final = 64  # a pipe holds less; more can only come from an escaped process
+DRAIN_READS_MAX: Final = 64  # more than a pipe holds; the rest is of an escaped process
 PROGRESS_FILE: Final = "rollq-progress"
 PARENTS_FILE: Final = "rollq-parents"
 PROGRESS_IGNORED: Final = 'ignored progress that is not as {"done": 3, "total": 10, "note": "…"}'
@@ -68,7 +67,7 @@ RSS_UNIT_BYTES: Final = 1024  # of ru_maxrss on Linux
 
 
 class Programs:
-    """What all executions of programs share."""
+    """Shared parts of all executions of programs."""
 
     def __init__(
         self,
@@ -91,28 +90,28 @@ class Programs:
         self.execs = execs
         self.directories = directories
         self.sandbox = sandbox
-        self.measuring = measuring  # a thread that looks how much is in directories
+        self.measuring = measuring  # a thread that measures directories
         self.allow_shipped_execs = allow_shipped_execs
         self.own_execs = own_execs
-        self.sealed = sealed  # None: whatever has the name of a program may run
+        self.sealed = sealed  # None: any file with the name of a program may run
         self.vault = vault
-        # Nothing that the job brings may be loaded into a program that was checked.
+        # A checked program must not load code of the job.
         self.may_load = allow_shipped_execs and sealed is None
         self.null_fd = os.open(os.devnull, os.O_RDONLY)
-        self.own_rss = 0  # the most memory this process ever used, in the kernel's unit
+        self.own_rss = 0  # the peak memory of this process, in the kernel's unit
 
     def tail(self) -> Tail:
-        """For a stream that is kept as a whole if it is long."""
+        """The capture of one stream, with all of a long one."""
         return SpooledTail(self.directories.path)
 
     def sample(self) -> None:
-        """Look around: a few times a second."""
+        """Sample running programs; called a few times a second."""
         self.own_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.children.end_over_limits()
         self.children.sweep()
 
     def close(self) -> None:
-        """No more executions."""
+        """Release shared resources after the last execution."""
         if self.null_fd >= 0:
             os.close(self.null_fd)
             self.null_fd = -1
@@ -122,17 +121,16 @@ class Programs:
 
 
 class ProgramRun:
-    """One execution. `start` first; then either `on_end` or, if there is more than fits a result,
-    `on_left` is called once, unless `start` raised."""
+    """One execution. After `start`, `on_end` or (with large outputs) `on_left` is called once."""
 
     def __init__(
         self,
         programs: Programs,
         job: AssignJob,
         request: JobRequest | None,
-        on_end: Callable[[Ending], None],
+        on_end: Callable[[ExecutionEnd], None],
         *,
-        on_left: Callable[[Ending, LargeOutputs], None],
+        on_left: Callable[[ExecutionEnd, LargeOutputs], None],
         prepared: Prepared | None = None,
         on_progress: Callable[[JobProgress], None],
         traceparent: str = "",
@@ -144,11 +142,11 @@ class ProgramRun:
         self._on_end = on_end
         self._on_left = on_left
         self._on_progress = on_progress
-        self._said = b""  # of its progress, as it was last seen
+        self._progress_seen = b""  # the last progress of the program
         self._traceparent = traceparent
-        self._prepared = prepared  # its directory with the inputs, if it refers to blobs
+        self._prepared = prepared  # the directory with inputs, if they were prepared
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
-        # A legacy grid takes inline results alone; its attempts have no fence.
+        # A legacy grid accepts inline results only; its attempts have no fence.
         self._as_blobs = job.fence > 0
         self._tails = (programs.tail(), programs.tail()) if self._as_blobs else (Tail(), Tail())
         self._pipes = [-1, -1]
@@ -159,13 +157,13 @@ class ProgramRun:
         self._seen_bytes = 0
         self._cancelled = False
         self._is_over = False
-        self._comes_with_job = False  # the program is one of its files
-        self._measure: Future[int] | None = None  # of its directory, under way
-        self._maskers: tuple[Masker, ...] = ()  # of its streams, if it has secrets
+        self._comes_with_job = False  # the program is shipped with the job
+        self._measure: Future[int] | None = None  # of the directory, under way
+        self._maskers: tuple[Masker, ...] = ()  # of the streams, if the job has secrets
 
     @property
     def tails(self) -> tuple[Tail, Tail]:
-        """The end of stdout and of stderr, so far."""
+        """The captured stdout and stderr so far."""
         return self._tails
 
     def start(self) -> None:
@@ -192,7 +190,7 @@ class ProgramRun:
                 argv[0] = self._own_copy(argv[0])
             try:
                 if secrets:
-                    own = own | secrets.variables(self._directory.put_aside)
+                    own = own | secrets.variables(self._directory.create_private)
                 self._spawn(argv, stdin, own)
             finally:
                 if stdin != self._programs.null_fd:
@@ -206,12 +204,12 @@ class ProgramRun:
         self._set_limits()
 
     def kill(self) -> None:
-        """End it, whatever it does; it is cancelled then."""
+        """Kill it; its result is CANCELLED."""
         self._cancelled = True
         self._programs.children.kill(self._pid)
 
     def sample(self) -> None:
-        """Look at the memory it uses now: see `_peak_bytes`."""
+        """Sample its memory (see `_peak_bytes`), progress and disk usage."""
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{self._pid}/status") as file:
             for line in file:
                 if line.startswith("VmHWM:"):
@@ -224,23 +222,23 @@ class ProgramRun:
             self._measure.add_done_callback(self._measured)
 
     def _look_for_progress(self) -> None:
-        """What the program has said of it since the last look."""
+        """Report new progress of the program."""
         if not self._directory.is_tmp_touched():
             return
-        said = self._directory.read_tmp(PROGRESS_FILE, PROGRESS_BYTES_MAX)
-        if said and said != self._said:
-            self._said = said
-            progress = last_progress(self._masked(said))
+        progress_bytes = self._directory.read_tmp(PROGRESS_FILE, PROGRESS_BYTES_MAX)
+        if progress_bytes and progress_bytes != self._progress_seen:
+            self._progress_seen = progress_bytes
+            progress = last_progress(self._masked(progress_bytes))
             if progress is not None:
                 self._on_progress(progress)
 
-    def _masked(self, said: bytes) -> bytes:
-        """Without the secrets that the job was given."""
+    def _masked(self, data: bytes) -> bytes:
+        """Without the secrets of the job."""
         if not self._maskers:
-            return said
-        return self._maskers[0].mask(said)
+            return data
+        return self._maskers[0].mask(data)
 
-    # --- the way in
+    # --- start
 
     def _program(self) -> bytes:
         if self._prepared is not None and self._prepared.program is not None:
@@ -286,7 +284,7 @@ class ProgramRun:
         return inputs
 
     def _place(self, inputs: list[Input]) -> int:
-        """Put the inputs in place; returns what the program reads as stdin."""
+        """Create the inputs; returns the descriptor for stdin."""
         if self._prepared is not None:
             return self._programs.null_fd
         files = self._directory.files
@@ -302,7 +300,8 @@ class ProgramRun:
         return self._programs.null_fd
 
     def _own_copy(self, program: bytes) -> bytes:
-        """Put the program beside the inputs, like a legacy worker; it is no output of the job."""
+        """Copy the program beside the inputs, as a legacy worker does; it is no output of the
+        job."""
         name = os.path.basename(os.fsdecode(program))
         with open(program, "rb") as file:
             content = file.read()
@@ -310,14 +309,15 @@ class ProgramRun:
         return os.fsencode(f"./{name}")
 
     def _task_number(self) -> int:
-        """Which task of an array it is, or is to be like; -1: of none."""
+        """The number of the array task that it is, or is a copy of; -1: none."""
         if self._job.task_number >= 0 or self._request is None or self._request.task is UNSET:
             return self._job.task_number
         return self._request.task
 
     def _spawn(self, argv: list[bytes], stdin: int, own: Mapping[str, str]) -> None:
         job = self._job
-        ends = self._directory.put_aside(PARENTS_FILE, parent_lines(job.ends)) if job.ends else ""
+        create = self._directory.create_private
+        ends = create(PARENTS_FILE, parent_lines(job.ends)) if job.ends else ""
         out, out_end = os.pipe()
         self._pipes[0] = out
         err, err_end = os.pipe()
@@ -359,10 +359,10 @@ class ProgramRun:
             if error.errno == errno.E2BIG:
                 raise _bad("the arguments are too long for this system") from None
             why = why_not_started(argv[0], self._directory.files.fd, error)
-            told = f"cannot start {job.exec_name[:64]!a}: {why.text}"
+            message = f"cannot start {job.exec_name[:64]!a}: {why.text}"
             if why.is_of_file and self._comes_with_job:
-                raise _bad(told) from None
-            raise StateError(ErrorCode.NO_PROGRAM, told) from None
+                raise _bad(message) from None
+            raise StateError(ErrorCode.NO_PROGRAM, message) from None
         finally:
             os.close(out_end)
             os.close(err_end)
@@ -390,7 +390,7 @@ class ProgramRun:
             self._close_pipe(place)
 
     def _shown(self, place: int, data: bytes) -> bytes:
-        """Without the secrets that the job was given."""
+        """Without the secrets of the job."""
         return self._maskers[place].feed(data) if self._maskers else data
 
     def _end_softly(self, limit_ms: int) -> None:
@@ -398,7 +398,7 @@ class ProgramRun:
         self._programs.children.signal_group(self._pid, signal.SIGTERM)
 
     def _measured(self, measure: Future[int]) -> None:
-        """On a thread."""
+        """The directory was measured; on a thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._check_room, measure.result())
 
@@ -414,7 +414,7 @@ class ProgramRun:
         self._notes.append(f"killed, run limit of {limit_ms / 1000:g} s exceeded")
         self._programs.children.kill(self._pid)
 
-    # --- the way out
+    # --- end
 
     def _exited(self) -> None:
         run_ms = int((time.perf_counter() - self._started_s) * 1000)
@@ -424,11 +424,11 @@ class ProgramRun:
         reaped = self._programs.children.reap(self._pid)
         self._look_for_progress()
         self._drain_pipes()
-        self._directory.clear_aside()
+        self._directory.clear_private()
         ending = self._ending(reaped.status, reaped.usage, run_ms)
-        if self._said:
+        if self._progress_seen:
             self._directory.remove_tmp(PROGRESS_FILE)
-            if last_progress(self._said) is None:
+            if last_progress(self._progress_seen) is None:
                 ending.notes.append(PROGRESS_IGNORED)
         ending.notes.extend(reaped.causes)
         if reaped.box is not None and ending.status == Status.FAILED and not ending.notes:
@@ -460,10 +460,10 @@ class ProgramRun:
             if rest := masker.finish():
                 self._tails[place].feed(rest)
 
-    def _ending(self, status: int, usage: Any, run_ms: int) -> Ending:
+    def _ending(self, status: int, usage: Any, run_ms: int) -> ExecutionEnd:
         code = os.waitstatus_to_exitcode(status)
         failed = bool(code or self._notes)
-        ending = Ending(
+        ending = ExecutionEnd(
             Status.CANCELLED if self._cancelled else Status.FAILED if failed else Status.OK,
             exit_code=code if code >= 0 else SIGNAL_BASE - code,
             signal=max(-code, 0),
@@ -485,8 +485,8 @@ class ProgramRun:
         return ending
 
     def _peak_bytes(self, max_rss: int) -> int:
-        """The kernel counts our own memory as the program's until the program is loaded, so its
-        figure says something only if it is larger than ours; else what was sampled counts."""
+        """Until the program is loaded the kernel counts our own memory as the program's: its figure
+        is meaningful only if it is larger than ours; else the sampled one is used."""
         return max_rss * RSS_UNIT_BYTES if max_rss > self._programs.own_rss else self._seen_bytes
 
     def _close_pipe(self, place: int) -> None:

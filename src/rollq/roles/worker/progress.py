@@ -1,5 +1,5 @@
-"""How far jobs are, as their programs and functions say: told to the leader, the latest of each and
-not too often. What nobody took is no loss: the next replaces it.
+"""Progress of jobs, as reported by programs and functions: the latest of each is published, at a
+limited rate. Lost reports are replaced by the next one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from rollq.subjects.reserved import job_event_subject
 
 
 class ProgressBook:
-    """The latest progress of attempts that run. Each attempt is in it once, so it is no larger than
-    the slots of the worker.
+    """The latest progress of running attempts; bounded by the slots of the worker.
 
     Args:
-        publish: Says something to a subject, if there is a leader.
+        publish: Publishes to a subject, if there is a leader.
     """
 
     def __init__(self, publish: Callable[[str, bytes], None]) -> None:
@@ -33,15 +32,15 @@ class ProgressBook:
         self._latest: dict[AttemptRef, JobProgress] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # from `open` to `close`
-        self._thread = 0  # in which that runs
+        self._thread = 0  # of the loop
 
     def open(self) -> None:
-        """Begin, in the loop that runs."""
+        """Begin, in the running loop."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def report(self, ref: AttemptRef | None, progress: JobProgress) -> None:
-        """As `note`, from any thread: a coroutine function may have work done in others. Without an
-        attempt nothing is said."""
+        """As `note`, from any thread: a coroutine function may use other threads. Ignored without
+        an attempt."""
         loop = self._loop
         if ref is None or loop is None:
             return
@@ -52,33 +51,33 @@ class ProgressBook:
                 loop.call_soon_threadsafe(self.note, ref, progress)
 
     def note(self, ref: AttemptRef, progress: JobProgress) -> None:
-        """An attempt is so far."""
+        """Note the progress of an attempt."""
         if self._loop is None:
             return
         self._latest[ref] = progress
         if self._timer is None:
-            self._timer = self._loop.call_later(PROGRESS_MS / 1_000, self._tell_all)
+            self._timer = self._loop.call_later(PROGRESS_MS / 1_000, self._publish_all)
 
     def over(self, ref: AttemptRef) -> None:
-        """An attempt has ended: what it said last goes before its result."""
+        """An attempt has ended: publish its last progress before its result."""
         progress = self._latest.pop(ref, None)
         if progress is not None:
-            self._tell(ref, progress)
+            self._publish_one(ref, progress)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Publish nothing any more."""
         self._loop = None
         self._latest.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _tell_all(self) -> None:
+    def _publish_all(self) -> None:
         self._timer = None
         latest, self._latest = self._latest, {}
         for ref, progress in latest.items():
-            self._tell(ref, progress)
+            self._publish_one(ref, progress)
 
-    def _tell(self, ref: AttemptRef, progress: JobProgress) -> None:
+    def _publish_one(self, ref: AttemptRef, progress: JobProgress) -> None:
         event = JobEvent(PROGRESS, ref.attempt, progress=progress)
         self._publish(job_event_subject(ref.job_id), encode_event(event))

@@ -1,15 +1,15 @@
-"""The durable table of results that the grid has not taken, and who this worker is.
+"""The durable table of results that the grid has not taken, and the identity of the worker.
 
-Two files take turns. Each is a run of records under one generation number; a record is one batch:
+Two files are used alternately. Each is a run of records of one generation; a record is one batch:
 
     magic 4 | crc 4 | generation 8 | seq 8 | body_bytes 4 | body            all little-endian
 
-The body is msgpack: [results stored, attempts forgotten]. Record 0 of a generation holds all that
-was alive when it began, so a file is complete by itself, and a turn to the other file is one write
-and one sync. Files are zero-filled once and written over ever after: a sync has no new blocks to
-book. Reading stops at the first record that does not follow: a torn tail was never acknowledged.
+The body is msgpack: [results stored, attempts forgotten]. Record 0 of a generation has all live
+results of its start, so a file is complete by itself, and switching files is one write and one
+sync. Files are zero-filled once and then overwritten: a sync has no new blocks to allocate. Reading
+stops at the first record that does not follow: a torn tail was never acknowledged.
 
-Law of change: fields may be appended to the body with a default; a new layout takes a new magic.
+Compatibility: fields may be appended to the body with a default; a new layout takes a new magic.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ResultBatch(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WorkerIdentity(msgspec.Struct, frozen=True):
-    """Who this worker is, for as long as its state directory lives."""
+    """The identity of a worker, as long as its state directory exists."""
 
     worker_id: str  # hex
     incarnation: int
@@ -61,27 +61,27 @@ _decode: Final = msgspec.msgpack.Decoder(ResultBatch).decode
 
 
 class ResultTable:
-    """One state directory. Calls block; `commit` belongs on a thread unless the disk is quick, one
-    call at a time."""
+    """The table in one state directory. Calls block and must not overlap; `commit` belongs on a
+    thread unless the disk is fast."""
 
     def __init__(self, directory: Path, table_bytes: int = RESULT_TABLE_BYTES) -> None:
         self._directory = directory
         self._table_bytes = table_bytes
         self._lock_fd = -1
         self._fds = [-1, -1]
-        self._turn = 0  # which file is written now
+        self._turn = 0  # the file in use
         self._generation = 0
         self._seq = 0
         self._offset = 0
         self._base_bytes = 0
-        # By job: of two attempts of one the older was superseded, and nobody wants its result.
+        # By job: the older one of two attempts was superseded, and its result is not needed.
         self._alive: dict[JobId, StoredResult] = {}
 
     def open(self) -> tuple[WorkerId, int, tuple[StoredResult, ...]]:
-        """Lock the directory and read it: worker id, this start's incarnation, what is alive.
+        """Lock and read the directory: worker id, incarnation of this start, live results.
 
         Raises:
-            LocalError: BAD_SETUP, if another worker uses the directory.
+            LocalError: BAD_SETUP if another worker uses the directory.
             DiskError: it cannot be read or written.
         """
         try:
@@ -107,10 +107,10 @@ class ResultTable:
         )
 
     def commit(self, stored: Sequence[StoredResult], forgotten: Sequence[AttemptRef]) -> None:
-        """Write a batch; returns when what is stored is durable. What is forgotten may come back.
+        """Write a batch; returns when the stored results are durable. Forgotten ones may reappear.
 
         Raises:
-            DiskError: nothing of this batch counts, and the table must not be used again.
+            DiskError: nothing of the batch counts, and the table must not be used again.
         """
         self._account(stored, forgotten)
         try:
@@ -125,14 +125,14 @@ class ResultTable:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next `commit` writes everything anew, which takes long."""
+        """Whether the next `commit` rewrites all live results, which takes long."""
         return self._offset > max(self._table_bytes, 3 * self._base_bytes)
 
     def close(self) -> None:
-        """Give the directory free."""
+        """Unlock the directory."""
         if self._lock_fd >= 0:
-            # A process forked a moment ago has the descriptor too, until it executes another
-            # program: closing ours would not unlock.
+            # A process that was just forked shares the lock until it executes its program: closing
+            # our descriptor would not unlock.
             fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
         for fd in (*self._fds, self._lock_fd):
             if fd >= 0:
@@ -185,7 +185,7 @@ class ResultTable:
             os.close(directory)
 
     def _recover(self) -> None:
-        """Take the newest generation whose record 0 is whole."""
+        """Use the newest generation whose record 0 is complete."""
         for turn, fd in enumerate(self._fds):
             generation, batches = _read_run(fd, self._directory / NAMES[turn])
             if generation > self._generation:
@@ -210,7 +210,7 @@ class ResultTable:
                 del alive[ref.job_id]
 
     def _begin_generation(self) -> None:
-        """Write everything that is alive to the other file, and go on there."""
+        """Write all live results to the other file, and continue there."""
         self._turn = 1 - self._turn
         self._generation += 1
         self._seq = 0
@@ -233,7 +233,7 @@ class ResultTable:
 
 
 def _read_run(fd: int, path: Path) -> tuple[int, list[ResultBatch]]:
-    """The records of one file as far as they follow each other: generation (0: none), batches."""
+    """The consecutive records of one file: generation (0: none), batches."""
     generation, offset = 0, 0
     batches: list[ResultBatch] = []
     while True:

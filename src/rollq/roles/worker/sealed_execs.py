@@ -1,8 +1,8 @@
-"""Programs that were checked against a list, as copies in memory that nothing can change.
+"""Programs that are checked against a list of digests, as sealed copies in memory.
 
-The digest of a file says nothing about what its path leads to a moment later, so what was checked
-is what is executed: the file is copied into memory, the memory is sealed against every change, the
-digest is taken of it, and the program is started by its descriptor.
+The path of a checked file may lead to another file a moment later, so the checked bytes themselves
+are executed: the file is copied into memory, the memory is sealed against changes, its digest is
+checked, and the program is started through its descriptor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rollq.roles.worker.execs import NoProgramError, interpreter_in
 from rollq.roles.worker.spawn import ProgramFd
 from rollq.security.exec_digests import ALGORITHMS, ExecDigests
 
-MFD_EXEC: Final = 0x10  # asked for by kernels from 6.3 on, unknown to those before
+MFD_EXEC: Final = 0x10  # required by kernels from 6.3 on, unknown to older ones
 SEALS: Final = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     if sys.platform == "linux"
@@ -34,10 +34,10 @@ class SealedExec(NamedTuple):
     """A sealed copy of a program.
 
     Attributes:
-        fd: Open to be read; it is not inherited.
+        fd: Open for reading; not inherited.
         size: In bytes.
         digests: By all algorithms.
-        interpreter: What its first line asks for; empty: it is no script.
+        interpreter: From its first line; empty: it is no script.
     """
 
     fd: int
@@ -47,24 +47,24 @@ class SealedExec(NamedTuple):
 
     @property
     def program(self) -> ProgramFd:
-        """How it is started."""
+        """The descriptor to start it by."""
         return ProgramFd(self.fd, is_read=bool(self.interpreter))
 
 
 class SealedExecs:
-    """Sealed copies, kept by what tells one file from another. Who fakes that has a copy run that
-    is listed: the list is asked at each start.
+    """Sealed copies, cached by the status of the file. A forged status can only make a listed copy
+    run: the list is checked at every start.
 
     Args:
-        digests: What may run.
+        digests: The list.
 
     Raises:
-        LocalError: BAD_SETUP, on a system that has no such memory.
+        LocalError: BAD_SETUP on a system without sealed memory.
     """
 
     def __init__(self, digests: ExecDigests) -> None:
         self._digests = digests
-        self._kept: dict[tuple[int, ...], SealedExec] = {}  # the one used last is last
+        self._kept: dict[tuple[int, ...], SealedExec] = {}  # least recently used first
         self._size = 0
         try:
             os.close(_make_memory())
@@ -76,20 +76,20 @@ class SealedExecs:
             ) from None
 
     def listed(self, names: Iterable[str]) -> set[str]:
-        """Those of these names that may be called."""
+        """The names that are listed."""
         return {name for name in names if self._digests.can_run(name)}
 
     def get(self, name: str, program: bytes, directory_fd: int) -> SealedExec:
-        """A copy of a program that is listed for a name, valid until the next call.
+        """A sealed copy of a program that is listed for a name, valid until the next call.
 
         Args:
-            name: What the job calls it.
-            program: Its path; a relative one is below the directory, and no link.
+            name: The exec name of the job.
+            program: Its path; a relative one is below the directory, and must not be a link.
             directory_fd: The directory of the job.
 
         Raises:
-            NoProgramError: NO_PROGRAM; it is not listed.
-            StateError: NO_PROGRAM; it cannot be read.
+            NoProgramError: NO_PROGRAM: it is not listed.
+            StateError: NO_PROGRAM: it cannot be read.
         """
         wanted = self._digests.of(name, os.path.basename(os.fsdecode(program)))
         if not wanted:
@@ -114,7 +114,7 @@ class SealedExecs:
         return copy
 
     def close(self) -> None:
-        """Let all copies go. What runs has its own."""
+        """Close all copies. Running programs keep theirs."""
         for copy in self._kept.values():
             os.close(copy.fd)
         self._kept.clear()
@@ -141,7 +141,7 @@ class SealedExecs:
 
 
 def seal(fd: int) -> SealedExec:
-    """A sealed copy of an open file. The digest is taken of the copy, after it was sealed. Raises
+    """A sealed copy of an open file. The digest is computed from the copy, after sealing. Raises
     OSError."""
     memory = _make_memory()
     try:
@@ -151,7 +151,7 @@ def seal(fd: int) -> SealedExec:
                 view = view[os.write(memory, view) :]
         os.fchmod(memory, 0o555)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, SEALS)
-        # What is open to be written cannot be executed.
+        # A file that is open for writing cannot be executed.
         reading = os.open(f"/proc/self/fd/{memory}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(memory)

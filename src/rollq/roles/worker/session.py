@@ -1,8 +1,7 @@
 """The worker's session with one member at a time. Pure.
 
-It dials, says hello, follows redirects, leaves a member that falls silent, renews leases, and tells
-the leader which programs are here. What the attempts are is not its concern: it is handed them.
-"""
+Dials, sends the hello, follows redirects, leaves a silent member, renews leases, and announces
+programs to the leader. The attempts are passed in."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ from rollq.wire.features import (
 from rollq.wire.subject_messages import Publish
 
 IDLE_HEARTBEAT_MS: Final = 10_000
-# What a worker offers.
+# The features that a worker offers.
 FEATURES: Final = (
     COMPACT,
     ACCEPTED,
@@ -70,27 +69,27 @@ FEATURES: Final = (
 
 @dataclass(slots=True, frozen=True)
 class WorkerSetup:
-    """Who this worker is. `incarnation` is larger at each start of the process."""
+    """The identity and options of a worker. `incarnation` grows with each start of the process."""
 
     worker_id: WorkerId
     addresses: tuple[str, ...]
     patterns: tuple[str, ...]
     name: str = ""
     incarnation: int = 1
-    slots: int = 1  # how many run at once
+    slots: int = 1  # parallel executions
     features: tuple[str, ...] = ()
-    ahead: int = 0  # how many more may be prefetched, so that a slot need not wait for the next
+    ahead: int = 0  # maximum of prefetched jobs
     blob_address: str = ""  # where other workers may fetch blobs
-    # Functions that run in the shell's loop, one after the other unless they wait: their calls
-    # stand in line for one slot.
+    # Functions that run in the shell's event loop, one after the other unless they wait: their
+    # calls share one slot (the line).
     calls: frozenset[str] = frozenset()
-    layers: tuple[str, ...] = ()  # of the sandbox that jobs run in
+    layers: tuple[str, ...] = ()  # of the jobs' sandbox
     labels: tuple[str, ...] = ()
-    resources: Amounts = ()  # its capacity
+    resources: Amounts = ()  # total capacity
 
 
 class LinkState(enum.IntEnum):
-    """Where the session with a member stands."""
+    """The state of the session with a member."""
 
     DOWN = 0
     GREETING = 1
@@ -103,15 +102,15 @@ OPEN: Final = LinkState.OPEN
 
 
 class LeaderSession:
-    """The connection, and what the member at its other end knows.
+    """The connection to a member, and the features of that member.
 
     Attributes:
-        state: Where it stands. Only an OPEN session carries credit and reports.
-        is_legacy: The member speaks the legacy protocol: it answers no hello, and takes results
-            without saying so. Meaningful while the state is not DOWN.
-        takes_runs: The leader takes acks in runs. As the last Welcome had it.
-        returns_are_free: The leader counts no attempt for what is given back unstarted, and knows
-            Announce; older ones do neither. As the last Welcome had it.
+        state: Only an OPEN session carries credit and reports.
+        is_legacy: The member speaks the legacy protocol: it does not answer the hello, and does
+            not confirm results. Valid while the state is not DOWN.
+        takes_runs: The leader supports runs of acks. From the last Welcome.
+        returns_are_free: The leader does not count an attempt for jobs returned before their start,
+            and supports Announce; older ones do neither. From the last Welcome.
     """
 
     __slots__ = (
@@ -140,20 +139,20 @@ class LeaderSession:
         self._setup = setup
         self._orders = orders
         self._redial = Redial(setup.addresses, jitter)
-        # A worker's hello is answered once it went through the log.
+        # A worker's hello is answered after an entry of the log.
         self._silence = Silence(GREETING_MS_MAX, SILENCE_MS_MAX)
         self._offers = Offers()
         self._refusals = Refusals()
-        self._was_heard = False  # in this session
-        self._counted = False  # the hello of this session counts what is held, and names none
-        # Members that hung up on such a hello: the next one to them names all, and if they hang up
-        # on that the one after counts again. Few addresses are known.
+        self._was_heard = False  # a message arrived in this session
+        self._counted = False  # the hello of this session only counts the held attempts
+        # Members that closed the connection after such a hello: the next hello to them names all
+        # attempts; if they close again, the one after counts again. Few addresses are known.
         self._whole_hello_at: set[str] = set()
         self._ping_ms = 0  # of this session; 0: its member does not answer pings
-        self._knows_returns = False  # the member of this session reads a Goodbye with `returns`
+        self._knows_returns = False  # the member supports a Goodbye with `returns`
         self._now_ms = 0  # of the last tick
-        self._renewed_ms = 0  # when leases were renewed last
-        self._found: ProgramsFound | None = None  # None until the shell has looked
+        self._renewed_ms = 0  # of the last renewal of leases
+        self._found: ProgramsFound | None = None  # None before the first scan
         self.state = DOWN
         self.is_legacy = False
         self.returns_are_free = False
@@ -161,17 +160,17 @@ class LeaderSession:
 
     @property
     def is_patient(self) -> bool:
-        """Whether the silence of a member is borne for longer than at first."""
+        """Whether more silence than at first is permitted."""
         return self._silence.is_patient
 
     # --- opening
 
     def dial(self) -> None:
-        """Look for the leader."""
+        """Dial the first address."""
         self._orders.give(Connect(self._redial.address, 0))
 
     def greet(self, holding: tuple[AttemptRef, ...]) -> None:
-        """The connection is open: say who we are and what we hold."""
+        """The connection is open: send the hello with the held attempts."""
         setup = self._setup
         self._counted = False
         self._ping_ms = 0
@@ -179,7 +178,7 @@ class LeaderSession:
         self._silence.opened(self._now_ms, self._redial.address)
         self.is_legacy = self._offers.is_plain(self._redial.address)
         self._was_heard = False
-        if self.is_legacy:  # it answers no hello, and reads the first pattern alone
+        if self.is_legacy:  # it does not answer the hello, and reads the first pattern only
             self.state = OPEN
             self.returns_are_free = False
             self.takes_runs = self._takes_publishes = False
@@ -198,7 +197,7 @@ class LeaderSession:
                 () if self._counted else holding,
                 setup.features,
                 setup.blob_address,
-                plain=self._counted,  # a member that does not know the count hangs up
+                plain=self._counted,  # makes a member without support of counts disconnect
                 holding_count=len(holding) if self._counted else 0,
                 labels=setup.labels,
                 resources=setup.resources,
@@ -209,7 +208,7 @@ class LeaderSession:
                 self._orders.send(wire.Holdings(holding[at : at + HOLDINGS_PER_MESSAGE_MAX]))
 
     def welcomed(self, message: wire.Welcome) -> None:
-        """The leader took us in."""
+        """The leader sent Welcome."""
         self.state = OPEN
         self._ping_ms = message.ping_ms if ALIVE in message.features else 0
         self._knows_returns = RETURNS in message.features
@@ -223,26 +222,26 @@ class LeaderSession:
         self._renewed_ms = self._now_ms
 
     def publish(self, message: Publish) -> None:
-        """Hand a message to whoever listens. Without a leader that takes it, it is lost."""
+        """Publish a message. Lost without a leader that supports publishes."""
         if self.state is OPEN and self._takes_publishes:
             self._orders.send(message)
 
     def heard(self, messages: Sequence[wire.MemberMessage]) -> None:
-        """Messages came."""
+        """Messages arrived."""
         for message in messages if self.state is LinkState.GREETING else ():
             if type(message) is wire.Error:
                 if is_refusal(message):
                     self._refusals.noted(message)
                 else:
                     self._refusals.over()
-        # An error is what a member of ours answers to a legacy hello; a legacy leader sends none.
+        # A current member answers a legacy hello with an error; a legacy leader sends none.
         self._was_heard |= any(type(message) is not wire.Error for message in messages)
         self._silence.heard(self._now_ms, is_answer=self.state is OPEN)
 
-    # --- its end
+    # --- end of the session
 
     def lost(self, refusal: wire.Error | None = None) -> None:
-        """The connection broke, or we are not let in: dial again."""
+        """The connection broke, or the session was refused: dial again."""
         if self.is_legacy and self.state is OPEN and not self._was_heard:
             self._offers.hung_up(self._redial.address)
         if self.state is LinkState.GREETING and self._counted:
@@ -257,14 +256,14 @@ class LeaderSession:
         self._orders.give(Connect(*(redial.refused() if is_refused else redial.failed())))
 
     def redirected(self, message: wire.NotLeader) -> None:
-        """Another member leads."""
+        """Another member leads: dial it."""
         self._refusals.over()
         self.state = DOWN
         self._orders.give(Disconnect())
         self._orders.give(Connect(*self._redial.redirected(message.leader, message.members)))
 
     def leave(self, why: str) -> None:
-        """Say goodbye and hang up, for good."""
+        """Send Goodbye and disconnect, for good."""
         if self.state is OPEN:
             self._orders.send(wire.Goodbye(why))
         if self.state is not DOWN:
@@ -274,13 +273,13 @@ class LeaderSession:
     # --- time
 
     def tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Check the session for silence."""
         self._now_ms = now_ms
         if self.state is not DOWN:
             self._maybe_leave_member()
 
     def _maybe_leave_member(self) -> None:
-        """Ping a member that says nothing, or leave it for the next."""
+        """Ping a silent member, or leave it for the next."""
         is_greeting = self.state is LinkState.GREETING
         verdict = self._silence.judge(self._now_ms, is_greeting=is_greeting, ping_ms=self._ping_ms)
         if verdict is Verdict.PING:
@@ -289,15 +288,15 @@ class LeaderSession:
             if is_greeting:
                 self._offers.unanswered(self._redial.address)
             elif self._knows_returns:
-                # Perhaps only the way to us is broken: else our hang-up looks like our death.
+                # Perhaps only the way to us is broken: then our disconnect would look like a crash.
                 self._orders.send(wire.Goodbye("the member is silent", returns=True))
             self.state = DOWN
             self._orders.give(Disconnect(stuck=True))
             self._orders.give(Connect(*self._redial.silent()))
 
     def is_renewal_due(self, lease_ms: Iterable[int]) -> bool:
-        """Whether a third of the shortest of these leases is over; without any, an idle worker
-        still shows that it is there."""
+        """Whether a third of the shortest lease has passed; without leases, an idle worker still
+        sends heartbeats."""
         if self.state is not OPEN or self.is_legacy:
             return False
         shortest_ms = min(lease_ms, default=3 * IDLE_HEARTBEAT_MS)
@@ -306,15 +305,15 @@ class LeaderSession:
     def renew(
         self, holding: tuple[AttemptRef, ...], *, is_capped: bool, load: WorkerLoad | None
     ) -> None:
-        """Renew the leases of all that is held, and tell how busy the computer is, and whether the
-        CPU cap holds jobs back."""
+        """Send a heartbeat: renews the leases of all held attempts, and reports load and CPU
+        cap."""
         self._orders.send(wire.Heartbeat(holding, is_capped, load))
         self._renewed_ms = self._now_ms
 
     # --- programs
 
     def found(self, event: ProgramsFound) -> None:
-        """Programs came or went; the leader is told of changes."""
+        """The programs were scanned; announce changes."""
         before = self._found.names if self._found is not None else frozenset()
         is_new = self._found != event
         self._found = event
@@ -322,7 +321,7 @@ class LeaderSession:
             self._announce(before)
 
     def _announce(self, before: frozenset[str]) -> None:
-        """Tell what changed since `before`. Too many names are not told: `is_any`."""
+        """Announce the changes since `before`; if there are too many names, `is_any`."""
         found = self._found
         if found is None or not self.returns_are_free or self.state is not OPEN:
             return

@@ -1,4 +1,4 @@
-"""What a worker process is told when it starts, and the checks on it."""
+"""The options of a worker process, and their checks."""
 
 from __future__ import annotations
 
@@ -31,42 +31,44 @@ CPU_CAP_OFF: Final = 1.0
 
 @dataclass(slots=True, frozen=True)
 class NodeSetup:
-    """Where a worker finds its group, its programs and its own files."""
+    """The addresses, programs, directories and limits of a worker."""
 
     addresses: tuple[str, ...]  # members, host:port; one is enough
     patterns: tuple[str, ...] = ("job.assign.>",)
     exec_dir: Path | None = None  # programs; None: functions only
-    jobs_dir: Path = Path("jobs")  # a directory a job is made here
+    jobs_dir: Path = Path("jobs")  # for the directories of jobs
     state_dir: Path = Path("worker")  # identity, and results that the grid has not taken
     name: str = ""
     slots: int = 4
-    cpu_cap: float = 0.75  # 0.10 to 0.95; 1: take jobs however busy the machine is
+    cpu_cap: float = 0.75  # 0.10 to 0.95; 1: no cap
     apps: tuple[str, ...] = ()  # modules that register functions
-    ahead: int = 1_024  # most jobs fetched beyond the slots while runs are short; 0: none
-    drain_ms: int = 30_000  # how long a drain waits for what runs
-    allow_shipped_execs: bool = False  # whether a program may come with its job
-    pass_env: tuple[str, ...] = ()  # names of ours that jobs see too; PREFIX_*: all that begin so
-    vault: Path | None = None  # one file a secret that jobs may name
-    vault_env: str = ""  # variables of ours that begin so are secrets that jobs may name
-    exec_digests: Path | None = None  # only programs with a digest of this list run
-    exec_digests_key: Path | None = None  # which must be signed with this key
-    blob_bytes_max: int = 16 * 1024**3  # kept of files that no job uses just now
-    blob_age_ms: int = 7 * 24 * 3_600_000  # and for how long
-    # As in a legacy worker, a directory is `jobs_dir/JobId`, and has a copy of the program, which
-    # runs there. It costs a copy a job, and no directory is used again.
+    ahead: int = 1_024  # maximum of prefetched jobs while runs are short; 0: none
+    drain_ms: int = 30_000  # how long a drain waits for executions
+    allow_shipped_execs: bool = False  # whether programs may be shipped with jobs
+    pass_env: tuple[str, ...] = ()  # variables passed on to jobs; PREFIX_*: all with this prefix
+    vault: Path | None = None  # a directory with one file for each secret
+    vault_env: str = ""  # prefix of variables that are secrets
+    exec_digests: Path | None = None  # only programs with a digest in this list run
+    exec_digests_key: Path | None = None  # the key that must have signed the list
+    blob_bytes_max: int = 16 * 1024**3  # bound of unused blobs
+    blob_age_ms: int = 7 * 24 * 3_600_000  # maximal age of unused blobs
+    # As in a legacy worker, a directory is `jobs_dir/JobId`, and the program is copied there and
+    # runs there. It costs a copy for each job, and no directory is reused.
     own_execs: bool = False
-    # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are there too.
+    # As in a legacy worker: files `cache_dir/CacheId/name` are caches, and caches are written
+    # there.
     cache_dir: Path | None = None
     credentials: Credentials = NONE
-    unsafe_no_auth: bool = False  # serve blobs to workers of other machines although unprotected
-    labels: tuple[str, ...] = ()  # zone=a, gpu: what jobs may require
-    # (name, amount) that jobs may need; CPUs and memory are found if they are not named.
+    unsafe_no_auth: bool = False  # serve blobs to workers of other hosts without TLS
+    labels: tuple[str, ...] = ()  # zone=a, gpu: requirements of jobs are matched with them
+    # (name, amount) for the needs of jobs; CPUs and memory are detected if they are not given.
     resources: tuple[tuple[str, str], ...] = ()
-    sandbox: SandboxSetup = field(default_factory=SandboxSetup)  # what jobs cannot do
+    sandbox: SandboxSetup = field(default_factory=SandboxSetup)
 
     def hidden(self) -> list[Path]:
-        """What a job must not see, but for a directory of its own. Of the folder of credentials,
-        in which programs may lie too, the files that are for their owner alone."""
+        """Paths that jobs must not see, except for their own directories. From the folder of
+        credentials, which may also hold programs, only the files that are private to their
+        owner."""
         secret = [self.vault] if self.vault is not None else []
         if self.credentials.directory:
             files = Path(self.credentials.directory).iterdir()
@@ -74,7 +76,7 @@ class NodeSetup:
         return [self.state_dir, self.jobs_dir, *secret]
 
     def open_execs(self) -> SealedExecs | None:
-        """What keeps to the list of digests; None: there is no list.
+        """The store of checked programs; None: there is no list of digests.
 
         Raises:
             LocalError: BAD_SETUP.
@@ -84,7 +86,7 @@ class NodeSetup:
         return SealedExecs(ExecDigests(self.exec_digests, self.exec_digests_key))
 
     def check(self) -> None:
-        """Raises LocalError BAD_SETUP or BAD_OPTIONS if something cannot be meant so."""
+        """Raises LocalError BAD_SETUP or BAD_OPTIONS for invalid options."""
         name_bytes = len(self.name.encode(errors="replace"))
         in_hello = (*self.patterns[:1], *self.patterns)
         pattern_bytes = sum(len(pattern.encode(errors="replace")) for pattern in in_hello)
@@ -150,7 +152,7 @@ class NodeSetup:
             check_typed(pattern)
 
     def _check_offer(self) -> None:
-        """Labels and resources, which go into the hello as they are."""
+        """Check labels and resources, which go into the hello unchanged."""
         labels = labels_of(self.labels)
         named = resources_of(dict(self.resources))
         offer_bytes = sum(len(label) + 3 for label in labels)

@@ -1,10 +1,10 @@
-"""What the worker's machine hears (events) and asks its shell to do (instructions). Only records.
+"""Events and instructions of the worker's machine. Only records.
 
-Whatever every job needs comes as a run: all that one read brought, all that ended in one turn of
-the loop, all that one write made durable. A run may be as short as one.
+Frequent events and instructions come in runs: all messages of one read, all ends in one turn of the
+loop, all results of one write. A run may have one element.
 
-An attempt is named by its whole `AttemptRef`: a job that was forgotten and submitted again under
-the same id starts at attempt 1 once more, and only the fence tells the two apart.
+An attempt is named by its whole `AttemptRef`: a job that was forgotten and submitted again with the
+same id starts at attempt 1 again, and only the fence differs.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ __all__ = [
 
 
 class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How an attempt ended, as the worker's durable table keeps it until the grid has taken it.
-    Fields may be appended with a default; nothing else may change."""
+    """The end of an attempt in the worker's durable table, until the grid has taken it. Append
+    fields only with a default; nothing else may change."""
 
     ref: AttemptRef
     lease_ms: int
@@ -83,69 +83,69 @@ class StoredResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     signal: int = 0
     run_ms: int = 0
     peak_bytes: int = 0
-    blobs: tuple[BlobRef, ...] = ()  # outputs that were uploaded before it ended
-    fetched_bytes: int = 0  # of its inputs: brought for it
-    held_bytes: int = 0  # of its inputs: here already
+    blobs: tuple[BlobRef, ...] = ()  # outputs, uploaded before
+    fetched_bytes: int = 0  # of its inputs: fetched for it
+    held_bytes: int = 0  # of its inputs: stored already
 
 
 # --- events
 
 
 class MessageReceived(Record, frozen=True):
-    """Messages came on the open connection, in this order."""
+    """Messages arrived on the open connection, in this order."""
 
     messages: Sequence[MemberMessage]
 
 
 class TurnOver(Record, frozen=True):
-    """Everything that came together has been handled: credit for all of it is granted now."""
+    """All events of a turn are handled: credit is granted now."""
 
 
 class InputsReady(Record, frozen=True):
-    """The inputs of these attempts lie in their directories: they may be started."""
+    """The inputs of these attempts are complete: they may be started."""
 
     refs: Sequence[AttemptRef]
 
 
 class InputsFailed(Record, frozen=True):
-    """The inputs of an attempt cannot be had here."""
+    """The inputs of an attempt cannot be prepared here."""
 
     ref: AttemptRef
     error: RollqError
 
 
 class SlotsFreed(Record, frozen=True):
-    """Executions are over, each with its run time in milliseconds. How they ended follows as
-    `Finished` or `StartFailed`: what they wrote may have to be uploaded first."""
+    """Executions ended, each with its run time in milliseconds. `Finished` or `StartFailed`
+    follows: outputs may have to be uploaded first."""
 
     runs: Sequence[tuple[AttemptRef, float]]
 
 
 class CallsEnded(Record, frozen=True):
-    """Calls of the line ended without waiting, each after `ran_ms` in the mean."""
+    """Calls of the line ended without waiting, each after `ran_ms` on average."""
 
     results: Sequence[StoredResult]
     ran_ms: float
 
 
 class CallWaits(Record, frozen=True):
-    """A call of the line did not end at once: the slot is its own now. The rest of the line was
-    not begun, and is not begun any more."""
+    """A call of the line waits: it takes the slot. The rest of the line was not started, and is not
+    started any more."""
 
     ref: AttemptRef
     rest: Sequence[AttemptRef]  # in the order of the line
 
 
 class Finished(Record, frozen=True):
-    """How executions ended: by themselves, at a limit, or (status CANCELLED) because they were
-    killed."""
+    """Results of executions that ended by themselves, at a limit, or (status CANCELLED) by a
+    kill."""
 
     results: Sequence[StoredResult]
 
 
 class StartFailed(Record, frozen=True):
-    """An execution could not be started, or its outputs not be kept. With `not_started` nothing
-    was tried: the program is not here."""
+    """An execution could not be started, or its outputs not be stored. With `not_started` nothing
+    was tried: the program is missing here."""
 
     ref: AttemptRef
     detail: str = ""
@@ -153,52 +153,52 @@ class StartFailed(Record, frozen=True):
 
 
 class ResultStored(Record, frozen=True):
-    """Results that `StoreResults` named are durable, or what `UploadOutputs` named is uploaded:
-    acks may leave."""
+    """Results of `StoreResults` are durable, or outputs of `UploadOutputs` are uploaded: acks may
+    be sent."""
 
     refs: Sequence[AttemptRef]
 
 
 class UploadFailed(Record, frozen=True):
-    """What `UploadOutputs` named is lost: only another attempt can make it anew."""
+    """Outputs of `UploadOutputs` are lost: only another attempt can make them again."""
 
     ref: AttemptRef
     detail: str
 
 
 class CpuOk(Record, frozen=True):
-    """The CPU is under its cap: credit may go back."""
+    """The CPU load is below the cap."""
 
 
 class CpuBusy(Record, frozen=True):
-    """The CPU is at its cap: keep credit back."""
+    """The CPU load is above the cap: hold back credit."""
 
 
 class LoadMeasured(Record, frozen=True):
-    """How busy the computer is: for the next heartbeat."""
+    """The load of the host, for the next heartbeat."""
 
     load: WorkerLoad
 
 
 class ProgramsFound(Record, frozen=True):
-    """What can be run here, at the start and whenever it changes."""
+    """The available programs, at the start and after changes."""
 
     names: frozenset[str]
-    ships: bool = False  # programs that come with their jobs, too
+    ships: bool = False  # whether shipped programs may run, too
 
 
 class PublishRequested(Record, frozen=True):
-    """Publish this, if there is a leader to say it to: it is at most once."""
+    """Publish a message if there is a leader; at most once."""
 
     message: Publish
 
 
 class DrainRequested(Record, frozen=True):
-    """Finish what runs, take nothing new, then leave."""
+    """Finish what runs, accept nothing new, then leave."""
 
 
 class StopRequested(Record, frozen=True):
-    """Leave now. What runs is lost to this worker; what has not begun goes back."""
+    """Leave now. Running attempts are lost; waiting ones are returned."""
 
 
 Event: TypeAlias = (
@@ -231,42 +231,41 @@ Event: TypeAlias = (
 
 
 class SendToMember(Record, frozen=True):
-    """Send these on the open connection, in this order."""
+    """Send messages on the open connection, in this order."""
 
     messages: list[WorkerMessage]
 
 
 class PrepareInputs(Record, frozen=True):
-    """Bring the inputs of these attempts, each into a directory; answer each with `InputsReady`,
-    `InputsFailed` or `StartFailed`."""
+    """Prepare the inputs of these attempts; answer each with `InputsReady`, `InputsFailed` or
+    `StartFailed`."""
 
     jobs: list[tuple[AssignJob, AttemptRef]]
 
 
 class DropInputs(Record, frozen=True):
-    """These attempts will not start here: stop bringing their inputs, remove what was brought.
-    Nothing is answered."""
+    """These attempts do not start: cancel their preparation, remove their inputs. No answer."""
 
     refs: list[AttemptRef]
 
 
 class StartJobs(Record, frozen=True):
-    """Run these attempts now; answer each with `Finished` or `StartFailed`, and if its slot is free
-    before that, with `SlotsFreed` first."""
+    """Start these attempts; answer each with `Finished` or `StartFailed`, and with `SlotsFreed`
+    before if its slot is free earlier."""
 
     jobs: list[tuple[AssignJob, AttemptRef]]
 
 
 class StartCalls(Record, frozen=True):
-    """Call these one after the other, behind those that stand in line already. Answer with
-    `CallsEnded` for those that ended, and with `CallWaits` for the first that did not; one whose
-    result is not known when it ends is answered as by `StartJobs`."""
+    """Add these calls to the line, to run one after the other. Answer with `CallsEnded` for those
+    that ended, and with `CallWaits` for the first that waits; if a result is not ready at the end
+    of its call, answer as for `StartJobs`."""
 
     jobs: list[tuple[AssignJob, AttemptRef]]
 
 
 class FailJob(Record, frozen=True):
-    """No worker can run this job: make a result that says why; answer with `Finished`."""
+    """No worker can run this job: make a result with the cause; answer with `Finished`."""
 
     job: AssignJob
     ref: AttemptRef
@@ -274,27 +273,27 @@ class FailJob(Record, frozen=True):
 
 
 class KillJob(Record, frozen=True):
-    """End this execution's whole process tree, or the upload of what it left; it is answered as
+    """Kill the whole process tree of an execution, or cancel the upload of its outputs; answered as
     any other end."""
 
     ref: AttemptRef
 
 
 class StoreResults(Record, frozen=True):
-    """Make these durable; answer with `ResultStored`. The acks wait for it."""
+    """Store these durably; answer with `ResultStored`. The acks wait for it."""
 
     results: list[StoredResult]
 
 
 class ForgetResults(Record, frozen=True):
-    """The grid has taken them, or does not want them: they may go from the durable table."""
+    """The grid has taken these results, or does not need them: delete them from the table."""
 
     refs: list[AttemptRef]
 
 
 class UploadOutputs(Record, frozen=True):
-    """The group lacks blobs that this result refers to: upload them again; answer with
-    `ResultStored` or `UploadFailed`."""
+    """The group lacks blobs of this result: upload them again; answer with `ResultStored` or
+    `UploadFailed`."""
 
     result: StoredResult
 

@@ -1,10 +1,10 @@
-"""Starting a program: one call of the C library, because that is most of what a short job costs.
+"""Starting a program: one call of the C library, because it is most of the cost of a short job.
 
 `posix_spawn` shares our memory until the program is loaded, so its cost does not grow with the
-worker; it puts the program into a process group of its own and into its directory without a
-launcher in between. Not into a session: Linux schedules sessions as groups, and making one for
-every program costs a third of the speed. Python's own binding cannot change the directory, hence
-ctypes. Where the C library cannot either, `subprocess` does it, slower.
+worker; it sets process group and directory without a launcher. It makes no session: Linux schedules
+sessions as groups, and creating one for every program costs a third of the speed. Python's own
+binding cannot set the directory, hence ctypes. If the C library cannot either, `subprocess` is
+used, which is slower.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-SETPGROUP: Final = 0x02  # group 0: one of its own
+SETPGROUP: Final = 0x02  # group 0: a new one
 SETSIGDEF: Final = 0x04
 SETSIGMASK: Final = 0x08
-# The C library's structs are opaque and smaller than these on every Linux we know of.
+# The opaque structs of the C library are smaller than these on all known Linux systems.
 ACTIONS_BYTES: Final = 512
 ATTRIBUTES_BYTES: Final = 1_024
 SIGNALS_BYTES: Final = 128
 ACTIONS_KEPT_MAX: Final = 256
 EXTRA_ENV_MAX: Final = 8
-# Python ignores some, and shells have those ignore others that they start in the background; a
-# program must find them as every program expects.
+# Python ignores some of them, and shells ignore others for background processes; programs expect
+# the defaults.
 RESET_SIGNALS: Final = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
@@ -36,24 +36,24 @@ RESET_SIGNALS: Final = (
     signal.SIGQUIT,
 )
 
-# A directory by path, or one that is open: what has its path by now does not matter then.
+# A directory by path, or an open one, whose path does not matter.
 Cwd: TypeAlias = bytes | int
 
 
 class ProgramFd(NamedTuple):
-    """A program that is open."""
+    """A program as an open file."""
 
     fd: int
-    is_read: bool = False  # it is a script: its interpreter reads it by the same descriptor
+    is_read: bool = False  # a script, which its interpreter reads through the same descriptor
 
 
 class Spawner:
-    """Starts programs with one environment, to which each adds its own few variables. One that has
-    an environment of its own, too, pays for making it."""
+    """Starts programs with one common environment and a few variables for each. Variables of a job
+    make a start slower, as the environment is built anew."""
 
     def __init__(self, environ: Sequence[bytes]) -> None:
         self._environ = tuple(environ)
-        # Made once: only the places after our own environment change from program to program.
+        # Built once: only the entries after the common environment change between programs.
         self._envp = (ctypes.c_char_p * (len(self._environ) + EXTRA_ENV_MAX + 1))(*self._environ)
         self._libc = _load_libc()
         self._attributes = None if self._libc is None else _make_attributes(self._libc)
@@ -75,18 +75,18 @@ class Spawner:
 
         Args:
             argv: Its path and arguments.
-            extra_env: At most EXTRA_ENV_MAX variables that are added.
-            cwd: Where it starts.
+            extra_env: At most EXTRA_ENV_MAX additional variables.
+            cwd: Its working directory.
             stdio: Its stdin, stdout and stderr.
-            own: Variables that win against all others, and may be many.
-            program: What is started if it is not what has the path now.
+            own: Variables with precedence over all others; any number.
+            program: An open file to start instead of the path.
 
         Raises:
-            OSError: why it could not be started.
+            OSError: it could not be started.
         """
         every = merged((*self._environ, *extra_env), own) if own else None
         if self._libc is None:
-            assert program is None, "a system without memory that can be executed"
+            assert program is None, "needs executable memory, so Linux"
             environ = every or (*self._environ, *extra_env)
             return _spawn_by_subprocess(argv, environ, cwd, stdio)
         if every is None:
@@ -112,7 +112,7 @@ class Spawner:
         return self._pid.value
 
     def _make_actions(self, cwd: Cwd, stdio: tuple[int, int, int], kept: int) -> Any:
-        """What to do in the new process. Directories and descriptors come back, so it is kept."""
+        """The actions in the new process; cached, as directories and descriptors recur."""
         libc = self._libc
         if len(self._actions) >= ACTIONS_KEPT_MAX:
             oldest = self._actions.pop(next(iter(self._actions)))
@@ -125,7 +125,7 @@ class Spawner:
             _check(libc.posix_spawn_file_actions_addchdir_np(actions, cwd), cwd)
         for place, fd in enumerate(stdio):
             _check(libc.posix_spawn_file_actions_adddup2(actions, fd, place), b"")
-        if kept >= 0:  # onto itself: it stays open
+        if kept >= 0:  # duplicated onto itself: stays open
             _check(libc.posix_spawn_file_actions_adddup2(actions, kept, kept), b"")
         self._actions[cwd, stdio, kept] = actions
         return actions
@@ -137,7 +137,7 @@ def environ_bytes() -> list[bytes]:
 
 
 def merged(environ: Sequence[bytes], own: Mapping[str, str]) -> list[bytes]:
-    """Both; `own` wins. Each name once: which of two counts is for every program to say."""
+    """Both merged; `own` has precedence. Each name once, as programs differ on duplicates."""
     names = {os.fsencode(name) for name in own}
     kept = [entry for entry in environ if entry.partition(b"=")[0] not in names]
     return [*kept, *(f"{name}={value}".encode() for name, value in own.items())]
@@ -189,5 +189,5 @@ def _spawn_by_subprocess(
         stderr=stdio[2],
         process_group=0,
     )
-    process.returncode = 0  # or it would wait for the pid itself when it is forgotten
+    process.returncode = 0  # keeps its destructor from waiting for the pid
     return process.pid

@@ -1,6 +1,5 @@
-"""The spans of a worker, by OpenTelemetry: how a job that belongs to a trace waited, got its
-inputs, ran, and had its result taken. Imported only where a worker is told to trace; jobs without a
-trace cost one look at their body then.
+"""OpenTelemetry spans of a worker: queueing, inputs, run and report of traced jobs. Imported only
+if tracing is on; an untraced job then costs one search in its body.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NS_PER_MS: Final = 1_000_000
 
 
 class _Traced(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """What is read of the body of a job."""
+    """The fields read from the body of a job."""
 
     job_id: str
     traceparent: str
@@ -39,7 +38,7 @@ _decode: Final = msgspec.json.Decoder(_Traced).decode
 
 @dataclass(slots=True)
 class _Attempt:
-    """One that is here; at most one span of it is open."""
+    """A traced attempt; at most one of its spans is open."""
 
     context: Any  # of the submit
     attributes: dict[str, str | int]
@@ -47,11 +46,11 @@ class _Attempt:
 
 
 class JobTraces:
-    """Spans of the attempts that are here.
+    """Spans of the worker's attempts.
 
     Args:
-        tracer: Makes them.
-        worker: Whose they are.
+        tracer: Creates them.
+        worker: The name of the worker.
     """
 
     def __init__(self, tracer: Tracer, worker: str) -> None:
@@ -60,17 +59,17 @@ class JobTraces:
         self._attempts: dict[AttemptRef, _Attempt] = {}
 
     def prepares(self, jobs: Iterable[tuple[AssignJob, AttemptRef]]) -> None:
-        """The inputs of these are brought."""
+        """The inputs of these attempts are being fetched."""
         for job, ref in jobs:
             self._goes_on(job, ref, "rollq fetch inputs")
 
     def starts(self, jobs: Iterable[tuple[AssignJob, AttemptRef]]) -> None:
-        """These are started."""
+        """These attempts start."""
         for job, ref in jobs:
             self._goes_on(job, ref, "rollq run")
 
     def traceparent_of(self, ref: AttemptRef) -> str:
-        """The span of an attempt, for the job's own spans; empty: it has none."""
+        """The span of an attempt, as parent of the job's own spans; empty: none."""
         attempt = self._attempts.get(ref)
         if attempt is None:
             return ""
@@ -78,7 +77,7 @@ class JobTraces:
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
     def ended(self, results: Iterable[StoredResult]) -> None:
-        """These ran, and their results are on their way to the grid."""
+        """These attempts ended; their results are being reported."""
         for result in results:
             attempt = self._attempts.get(result.ref)
             if attempt is None:
@@ -92,21 +91,21 @@ class JobTraces:
             self._next(attempt, "rollq result")
 
     def taken(self, refs: Iterable[AttemptRef]) -> None:
-        """The grid has their results, or does not want them."""
+        """The grid has taken these results, or does not need them."""
         for ref in refs:
             attempt = self._attempts.pop(ref, None)
             if attempt is not None:
                 attempt.span.end()
 
     def given_back(self, ref: AttemptRef, cause: str) -> None:
-        """It was not run here."""
+        """An attempt was returned."""
         attempt = self._attempts.pop(ref, None)
         if attempt is not None:
             self._fail(attempt.span, cause)
             attempt.span.end()
 
     def close(self) -> None:
-        """The worker stops: what is not over by now is lost to it."""
+        """The worker stops: its open attempts are lost."""
         for ref in list(self._attempts):
             self.given_back(ref, "the worker stops")
 
@@ -134,7 +133,7 @@ class JobTraces:
         }
         now_ns = time.time_ns()
         if ref.attempt == 1 and traced.submitted_ms > 0:
-            since_ns = min(traced.submitted_ms * NS_PER_MS, now_ns)  # clocks are never the same
+            since_ns = min(traced.submitted_ms * NS_PER_MS, now_ns)  # clocks differ
             waited = self._tracer.start_span(
                 "rollq queue", context, attributes=attributes, start_time=since_ns
             )

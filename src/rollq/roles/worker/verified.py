@@ -1,7 +1,7 @@
-"""Whether a blob of the worker's own store may be handed to a job without being read.
+"""Whether a blob of the worker's own store may be given to a job without reading it again.
 
-All of it was compared with its digest when it came. It is again when the worker has started anew,
-when its file does not look as it did then, and when that is an hour ago.
+It was compared with its digest when it was stored. It is compared again after a restart of the
+worker, when the status of its file has changed, and after an hour.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.store.blobs.local import LocalBlobs
 
 TRUSTED_MS: Final = 3_600_000
-LOOKS_MAX: Final = 16_384  # of more, those that were read longest ago are read again
+LOOKS_MAX: Final = 16_384  # remembered blobs; the oldest are verified again
 
 
 class FileStamp(NamedTuple):
-    """Of a file whose bytes were right."""
+    """The status of a file when it was verified."""
 
     inode: int
     size: int
@@ -28,14 +28,14 @@ class FileStamp(NamedTuple):
 
 
 class VerifiedBlobs:
-    """What was read when. Called from threads; two that read the same blob do no harm."""
+    """When blobs were verified. Called from threads; verifying twice at once does no harm."""
 
     def __init__(self, store: LocalBlobs) -> None:
         self._store = store
         self._verified: dict[Digest, FileStamp] = {}
 
     def note(self, digest: Digest, now_ms: int) -> None:
-        """All of it was just compared with its digest."""
+        """A blob was just compared with its digest."""
         look = _look_at(self._store.path(digest), now_ms)
         self._verified.pop(digest, None)
         if look is not None:
@@ -44,10 +44,10 @@ class VerifiedBlobs:
             self._verified.pop(next(iter(self._verified)), None)
 
     def is_sound(self, digest: Digest, now_ms: int) -> bool:
-        """Whether it is here and whole, as far as is known; if not it is set aside.
+        """Whether a blob is stored and valid, as far as known; a damaged one is quarantined.
 
         Raises:
-            DiskError: the disk's own reasons.
+            DiskError: of the disk.
         """
         known = self._verified.get(digest)
         look = _look_at(self._store.path(digest), now_ms)

@@ -1,6 +1,6 @@
-"""The pool of warm processes for plain functions: one call at a time in each.
+"""The pool of warm processes for plain functions: each runs one call at a time.
 
-A process that dies, or is ended at a limit or a cancel, fails the call it ran and is replaced.
+If a process dies, or is killed at a limit or by a cancel, its call fails and it is replaced.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from rollq.roles.worker.environment import INTERPRETER
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
 from rollq.roles.worker.fitting import END_BYTES, set_stream
-from rollq.roles.worker.outputs import Apart, Ending
+from rollq.roles.worker.outputs import ExecutionEnd, SeparatePart
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
 from rollq.roles.worker.sandbox.paths import module_paths
 from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
-from rollq.roles.worker.warm_main import LENGTH_BYTES, Call, Reply
+from rollq.roles.worker.warm_main import LENGTH_BYTES, Reply, WarmRequest
 
 log = logging.getLogger("rollq.worker")
 
-RESTART_S: Final = 1.0  # pause before a process that died while it started is tried again
+RESTART_S: Final = 1.0  # pause after a process died during its start
 _decode_reply: Final = msgspec.msgpack.Decoder(Reply).decode
 
 
 class WarmCall:
-    """One call, waiting or running. `on_begin` is called when a process takes it, `on_end` once."""
+    """A waiting or running call. `on_begin` is called when a process takes it, `on_end` once."""
 
     __slots__ = (
         *("blobs", "call", "cancelled", "notes"),
@@ -58,15 +58,15 @@ class WarmCall:
 
     def __init__(
         self,
-        call: Call,
+        call: WarmRequest,
         on_begin: Callable[[], None],
-        on_end: Callable[[Ending], None],
+        on_end: Callable[[ExecutionEnd], None],
         on_progress: Callable[[JobProgress], None],
         *,
         blobs: Sequence[Path],
     ) -> None:
         self.call = call
-        self.blobs = blobs  # that its arguments may refer to
+        self.blobs = blobs  # for files of its arguments
         self.on_begin = on_begin
         self.on_end = on_end
         self.on_progress = on_progress
@@ -75,24 +75,24 @@ class WarmCall:
         self.cancelled = False
 
     def end_softly(self, why: str) -> None:
-        """Make the function see TimeoutError."""
+        """Raise TimeoutError in the function."""
         self.notes.append(why)
         if self.process is not None:
             self.process.signal(signal.SIGTERM)
 
     def end_hard(self, why: str) -> None:
-        """End the process that runs it."""
+        """Kill the process that runs it."""
         self.notes.append(why)
         if self.process is not None:
             self.process.kill()
 
 
 class WarmPool:
-    """As many processes as the worker has slots, started at once and kept. Large values that they
-    return are written to files without a name beside `directories`.
+    """One process for each slot of the worker, started at once and kept. Large returned values are
+    written to unnamed files in the folder of `directories`.
 
-    In a sandbox each has a directory of its own for temporary files, and a user, for as long as it
-    lives: calls of one process share them. Limits are those of the process.
+    In a sandbox each process has a temporary directory and a user of its own: its calls share them.
+    Limits are those of the process.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class WarmPool:
         self._open = False
 
     async def start(self) -> None:
-        """Start the processes; they take calls as soon as they are ready."""
+        """Start the processes; each takes calls once it is ready."""
         self._open = True
         for _ in range(self._size):
             await self._add()
 
     def close(self) -> None:
-        """End all; calls that ran are not told of."""
+        """Kill all processes; running calls are not reported."""
         self._open = False
         self._waiting.clear()
         for process in list(self._processes):
@@ -138,33 +138,33 @@ class WarmPool:
             process.kill()
 
     def run(self, call: WarmCall) -> None:
-        """Run a call now or when a process is free."""
+        """Run a call now, or when a process is free."""
         if self._idle:
             self._idle.pop().run(call)
         else:
             self._waiting.append(call)
 
     def drop(self, call: WarmCall) -> bool:
-        """Take a call back that has not begun."""
+        """Remove a call that has not started; false if it has."""
         if call in self._waiting:
             self._waiting.remove(call)
             return True
         return False
 
     def sample(self) -> None:
-        """Look at what runs: a few times a second."""
+        """Sample the processes; called a few times a second."""
         for process in list(self._processes):
             process.sample()
 
     def ready(self, process: WarmProcess) -> None:
-        """A process has nothing to do."""
+        """A process is free."""
         if self._waiting:
             process.run(self._waiting.popleft())
         else:
             self._idle.append(process)
 
     def died(self, process: WarmProcess) -> None:
-        """A process is gone; its place is filled."""
+        """A process has exited; replace it."""
         self._processes.pop(process, None)
         if process in self._idle:
             self._idle.remove(process)
@@ -188,7 +188,7 @@ class WarmPool:
         process = WarmProcess(self)
         argv = [sys.executable, "-m", warm_main.__name__, *self.modules]
         with theirs:
-            # What a function prints is the worker's own log, not a result.
+            # Output of functions goes to the worker's log; it is no result.
             stdio = (theirs.fileno(), 2, 2)
             try:
                 place, environ = self._place(process)
@@ -211,7 +211,7 @@ class WarmPool:
         await self.loop.create_unix_connection(lambda: process, sock=ours)
 
     def _place(self, process: WarmProcess) -> tuple[Place, dict[str, str]]:
-        """A directory and a user of its own, if it is in a sandbox, and what it sees."""
+        """A directory and a user of its own, if it is in a sandbox, and its environment."""
         if not self.sandbox.is_launching:
             return NO_PLACE, self._environ
         process.user = self.sandbox.take_user()
@@ -227,26 +227,26 @@ class WarmPool:
 
 
 class WarmProcess(asyncio.Protocol):
-    """Our end of one process."""
+    """The worker's end of one process."""
 
     def __init__(self, pool: WarmPool) -> None:
         self.pid = 0
-        self.user = 0  # of its own, until the sandbox has it
+        self.user = 0  # of its own, until the sandbox takes it over
         self.directory: Directory | None = None  # of its own, in a sandbox
-        self.socket: socket.socket | None = None  # for what a transport cannot send
+        self.socket: socket.socket | None = None  # for descriptors, which the transport cannot send
         self.was_ready = False
         self.call: WarmCall | None = None
         self._pool = pool
         self._transport: asyncio.BaseTransport | None = None
         self._buffer = bytearray()
-        self._reply: Reply | None = None  # whose value is on its way
+        self._reply: Reply | None = None  # a reply whose value is arriving
         self._value: SpooledTail | None = None
         self._measure: Future[int] | None = None  # of its directory, under way
-        self._causes: list[str] = []  # why we ended it
-        self._is_killed = False  # it may still have said how its call ended
+        self._causes: list[str] = []  # why the worker killed it
+        self._is_killed = False  # its last reply may still arrive
 
     def run(self, call: WarmCall) -> None:
-        """Hand it a call; it must be idle."""
+        """Send it a call; it must be idle."""
         self.call = call
         call.process = self
         call.on_begin()
@@ -257,24 +257,24 @@ class WarmProcess(asyncio.Protocol):
         self._pool.children.signal_group(self.pid, number)
 
     def kill(self) -> None:
-        """End it and all that it started."""
+        """Kill it with all its descendants."""
         self._is_killed = True
         self._pool.children.kill(self.pid)
 
     def leave(self) -> None:
-        """It was not started: give back what it would have had."""
+        """It was not started: return its user and directory."""
         self._pool.sandbox.give_user(self.user)
         self._discard()
 
     def sample(self) -> None:
-        """Look how much it has written."""
+        """Measure its disk usage."""
         limit_bytes = self._pool.sandbox.setup.disk_bytes
         if limit_bytes and self.directory is not None and self._measure is None:
             self._measure = self._pool.measuring.submit(self.directory.used_bytes, limit_bytes)
             self._measure.add_done_callback(self._measured)
 
     def _measured(self, measure: Future[int]) -> None:
-        """On a thread."""
+        """The directory was measured; on a thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._pool.loop.call_soon_threadsafe(self._check_room, measure.result())
 
@@ -292,11 +292,11 @@ class WarmProcess(asyncio.Protocol):
             self._pool.directories.discard(directory)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is ours to use."""
+        """The connection is open."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Part of a reply, or all of it."""
+        """Handle received bytes: replies, or a large value."""
         if self._value is not None:
             self._take_value(data)
             return
@@ -327,7 +327,8 @@ class WarmProcess(asyncio.Protocol):
                 self._replied(reply)
 
     def _send_blobs(self, call: WarmCall) -> None:
-        """As open files: it may not see our store. It waits for them, so there is room."""
+        """Send the blobs as open files, as it cannot access our store. It waits for them, so the
+        socket has space."""
         assert self.socket is not None, "started"
         fds: list[int] = []
         try:
@@ -346,8 +347,8 @@ class WarmProcess(asyncio.Protocol):
 
     def _take_value(self, data: bytes) -> None:
         value, reply = self._value, self._reply
-        assert value is not None, "a value is on its way"
-        assert reply is not None, "it came first"
+        assert value is not None, "called only for a large value"
+        assert reply is not None, "set with the value"
         if data:
             value.feed(data)
         if value.total >= reply.large_bytes:
@@ -364,11 +365,11 @@ class WarmProcess(asyncio.Protocol):
         if box is not None and reply.status == Status.FAILED:
             causes = box.why_call_failed(reply.stderr)
         if causes:
-            self.kill()  # what the call has left would be in the way of the next
+            self.kill()  # leftovers of the call would affect the next one
         elif not self._is_killed:
             self._pool.ready(self)
         if call is not None:
-            ending = Ending(
+            ending = ExecutionEnd(
                 Status.FAILED if call.notes else reply.status,
                 reply.stdout,
                 reply.stderr,
@@ -387,7 +388,7 @@ class WarmProcess(asyncio.Protocol):
             value.close()
 
     def exited(self) -> None:
-        """The process is gone: whatever it ran has failed."""
+        """The process has exited: its call has failed."""
         reaped = self._pool.children.reap(self.pid)
         self._discard()
         if self._transport is not None:
@@ -399,7 +400,7 @@ class WarmProcess(asyncio.Protocol):
         self._pool.died(self)
         if call is not None:
             code = os.waitstatus_to_exitcode(reaped.status)
-            ending = Ending(
+            ending = ExecutionEnd(
                 Status.CANCELLED if call.cancelled else Status.FAILED,
                 exit_code=code if code >= 0 else SIGNAL_BASE - code,
                 signal=max(-code, 0),
@@ -409,14 +410,14 @@ class WarmProcess(asyncio.Protocol):
             call.on_end(ending)
 
 
-def _add_value(ending: Ending, name: str, value: SpooledTail) -> None:
-    """A large value goes apart; one that could not be kept as a whole fails the job."""
+def _add_value(ending: ExecutionEnd, name: str, value: SpooledTail) -> None:
+    """Add a large value as a separate part; if it could not be stored, the job fails."""
     if value.problem or value.whole is None:
         value.close()
         ending.status = Status.FAILED
         ending.exit_code = ending.exit_code or 1
         ending.notes.append(f"the returned {value.total} bytes are lost: {value.problem}")
         return
-    ending.apart = (Apart(name, value.whole),)
+    ending.separate = (SeparatePart(name, value.whole),)
     if name == "stdout":
         set_stream(ending, name, value.end()[-END_BYTES:], value.total)

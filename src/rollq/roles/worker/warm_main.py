@@ -1,10 +1,10 @@
 """A warm process: imports the application once, then runs one function call after another.
 
-Talks to the worker over the socket it has as stdin: frames of a 4-byte little-endian length and
-msgpack. A `Call` comes in, a `Reply` goes out, and behind it the value as it is, if that is large;
-the first reply says that imports and initializers are done, and which failed. While a call runs,
-replies with its progress may go out, and one that asks for the blobs of its arguments, which come
-as open files. On SIGTERM the function that runs sees `TimeoutError`, and may clean up.
+Talks to the worker over the socket on its stdin: frames of a 4-byte little-endian length and
+msgpack. A `WarmRequest` comes in, a `Reply` goes out, followed by the raw value if that is large;
+the first reply reports the end of imports and initializers, with their errors. During a call,
+replies may report its progress, and one may request the blobs of its arguments, which come as open
+files. On SIGTERM the running function gets `TimeoutError`, and may clean up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.app import load_apps, raised, raised_value, returned, returned_value
 from rollq.roles.worker.bundles import BundleRun
 from rollq.roles.worker.call_files import CallFiles, Listed
-from rollq.roles.worker.outputs import Ending
+from rollq.roles.worker.outputs import ExecutionEnd
 from rollq.tasks import ATTEMPT, ENDS, Task, report_to
 from rollq.values.calls import Bundle, is_bundle, unpack_call
 from rollq.values.codec import Buffer, size_of
@@ -39,21 +39,21 @@ from rollq.values.codec import Buffer, size_of
 NO_ATTEMPT: Final = AttemptRef(NIL_ID, 0, 0)
 
 
-class Call(msgspec.Struct, array_like=True, gc=False):
-    """Run this function. `args` is None for a job that is a bare payload, or a call with values."""
+class WarmRequest(msgspec.Struct, array_like=True, gc=False):
+    """A call of a function. `args` is None for a bare payload, or a call with values."""
 
     name: str
     args: tuple[str, ...] | None
     body: bytes
-    env: dict[str, str] | None = None  # to be set around the call
+    env: dict[str, str] | None = None  # set during the call
     call: bytes | None = None  # Python values
-    files: Listed = ()  # that they refer to
+    files: Listed = ()  # of the values
     ref: AttemptRef = NO_ATTEMPT
-    ends: tuple[ParentEnd, ...] = ()  # how those ended that the job waited for
+    ends: tuple[ParentEnd, ...] = ()  # of the parents of the job
 
 
 class Reply(msgspec.Struct, array_like=True, gc=False):
-    """How a call ended; fields as in `Ending`."""
+    """The end of a call; fields as in `ExecutionEnd`."""
 
     status: int = 0
     stdout: str = ""
@@ -63,32 +63,32 @@ class Reply(msgspec.Struct, array_like=True, gc=False):
     user_ms: int = 0
     system_ms: int = 0
     is_value: bool = False
-    large: str = ""  # the field whose bytes follow the frame, if it is large
-    large_bytes: int = 0  # how many
-    progress: JobProgress | None = None  # then it is none of that: the call goes on, and is so far
+    large: str = ""  # the field whose bytes follow the frame
+    large_bytes: int = 0
+    progress: JobProgress | None = None  # then only this field counts: the call goes on
     data_kind: str = ""
-    wants_blobs: bool = False  # the call goes on when it has them
+    wants_blobs: bool = False  # the call waits for the blobs of its arguments
 
 
 LENGTH_BYTES = 4
 LIMIT_REACHED: Final = "the job's time limit is reached"
-FDS_AT_ONCE: Final = 250  # that the kernel carries in one message are 253
-MORE: Final = b"+"  # beside open files: others follow
+FDS_AT_ONCE: Final = 250  # the kernel permits 253 in one message
+MORE: Final = b"+"  # sent with descriptors: more follow
 LAST: Final = b"."
-_sending = threading.Lock()  # a thread of a function may say how far it is while it ends
+_sending = threading.Lock()  # a thread of a function may report progress while the call ends
 SIGTERM = int(signal.SIGTERM)
 encode = msgspec.msgpack.Encoder().encode
-_decode_call = msgspec.msgpack.Decoder(Call).decode
+_decode_call = msgspec.msgpack.Decoder(WarmRequest).decode
 
 
-def pack(value: Call | Reply) -> bytes:
-    """A frame."""
+def pack(value: WarmRequest | Reply) -> bytes:
+    """Encode a frame."""
     body = encode(value)
     return len(body).to_bytes(LENGTH_BYTES, "little") + body
 
 
 def main(modules: list[str]) -> None:
-    """Serve until the worker hangs up."""
+    """Serve calls until the worker closes the socket."""
     link = socket.socket(fileno=os.dup(0))
     limit = Limit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -119,11 +119,11 @@ def main(modules: list[str]) -> None:
             user_ms = int((after.user - before.user) * 1000)
             system_ms = int((after.system - before.system) * 1000)
             _send(link, ending, parts, user_ms, system_ms)
-            before = after  # waiting for the next call costs nothing
+            before = after  # waiting uses no CPU time
 
 
 def _initialize(tasks: Mapping[str, Task[..., Any]]) -> dict[str, str]:
-    """Call each initializer once. Returns why the jobs of a task cannot run here, by its name."""
+    """Call each initializer once; returns the errors of failed ones, by task name."""
     done: dict[Callable[[], Any], str] = {}
     for task in tasks.values():
         run = task.initializer
@@ -132,7 +132,7 @@ def _initialize(tasks: Mapping[str, Task[..., Any]]) -> dict[str, str]:
         done[run] = ""
         try:
             run()
-        except BaseException as error:  # SystemExit too: the process would be started for ever
+        except BaseException as error:  # SystemExit too, or the process would restart for ever
             name = getattr(run, "__qualname__", repr(run))
             traceback.print_exception(error)
             done[run] = f"the initializer {name} raised {type(error).__name__}: {error}"
@@ -144,28 +144,27 @@ def _initialize(tasks: Mapping[str, Task[..., Any]]) -> dict[str, str]:
 
 
 class Limit:
-    """What a SIGTERM does: nothing, except while a function runs.
+    """The SIGTERM handler: raises TimeoutError while a function runs, else does nothing.
 
-    The handler stays: to set it for each call would cost as much as the call. An application may
-    have set one of its own, so it is looked at before each.
-    """
+    The handler stays installed, as setting it for each call would cost as much as the call. An
+    application may have replaced it, so it is checked before each call."""
 
     __slots__ = ("_handler", "holds", "is_reached")
 
     def __init__(self) -> None:
         self.holds = False
-        self.is_reached = False  # of the job that runs
+        self.is_reached = False  # for the running job
         self._handler = self._reached
 
     def watch(self) -> None:
-        """A function begins."""
-        # Not that of `signal`: it looks for an enum first, which takes longer than a call.
+        """A function starts."""
+        # `signal.getsignal` converts to an enum, which takes longer than a call.
         if getsignal(SIGTERM) is not self._handler:
             signal.signal(signal.SIGTERM, self._handler)
         self.holds = True
 
     def check(self) -> None:
-        """Before a further call of the same job: raise what the one saw that ran."""
+        """Raise the timeout before a further call of the same job."""
         if self.is_reached:
             raise TimeoutError(LIMIT_REACHED)
 
@@ -176,7 +175,7 @@ class Limit:
             raise TimeoutError(LIMIT_REACHED)
 
 
-def _run(task: Task[..., Any], call: Call, limit: Limit) -> Ending:
+def _run(task: Task[..., Any], call: WarmRequest, limit: Limit) -> ExecutionEnd:
     try:
         try:
             limit.watch()
@@ -193,9 +192,9 @@ def _run(task: Task[..., Any], call: Call, limit: Limit) -> Ending:
 
 
 def _run_call(
-    link: socket.socket, task: Task[..., Any], call: Call, limit: Limit
-) -> tuple[Ending, list[Buffer]]:
-    """A call with values, or a bundle of such calls, and the parts of what it returned."""
+    link: socket.socket, task: Task[..., Any], call: WarmRequest, limit: Limit
+) -> tuple[ExecutionEnd, list[Buffer]]:
+    """Run a call with values, or a bundle; returns its end, and the parts of its data."""
     files = CallFiles(call.files, lambda: _receive_blobs(link))
     packed = call.call or b""
     try:
@@ -213,8 +212,10 @@ def _run_call(
         return raised_value(error, task.exit_code_of(error)), []
 
 
-def _run_bundle(run: BundleRun, task: Task[..., Any], limit: Limit) -> tuple[Ending, list[Buffer]]:
-    """One call after the other."""
+def _run_bundle(
+    run: BundleRun, task: Task[..., Any], limit: Limit
+) -> tuple[ExecutionEnd, list[Buffer]]:
+    """Run the calls one after the other."""
     values, checked, function = run.bundle.values, task.checked_values, task.function
     for row in run.bundle.rows:
         try:
@@ -233,7 +234,7 @@ def _run_bundle(run: BundleRun, task: Task[..., Any], limit: Limit) -> tuple[End
 
 
 def _receive_blobs(link: socket.socket) -> list[int]:
-    """Open files, by the worker. Nothing else is on its way to us: we are in a call."""
+    """Request open files from the worker. During a call nothing else arrives on the socket."""
     with _sending:
         link.sendall(pack(Reply(wants_blobs=True)))
     fds: list[int] = []
@@ -246,7 +247,7 @@ def _receive_blobs(link: socket.socket) -> list[int]:
 
 @contextlib.contextmanager
 def _environment(env: dict[str, str]) -> Iterator[None]:
-    """What was there before is there again afterwards, whatever the function did to these."""
+    """Set variables, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)
     try:
@@ -260,7 +261,7 @@ def _environment(env: dict[str, str]) -> Iterator[None]:
 
 
 def _send(
-    link: socket.socket, ending: Ending, parts: list[Buffer], user_ms: int, system_ms: int
+    link: socket.socket, ending: ExecutionEnd, parts: list[Buffer], user_ms: int, system_ms: int
 ) -> None:
     data = None if ending.data is UNSET else ending.data
     text = ending.stdout
@@ -285,8 +286,8 @@ def _send(
 
 
 def _tell(link: socket.socket, progress: JobProgress) -> None:
-    """Send how far a call is, in one piece or not at all: a limit may be reached meanwhile, and a
-    worker that does not read just now gets the next one."""
+    """Send progress, as a whole or not at all: a limit may be reached meanwhile, and a worker that
+    does not read now gets the next report."""
     with _sending, contextlib.suppress(BlockingIOError):
         link.send(pack(Reply(progress=progress)), socket.MSG_DONTWAIT)
 

@@ -1,5 +1,5 @@
-"""Log lines of the worker's process: what it is and can run, and how jobs end. What happens too
-often is counted."""
+"""Log lines of the worker process: its start, programs, and ends of jobs. Frequent lines are
+counted, not repeated."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from rollq.wire.messages import AssignJob, Error
 
 log = logging.getLogger("rollq.worker")
 
-NAMES_MAX: Final = 20  # of programs in a line
-LINES_MAX: Final = 3  # of a kind, before they are counted
+NAMES_MAX: Final = 20  # of programs in one line
+LINES_MAX: Final = 3  # of one kind before they are counted
 FAILED: Final = int(Status.FAILED)
 
 
 class WorkerLog:
-    """The lines of one process."""
+    """Writes the lines of one process."""
 
     def __init__(self) -> None:
         self._repeats = Repeats(LINES_MAX)
-        self._tells_jobs = log.isEnabledFor(logging.DEBUG)
+        self._logs_jobs = log.isEnabledFor(logging.DEBUG)
 
     def started(self, setup: NodeSetup, worker: str, undelivered: int) -> None:
-        """It serves: what it is, what it can run, and what it could if a file were executable."""
+        """The worker serves: log its programs, and files that lack the permission to execute."""
         tell(
             log,
             WORKER_STARTED,
@@ -61,22 +61,22 @@ class WorkerLog:
             tell(log, NOT_EXECUTABLE, exec_dir=str(setup.exec_dir), files=_shown(others))
 
     def connected(self, address: str) -> None:
-        """A leader let us in: trouble of before is over, and would be news again."""
+        """A leader accepted the session: later errors are logged again."""
         tell(log, CONNECTED, address=address)
         self._repeats = Repeats(LINES_MAX)
 
     def disconnected(self, address: str, cause: str) -> None:
-        """The connection to a leader is gone."""
+        """The connection to a leader is lost."""
         self.seldom(DISCONNECTED, address, address=address, cause=cause)
 
     def not_let_in(self, address: str, error: Error) -> None:
-        """A member does not let us in."""
+        """A member refused the session."""
         cause, todo = error.message, error.hint
         self.seldom(NOT_LET_IN, cause, address=address, cause=cause, todo=todo)
 
     def jobs_start(self, jobs: list[tuple[AssignJob, AttemptRef]]) -> None:
-        """Attempts begin."""
-        if self._tells_jobs:
+        """Attempts start."""
+        if self._logs_jobs:
             for job, ref in jobs:
                 ident = guid_to_text(ref.job_id)
                 tell(log, JOB_STARTED, job=ident, attempt=ref.attempt, exec=job.exec_name)
@@ -88,11 +88,11 @@ class WorkerLog:
                 end = f"exit code {record.exit_code}"
                 end = f"signal {record.signal}" if record.signal else end
                 self.seldom(JOB_FAILED, end, **_end_fields(record), cause=end)
-            elif self._tells_jobs:
+            elif self._logs_jobs:
                 tell(log, JOB_SUCCEEDED, **_end_fields(record))
 
     def seldom(self, event: LogEvent, kind: str, **fields: Any) -> None:
-        """Log it, unless much of its kind was logged just now: then it is counted."""
+        """Log a line, unless many of its kind were logged lately: then count it."""
         now_ms = time.monotonic_ns() // 1_000_000
         shown = seldom(self._repeats, f"{event.word} {kind}", now_ms, fields)
         if shown is not None:

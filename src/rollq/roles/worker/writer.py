@@ -1,6 +1,6 @@
-"""Results on their way to the disk: one batch at a time on a thread, the next gathers meanwhile.
+"""Writes results to the disk: one batch at a time on a thread, while the next is collected.
 
-A few results for a disk that is quick are written at once: handing them over would take longer.
+A few results for a fast disk are written on the loop: the hand-over would take longer.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from rollq.roles.worker.signals import StoredResult
 
 
 class ResultWriter:
-    """The table, written without blocking the loop for long.
+    """The result table, written without blocking the loop for long.
 
     Args:
         table: Owned from now on.
-        on_stored: Called with the attempts whose results one write made durable.
+        on_stored: Called with the attempts whose results became durable in one write.
         on_failed: Called at most once; nothing is written after it.
 
     Attributes:
-        sync_us: How long each write with its sync took.
+        sync_us: Duration of each write with its sync.
     """
 
     def __init__(
@@ -59,20 +59,20 @@ class ResultWriter:
         return opened
 
     def store(self, results: list[StoredResult]) -> None:
-        """Make these durable with the next `flush`."""
+        """Write results with the next `flush`."""
         self._stores += results
 
     def forget(self, refs: list[AttemptRef]) -> None:
-        """These may go."""
+        """Delete results with the next write."""
         self._forgets += refs
 
     @property
     def is_writing(self) -> bool:
-        """Whether results are on their way to the disk: acks follow."""
+        """Whether results are being written: acks follow."""
         return self._writing
 
     def flush(self) -> None:
-        """Write what has gathered, unless a write is under way: it is followed by another."""
+        """Write the collected results; if a write is under way, another follows it."""
         if not self._stores or self._writing or not self._usable:
             return
         stores, self._stores = self._stores, []
@@ -85,7 +85,7 @@ class ResultWriter:
             self._thread.post(partial(self._write, stores, forgets))
 
     async def close(self) -> None:
-        """Write the rest and close. What ended just now is offered at the next start."""
+        """Write the rest and close. Results of the last moment are offered at the next start."""
         if self._usable:
             self._usable = False
             try:
@@ -104,7 +104,7 @@ class ResultWriter:
         return size_bytes <= QUICK_WRITE_BYTES_MAX and not self._table.is_full
 
     def _write(self, stores: list[StoredResult], forgets: list[AttemptRef]) -> None:
-        """On the thread."""
+        """Runs on the thread."""
         failure = self._commit(stores, forgets)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._written, failure, stores)
@@ -112,7 +112,7 @@ class ResultWriter:
     def _commit(
         self, stores: list[StoredResult], forgets: list[AttemptRef]
     ) -> BaseException | None:
-        """Why they are not durable now; None if they are."""
+        """Write a batch; returns the error, or None when it is durable."""
         assert self._thread is not None, "usable"
         began_s = time.perf_counter()
         try:
@@ -130,7 +130,7 @@ class ResultWriter:
             self._on_stored([record.ref for record in stores])
             self.flush()
         elif self._usable:
-            # A disk that failed once is not trusted again: the next start reads what it holds.
+            # A disk that failed once is not trusted: the next start reads what it has.
             self._usable = False
             if not isinstance(error, RollqError):
                 error = DiskError(ErrorCode.BUG, f"{type(error).__name__}: {error}")

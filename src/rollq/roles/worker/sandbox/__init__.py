@@ -1,8 +1,8 @@
-"""The sandbox: layers between a job and the rest of its computer (ADR 0026).
+"""The sandbox: layers between a job and its host (ADR 0026).
 
-1. `layers`: their names, what a worker is told, which of them it puts on; pure;
-2. `sandbox`: finds out what the system allows, and starts programs in their layers;
-3. `launcher_main`: the process that does it; `launcher`: the worker's end of it;
-4. `box`: one program in its layers, and what its end was due to; `cgroups`: groups of the kernel;
-   `watch`: memory and processes counted by looking; `paths`: which files a job may see.
+1. `layers`: their names, the worker's options, and the choice of layers; pure;
+2. `sandbox`: probes what the system permits, and starts programs in their layers;
+3. `launcher_main`: the process that does that; `launcher`: the worker's end of it;
+4. `box`: one program in its layers, and the causes of its end; `cgroups`: control groups; `watch`:
+   memory and processes measured by polling; `paths`: the files that a job may access.
 """

@@ -1,8 +1,8 @@
-"""Groups of the kernel that bound memory, processes and CPU of a job: of version 2 or 1, below the
-group in which the worker is, where it may make any.
+"""Control groups that bound memory, processes and CPU of a job: of version 2 or 1, below the group
+of the worker, where it has permission to create groups.
 
-A worker has one group, named by its id, and below it one a program. Whatever an earlier life of the
-worker left there is ended and removed when it starts.
+A worker has one group, named by its id, and in it one for each program. Leftovers of an earlier run
+are killed and removed at the start.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ import psutil  # type: ignore[import-untyped]
 
 CONTROLLERS: Final = ("memory", "pids", "cpu")
 PERIOD_US: Final = 100_000
-OWN_GROUP: Final = "worker"  # into which a worker goes to make room, with version 2
+OWN_GROUP: Final = "worker"  # for the worker itself, with version 2
 MOUNTS: Final = Path("/proc/self/mountinfo")
 OWN: Final = Path("/proc/self/cgroup")
-REMOVE_TRIES: Final = 100  # what was ended takes a moment to be gone
+REMOVE_TRIES: Final = 100  # killed processes take a moment to exit
 REMOVE_PAUSE_S: Final = 0.005
 
 
 @dataclass(slots=True, frozen=True)
-class Places:
-    """Where this process is: the folder of its group for each controller. `is_v2`: all are one."""
+class CgroupFolders:
+    """The folders of this process's groups, by controller. `is_v2`: all are the same."""
 
     folders: dict[str, Path]
     is_v2: bool
 
     @property
     def name(self) -> str:
-        """For people."""
+        """For log lines."""
         return f"v{2 if self.is_v2 else 1}: {', '.join(self.folders)}"
 
 
 @dataclass(slots=True, frozen=True)
-class Limits:
-    """Of one job; 0: none."""
+class CgroupLimits:
+    """The limits of one job; 0: none."""
 
     memory_bytes: int = 0
     pids_max: int = 0
@@ -50,23 +50,23 @@ class Limits:
 
 
 class NoGroupsError(Exception):
-    """No groups can be made, and why."""
+    """Control groups cannot be used; says why."""
 
 
 class WorkerGroup:
-    """The group of a worker. `open` before the first job, `close` after the last."""
+    """The control group of a worker. `open` before the first job, `close` after the last."""
 
-    def __init__(self, places: Places, name: str) -> None:
+    def __init__(self, places: CgroupFolders, name: str) -> None:
         self._places = places
         self._name = name
         self._count = 0
         self.folders: dict[str, Path] = {}  # by controller
 
-    def open(self, limits: Limits) -> None:
-        """Make it, without what an earlier life left, and see that a job can have all limits.
+    def open(self, limits: CgroupLimits) -> None:
+        """Create it without leftovers, and check that a job can have all limits.
 
         Raises:
-            NoGroupsError: it cannot be made.
+            NoGroupsError: it cannot be created.
         """
         try:
             if self._places.is_v2:
@@ -85,11 +85,11 @@ class WorkerGroup:
             self.close()
             raise NoGroupsError(f"{error.filename or 'a group'}: {error.strerror}") from None
 
-    def make(self, limits: Limits) -> JobGroup:
-        """A group for one program; raises OSError."""
+    def make(self, limits: CgroupLimits) -> JobCgroup:
+        """Create the group of one program; raises OSError."""
         self._count += 1
         folders = {name: folder / str(self._count) for name, folder in self.folders.items()}
-        group = JobGroup(folders, self._places.is_v2)
+        group = JobCgroup(folders, self._places.is_v2)
         try:
             group.make(limits)
         except OSError:
@@ -98,14 +98,14 @@ class WorkerGroup:
         return group
 
     def close(self) -> None:
-        """Remove it, and end what is left in it."""
+        """Kill what is left in it, and remove it."""
         for folder in dict.fromkeys(self.folders.values()):
             _end_tree(folder)
         self.folders.clear()
 
 
-class JobGroup:
-    """The group of one program, in the hierarchy of every controller."""
+class JobCgroup:
+    """The control group of one program, in the hierarchy of every controller."""
 
     __slots__ = ("_folders", "_is_v2")
 
@@ -115,11 +115,11 @@ class JobGroup:
 
     @property
     def procs(self) -> list[str]:
-        """The files by which a process enters."""
+        """The files through which a process enters the group."""
         return [str(folder / "cgroup.procs") for folder in dict.fromkeys(self._folders.values())]
 
-    def make(self, limits: Limits) -> None:
-        """Make the folders and set the limits; raises OSError."""
+    def make(self, limits: CgroupLimits) -> None:
+        """Create the folders and set the limits; raises OSError."""
         for folder in dict.fromkeys(self._folders.values()):
             folder.mkdir()
         memory, pids, cpu = (self._folders[name] for name in CONTROLLERS)
@@ -143,21 +143,21 @@ class JobGroup:
                 _write(cpu / "cpu.cfs_quota_us", str(quota_us))
 
     def oom_kills(self) -> int:
-        """How many processes the kernel ended because there was too little memory for all."""
+        """How many processes the kernel killed for lack of memory."""
         name = "memory.events" if self._is_v2 else "memory.oom_control"
         return _field(self._folders["memory"] / name, "oom_kill")
 
     def forks_refused(self) -> int:
-        """How often a process could not be made because there were too many."""
+        """How often the limit of processes refused a new one."""
         return _field(self._folders["pids"] / "pids.events", "max")
 
     def kill(self) -> None:
-        """End all that is in it."""
+        """Kill all its processes."""
         for folder in dict.fromkeys(self._folders.values()):
             _end_processes(folder)
 
     def remove(self) -> bool:
-        """Remove it; False if something in it has not ended yet."""
+        """Remove it; false if a process in it has not exited yet."""
         is_gone = True
         for folder in dict.fromkeys(self._folders.values()):
             try:
@@ -169,11 +169,11 @@ class JobGroup:
         return is_gone
 
 
-def find_places(mountinfo: str, own: str) -> Places:
-    """Where this process is, by what /proc says; pure.
+def find_places(mountinfo: str, own: str) -> CgroupFolders:
+    """The groups of this process, from the contents of /proc; pure.
 
     Raises:
-        NoGroupsError: the controllers are not all there.
+        NoGroupsError: a controller is missing.
     """
     paths: dict[str, str] = {}
     for line in own.splitlines():
@@ -191,14 +191,15 @@ def find_places(mountinfo: str, own: str) -> Places:
             for name in options.split(" ")[-1].split(","):
                 mounts.setdefault(name, (root, at))
     if all(name in mounts and name in paths for name in CONTROLLERS):
-        return Places({name: _folder(*mounts[name], paths[name]) for name in CONTROLLERS}, False)
+        folders = {name: _folder(*mounts[name], paths[name]) for name in CONTROLLERS}
+        return CgroupFolders(folders, False)
     if "" in mounts and "" in paths:
-        return Places(dict.fromkeys(CONTROLLERS, _folder(*mounts[""], paths[""])), True)
+        return CgroupFolders(dict.fromkeys(CONTROLLERS, _folder(*mounts[""], paths[""])), True)
     raise NoGroupsError("no groups of the kernel for memory, pids and cpu are mounted")
 
 
-def look_for_places() -> Places:
-    """The same of this process.
+def look_for_places() -> CgroupFolders:
+    """The groups of this process.
 
     Raises:
         NoGroupsError: there are none.
@@ -210,14 +211,14 @@ def look_for_places() -> Places:
 
 
 def _folder(root: str, at: str, path: str) -> Path:
-    """Where a group is, if `root` of the hierarchy is mounted at `at`."""
+    """The folder of a group, if `root` of the hierarchy is mounted at `at`."""
     below = path.removeprefix(root) if root != "/" else path
     return Path(at) / below.lstrip("/")
 
 
 def _make_room(folder: Path) -> None:
-    """With version 2 a group either has processes or hands its controllers down. In a group that is
-    ours (delegated to us, and with nobody else in it) we step aside, into a group below."""
+    """With version 2 a group either has processes or delegates its controllers. If the worker is
+    alone in its group, move it into a group below."""
     available = (folder / "cgroup.controllers").read_text().split()
     lacking = [name for name in CONTROLLERS if name not in available]
     if lacking:
@@ -243,7 +244,7 @@ def _hand_down(folder: Path) -> None:
 
 
 def _end_tree(folder: Path) -> None:
-    """End what is in a group and in those below, and remove them as far as that goes."""
+    """Kill the processes in a group and below, and remove the groups as far as possible."""
     if not folder.is_dir():
         return
     for below in [one for one in folder.iterdir() if one.is_dir()]:
@@ -269,7 +270,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_if_there(path: Path, text: str) -> None:
-    """Of controllers that a kernel may be built without."""
+    """Write to a file of an optional controller."""
     with contextlib.suppress(OSError):
         _write(path, text)
 

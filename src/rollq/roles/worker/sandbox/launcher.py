@@ -1,4 +1,4 @@
-"""The worker's end of the launcher (`launcher_main`): one request, one answer, one program."""
+"""The worker's end of the launcher (`launcher_main`): each request starts one program."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from rollq.roles.worker.spawn import Cwd, ProgramFd, Spawner
 
 HEAD: Final = struct.Struct("<I")
 ANSWER_BYTES: Final = 4_096
-ANSWER_S_MAX: Final = 20.0  # a start takes milliseconds; the worker's loop waits for it
-EXEC: Final = "exec"  # the layer that is named when the program itself is at fault
+ANSWER_S_MAX: Final = 20.0  # a start takes milliseconds; the event loop waits for it
+EXEC: Final = "exec"  # the layer in errors of the program itself
 
 
 class NotLayeredError(StateError):
-    """A layer could not be put on, so the program was not started: no attempt of the job."""
+    """A layer could not be applied, so the program was not started; no attempt of the job."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,14 +35,14 @@ class Launched:
     """A program that was started."""
 
     pid: int
-    init_pid: int = 0  # of process 1 in its namespace; 0: it has none
+    init_pid: int = 0  # of process 1 in its PID namespace; 0: none
 
 
 class Launcher:
-    """Started by `open`, which is called again by `launch` if it has died.
+    """The launcher process. Started by `open`, and again by `launch` if it has died.
 
     Args:
-        environ: What it sees itself, as NAME=value; programs may look into it.
+        environ: Its own environment, as NAME=value; programs may read it.
     """
 
     def __init__(self, environ: Sequence[bytes]) -> None:
@@ -51,7 +51,7 @@ class Launcher:
         self.pid = 0
 
     def open(self) -> None:
-        """Start it; raises OSError."""
+        """Start the process; raises OSError."""
         ours, theirs = socket.socketpair()
         argv = [sys.executable, "-I", "-S", str(Path(launcher_main.__file__))]
         with theirs:
@@ -62,7 +62,7 @@ class Launcher:
         self._link = ours
 
     def close(self) -> None:
-        """Let it go; safe to call twice."""
+        """End the process. Idempotent."""
         if self._link is not None:
             self._link.close()
             self._link = None
@@ -81,8 +81,8 @@ class Launcher:
         """Start a program in its layers.
 
         Raises:
-            NotLayeredError: a layer cannot be put on; the program was not started.
-            OSError: why the program cannot be started.
+            NotLayeredError: a layer cannot be applied; the program was not started.
+            OSError: the program cannot be started.
         """
         if self._link is None:
             self.open()
@@ -124,7 +124,7 @@ class Launcher:
             if pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for pid in (pids.get("p"), pids.get("i")):  # an init waits for all that is in there
+        for pid in (pids.get("p"), pids.get("i")):  # an init waits for its whole namespace
             if pid:
                 _bury(pid)
         if not wrong:
@@ -133,15 +133,15 @@ class Launcher:
         _, layer, number, why = wrong.split(" ", 3)
         if layer == EXEC:
             raise OSError(int(number), os.strerror(int(number)), program)
-        told = os.strerror(int(number)) if int(number) else ""
+        cause = os.strerror(int(number)) if int(number) else ""
         raise NotLayeredError(
             ErrorCode.NO_SANDBOX,
-            f"the layer {layer} cannot be put on: {': '.join(filter(None, (why, told)))}",
+            f"the layer {layer} cannot be put on: {': '.join(filter(None, (why, cause)))}",
         )
 
 
 def _read_answer(fd: int) -> list[str]:
-    """All lines, until nobody is left who could write more; fewer if that takes too long."""
+    """All lines, until every writer has closed the pipe; empty if that takes too long."""
     data = b""
     deadline_s = time.monotonic() + ANSWER_S_MAX
     while select.select([fd], [], [], max(0, deadline_s - time.monotonic()))[0]:
@@ -153,6 +153,6 @@ def _read_answer(fd: int) -> list[str]:
 
 
 def _bury(pid: int) -> None:
-    """Wait for a child that is about to end, or has."""
+    """Reap a child that has exited, or is about to."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)

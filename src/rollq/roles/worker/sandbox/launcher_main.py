@@ -1,16 +1,16 @@
 """The launcher: a small process that starts programs inside the layers of a sandbox.
 
-`posix_spawn` can give a program a group and a directory, and no more. So the worker starts this
-process once, and asks it for every program: it forks, the fork puts the layers around itself, and
-becomes the program. The program is a child of the worker all the same (CLONE_PARENT), so that it is
-waited for, measured and ended as any other.
+`posix_spawn` can only set a process group and a directory. So the worker starts this process once,
+and sends it a request for every program: it forks, and the fork applies the layers to itself and
+executes the program. The program is still a child of the worker (CLONE_PARENT), so that it is
+waited for, measured and killed as any other.
 
-With a namespace for processes there are two more: a fork that makes the namespaces and is gone at
-once, and an init, which is process 1 of the new namespace. When the init ends, the kernel ends all
-that is in there. The program is not process 1 itself: that one is not ended by signals.
+With a PID namespace there are two more processes: a fork that makes the namespaces and exits at
+once, and an init, which is process 1 of the new namespace. When the init exits, the kernel kills
+everything in the namespace. The program is not process 1 itself, as signals do not kill that one.
 
-A layer that cannot be put on ends the fork before the program is loaded, and the worker is told
-which one. Run by path with an isolated interpreter: imports nothing of ours.
+If a layer cannot be applied, the fork exits before the program is loaded, and reports the layer to
+the worker. Run by path with an isolated interpreter: imports nothing of rollq.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ RESET_SIGNALS = (
     *(signal.SIGTERM, signal.SIGCHLD),
 )
 HEAD = struct.Struct("<I")
-FDS = 6  # of a request, at most
+FDS = 6  # maximum in a request
 FDS_MAX = 65_536
-PROBE = b""  # as the program: end when all layers are on
+PROBE = b""  # in place of a program: exit when all layers are applied
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LayerError(Exception):
-    """A layer cannot be put on: its name and why."""
+    """A layer cannot be applied: its name, errno and cause."""
 
     def __init__(self, layer: str, number: int, why: str = "") -> None:
         super().__init__(layer)
@@ -81,12 +81,12 @@ class LayerError(Exception):
 
 
 def main() -> None:
-    """Start what the worker asks for, until it hangs up."""
+    """Serve requests until the worker closes the socket."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     gc.disable()
-    os.closerange(3, FDS_MAX)  # whatever the worker left open to its children
+    os.closerange(3, FDS_MAX)  # descriptors inherited from the worker
     link = socket.socket(fileno=0)
     while request := receive(link):
         wanted, fds = request
@@ -99,10 +99,10 @@ def main() -> None:
 
 def receive(link: socket.socket) -> tuple[dict, list[int]] | None:  # type: ignore[type-arg]
     """The next request, with stdin, stdout, stderr, the directory, the pipe for the answer, and the
-    program if it is open."""
+    program if it is an open file."""
     head, fds, _, _ = socket.recv_fds(link, HEAD.size, FDS)
     for fd in fds:
-        os.set_inheritable(fd, False)  # a program has its own three alone
+        os.set_inheritable(fd, False)  # a program inherits only its own three
     while head and len(head) < HEAD.size:
         head += link.recv(HEAD.size - len(head))
     if not head:
@@ -118,8 +118,8 @@ def receive(link: socket.socket) -> tuple[dict, list[int]] | None:  # type: igno
 
 
 def fork(flags: int) -> int:
-    """Like `os.fork`, but the new process is a child of our parent. We have one thread, and nothing
-    that would have to be told of a fork."""
+    """As `os.fork`, but the new process is a child of our parent. We have one thread, and no
+    handlers of forks."""
     number = CLONE_NUMBERS[os.uname().machine]
     pid = libc.syscall(number, ctypes.c_ulong(flags), None, None, None, None)
     if pid < 0:
@@ -128,19 +128,19 @@ def fork(flags: int) -> int:
 
 
 def start(link: socket.socket, wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
-    """In a fork: put the layers on and become the program. Does not return.
+    """In a fork: apply the layers and execute the program. Does not return.
 
-    Lines go to the worker through the fifth of `fds`, which nothing keeps open once the program is
-    loaded: `h PID` for a helper that is gone soon, `i PID` for an init, `p PID` for the program,
-    `e LAYER ERRNO WHY` for what went wrong; layer `exec` is the program itself.
+    Answers go to the worker through the fifth of `fds`, which is closed once the program is
+    loaded: `h PID` for a helper that exits soon, `i PID` for an init, `p PID` for the program,
+    `e LAYER ERRNO WHY` for an error; layer `exec` is the program itself.
     """
-    tell = fds[4]
+    answer_fd = fds[4]
     try:
         link.close()
         if wanted["namespaces"]:
-            make_namespaces(wanted, tell)
+            make_namespaces(wanted, answer_fd)
         if not wanted["namespaces"] & NEW_PIDS:
-            say(tell, b"p", os.getpid())
+            report(answer_fd, b"p", os.getpid())
         put_on(wanted, fds)
         if wanted["argv"][0] == PROBE:
             os._exit(0)
@@ -151,37 +151,37 @@ def start(link: socket.socket, wanted: dict, fds: list[int]) -> None:  # type: i
         try:
             os.execve(path, wanted["argv"], as_environ(wanted["env"]))
         except OSError as error:
-            refuse(tell, "exec", error.errno or 0, "")
+            refuse(answer_fd, "exec", error.errno or 0, "")
     except LayerError as error:
-        refuse(tell, error.layer, error.number, error.why)
+        refuse(answer_fd, error.layer, error.number, error.why)
     except BaseException as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         line = 0 if trace is None else trace.tb_lineno
-        refuse(tell, "launcher", 0, f"{error!r} in line {line}")
+        refuse(answer_fd, "launcher", 0, f"{error!r} in line {line}")
     finally:
         os._exit(127)
 
 
 def as_environ(entries: list[bytes]) -> dict[bytes, bytes]:
-    """From NAME=value."""
+    """A mapping of NAME=value entries."""
     return dict(entry.split(b"=", 1) for entry in entries)
 
 
-def say(tell: int, what: bytes, pid: int) -> None:
-    """Tell the worker of a process."""
-    os.write(tell, b"%b %d\n" % (what, pid))
+def report(answer_fd: int, what: bytes, pid: int) -> None:
+    """Report a process to the worker."""
+    os.write(answer_fd, b"%b %d\n" % (what, pid))
 
 
-def refuse(tell: int, layer: str, number: int, why: str) -> None:
-    """Tell the worker why there is no program."""
+def refuse(answer_fd: int, layer: str, number: int, why: str) -> None:
+    """Report an error to the worker."""
     with contextlib.suppress(OSError):
-        os.write(tell, f"e {layer} {number} {why}".replace("\n", " ").encode() + b"\n")
+        os.write(answer_fd, f"e {layer} {number} {why}".replace("\n", " ").encode() + b"\n")
 
 
 def check(layer: str, code: int, why: str = "") -> int:
-    """Of a call of the C library."""
+    """Check the result of a C library call."""
     if code < 0:
         raise LayerError(layer, ctypes.get_errno(), why)
     return code
@@ -190,14 +190,14 @@ def check(layer: str, code: int, why: str = "") -> int:
 # --- namespaces
 
 
-def make_namespaces(wanted: dict, tell: int) -> None:  # type: ignore[type-arg]
-    """Returns in a process that is in new namespaces: the fork that we are, or with a namespace of
-    processes the second process of that."""
+def make_namespaces(wanted: dict, answer_fd: int) -> None:  # type: ignore[type-arg]
+    """Create the namespaces. Returns in the process that becomes the program: this fork, or with a
+    PID namespace the second process in it."""
     flags = wanted["namespaces"]
     user = os.geteuid(), os.getegid()
     check("namespaces", libc.unshare(flags), "unshare")
     if flags & NEW_USER:
-        # Its files belong to root while we may not be looked into, but we have to write them.
+        # While we are not dumpable these files belong to root, but we have to write them.
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         write_file("namespaces", "/proc/self/setgroups", b"deny")
         write_file("namespaces", "/proc/self/uid_map", b"%d %d 1" % (user[0], user[0]))
@@ -209,20 +209,20 @@ def make_namespaces(wanted: dict, tell: int) -> None:  # type: ignore[type-arg]
         cover(wanted)
     if not flags & NEW_PIDS:
         return
-    # We are not in there ourselves, and so know the numbers that the worker knows.
-    say(tell, b"h", os.getpid())
+    # This process stays outside of the PID namespace, so it sees the pids that the worker sees.
+    report(answer_fd, b"h", os.getpid())
     init = fork(CLONE_PARENT | signal.SIGCHLD)
     if init == 0:
         be_init()
-    say(tell, b"i", init)
+    report(answer_fd, b"i", init)
     program = fork(CLONE_PARENT | signal.SIGCHLD)
     if program:
-        say(tell, b"p", program)
+        report(answer_fd, b"p", program)
         os._exit(0)
 
 
 def be_init() -> None:
-    """Be process 1, until the worker ends us or is gone. Orphans bury themselves."""
+    """Run as process 1 until the worker kills it or is gone. Orphans are reaped automatically."""
     os.setpgid(0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -233,14 +233,14 @@ def be_init() -> None:
 
 
 def raise_loopback() -> None:
-    """The only network that there is."""
-    # A program that needs none is not kept from running.
+    """Activate the loopback interface, the only one in the namespace."""
+    # A failure does not matter to programs without network.
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         fcntl.ioctl(one, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
 
 
 def cover(wanted: dict) -> None:  # type: ignore[type-arg]
-    """Hide what is not the job's, with empty folders over it, and put back what is."""
+    """Hide the files of others behind empty folders, and keep the job's own visible."""
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in wanted["keep"]]
     covered = []
@@ -255,7 +255,7 @@ def cover(wanted: dict) -> None:  # type: ignore[type-arg]
         mount(f"/proc/self/fd/{fd}", path, None, MS_BIND)
         os.close(fd)
     for path in covered:
-        # Below what is covered, flags of others are locked in a user namespace: name them all.
+        # In a user namespace inherited mount flags are locked, so all must be named.
         flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
         mount(None, path, None, flags)
     if wanted["shm_bytes"] and os.path.isdir("/dev/shm"):
@@ -264,7 +264,7 @@ def cover(wanted: dict) -> None:  # type: ignore[type-arg]
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Raises LayerError."""
+    """Mount; raises LayerError."""
     code = libc.mount(
         None if source is None else os.fsencode(source),
         os.fsencode(target),
@@ -279,8 +279,8 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
-    """All layers, in an order in which no earlier one keeps a later one from being put on."""
-    os.setsid()  # a group, and away from the worker's terminal, into which it could type
+    """Apply all layers, in an order in which no layer prevents a later one."""
+    os.setsid()  # a group of its own, without the worker's terminal
     for path in wanted["procs"]:
         write_file("cgroup", path, b"0")
     if wanted["namespaces"] & NEW_PIDS and wanted["namespaces"] & NEW_MOUNTS:
@@ -290,7 +290,7 @@ def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
     if wanted["cwd"] is None:
         os.fchdir(fds[3])
         if wanted["namespaces"] & NEW_MOUNTS and wanted["keep"]:
-            os.chdir(wanted["keep"][0])  # the same one, where its path leads now
+            os.chdir(wanted["keep"][0])  # the same directory, by its path in the new mounts
     else:
         os.chdir(wanted["cwd"])
     for kind, limit in wanted["rlimits"]:
@@ -312,7 +312,7 @@ def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
 
 
 def write_file(layer: str, path: str, content: bytes) -> None:
-    """Raises LayerError."""
+    """Write a file; raises LayerError."""
     try:
         fd = os.open(path, os.O_WRONLY)
         try:
@@ -324,9 +324,9 @@ def write_file(layer: str, path: str, content: bytes) -> None:
 
 
 def lower(kind: int, limit: int) -> None:
-    """A limit of the system; one that is lower already stays."""
+    """Set a resource limit; a lower one stays."""
     _, most = resource.getrlimit(kind)
-    # Of CPU time the first of the two is told by a signal, a second before the end.
+    # For CPU time the soft limit sends a signal, a second before the hard limit kills.
     hard = limit + 1 if kind == resource.RLIMIT_CPU else limit
     if most != resource.RLIM_INFINITY:
         limit, hard = min(limit, most), min(hard, most)
@@ -337,7 +337,7 @@ def lower(kind: int, limit: int) -> None:
 
 
 def become(user: int, group: int) -> None:
-    """Another user for good: each of the three numbers, the groups, and a look whether it holds."""
+    """Switch to another user irrevocably: all three ids and the groups, then verify it."""
     try:
         os.setgroups([])
         os.setresgid(group, group, group)
@@ -353,21 +353,21 @@ def become(user: int, group: int) -> None:
 
 
 def drop_bounding_set() -> None:
-    """Whatever is loaded from now on gains nothing, also by root."""
+    """Programs gain no capabilities from now on, not even as root."""
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for number in range(CAPABILITIES_MAX):
         if libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
-            break  # there are no more, or we may not: `no-new-privs` keeps these from being gained
+            break  # no more capabilities, or not permitted: then `no-new-privs` covers it
 
 
 def drop_capabilities() -> None:
-    """Also what we have now."""
+    """Drop the present capabilities."""
     head = struct.pack("<Ii", CAPABILITY_VERSION_3, 0)
     check("capabilities", libc.capset(head, bytes(24)))
 
 
 def make_rules(rules: dict) -> int:  # type: ignore[type-arg]
-    """Which files the program may see; returns the descriptor of a set of rules of Landlock."""
+    """A Landlock rule set of the accessible files; returns its descriptor."""
     abi = rules["abi"]
     handled = max(rights for first, rights in FS_BY_ABI.items() if first <= abi)
     shape = struct.pack("<QQQ", handled, 0, SCOPED)
@@ -386,7 +386,7 @@ def make_rules(rules: dict) -> int:  # type: ignore[type-arg]
 
 
 def allow(rules: int, path: str, rights: int) -> None:
-    """These rights on a path and all below; one that is not there needs none."""
+    """Allow rights on a path and everything below; a missing path is skipped."""
     try:
         fd = os.open(path, os.O_PATH)
     except OSError:

@@ -1,5 +1,5 @@
-"""The layers of a sandbox by name, what a worker is told about them, and which of them it puts on.
-Pure: what the system allows is handed in.
+"""The layers of a sandbox by name, the worker's options, and the choice of layers.
+Pure: what the system permits is passed in.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from rollq.base.errors import ErrorCode, LocalError
 
 
 class Layer(enum.StrEnum):
-    """What lies between a job and the rest of its computer."""
+    """A layer between a job and its host."""
 
-    ENVIRONMENT = "environment"  # it does not see the worker's own
-    GROUP = "process-group"  # what it starts is found and ended with it
-    OUTPUT = "output"  # what it writes to stdout and stderr is bounded
-    NO_NEW_PRIVS = "no-new-privs"  # no program that it runs gives it rights
-    RLIMITS = "rlimits"  # no core files, and the limits that were given
+    ENVIRONMENT = "environment"  # without the worker's own variables
+    GROUP = "process-group"  # its processes are found and killed with it
+    OUTPUT = "output"  # stdout and stderr are bounded
+    NO_NEW_PRIVS = "no-new-privs"  # no program gains privileges
+    RLIMITS = "rlimits"  # no core files, and the configured limits
     USER = "user"  # a user of its own
-    CAPABILITIES = "capabilities"  # nothing of what root may
-    PIDS = "pid-ns"  # it sees its own processes alone
-    MOUNTS = "mount-ns"  # directories of other jobs and of the worker are not there
+    CAPABILITIES = "capabilities"  # no capabilities of root
+    PIDS = "pid-ns"  # sees only its own processes
+    MOUNTS = "mount-ns"  # directories of other jobs and of the worker are hidden
     IPC = "ipc-ns"  # no shared memory with others
     NETWORK = "net-ns"  # no network
-    LANDLOCK = "landlock"  # it reads and writes files that are named alone
-    CGROUP = "cgroup"  # memory, processes and CPU of all its processes together
-    DISK = "disk"  # its directory is measured
+    LANDLOCK = "landlock"  # only listed files can be accessed
+    CGROUP = "cgroup"  # limits of memory, processes and CPU for all its processes together
+    DISK = "disk"  # disk usage of its directory is measured
 
 
-class Mode(enum.StrEnum):
-    """How much of it is put on without being asked for."""
+class SandboxLevel(enum.StrEnum):
+    """Which layers are applied without options for them."""
 
     OFF = "off"
     BASIC = "basic"
@@ -48,32 +48,32 @@ STRICT: Final = (
     *(Layer.LANDLOCK, Layer.CGROUP),
 )
 NAMES: Final = tuple(str(layer) for layer in Layer)
-# The worker has these on itself, and its children inherit them: they cost no launcher.
+# The worker applies these to itself, and its children inherit them: they need no launcher.
 INHERITED: Final = frozenset((*ALWAYS, Layer.NO_NEW_PRIVS, Layer.DISK))
-OPEN_FILES_MIN: Final = 16  # fewer, and hardly a program can be loaded
+OPEN_FILES_MIN: Final = 16  # with fewer, hardly any program can be loaded
 MEMORY_BYTES_MIN: Final = 4 * 1024**2
 
 
 @dataclass(slots=True, frozen=True)
 class SandboxSetup:
-    """What a worker is told about layers. Limits are for each job; 0: none."""
+    """The sandbox options of a worker. Limits are for each job; 0: none."""
 
-    mode: Mode = Mode.BASIC
+    mode: SandboxLevel = SandboxLevel.BASIC
     required: tuple[str, ...] = ()  # layers without which no job is run
     memory_bytes: int = 0
     pids_max: int = 0
-    cpus: float = 0.0  # of one processor: 0.5, 2
-    cpu_s: int = 0  # of processor time
+    cpus: float = 0.0  # CPUs: 0.5, 2
+    cpu_s: int = 0  # CPU time
     open_files: int = 0
     disk_bytes: int = 0  # of its directory, and of any file
     network: bool | None = None  # None: off in a strict sandbox
-    users: tuple[int, int] | None = None  # the first and the last of a range, for the slots
-    cgroups: bool = True  # whether to look for groups of the kernel
-    readable: tuple[Path, ...] = ()  # what jobs may read, beside what programs need
+    users: tuple[int, int] | None = None  # first and last user id of a range, one for each slot
+    cgroups: bool = True  # whether control groups may be used
+    readable: tuple[Path, ...] = ()  # readable by jobs, beside the files of programs
     writable: tuple[Path, ...] = ()
 
     def check(self, slots: int) -> None:
-        """Raises LocalError BAD_SETUP if something cannot be meant so."""
+        """Raises LocalError BAD_SETUP for invalid options."""
         first, last = self.users or (1, 1)
         unknown = [name for name in self.required if name not in NAMES]
         for is_bad, what, hint in (
@@ -104,7 +104,7 @@ class SandboxSetup:
                 "give at least one user a slot",
             ),
             (
-                self.mode is Mode.OFF and bool(self.asked() or self.required),
+                self.mode is SandboxLevel.OFF and bool(self.asked() or self.required),
                 "a sandbox that is off, with layers that are asked for",
                 "use --sandbox basic",
             ),
@@ -113,7 +113,7 @@ class SandboxSetup:
                 raise LocalError(ErrorCode.BAD_SETUP, what, hint)
 
     def asked(self) -> list[Layer]:
-        """Layers that options ask for."""
+        """Layers required by options."""
         limits = self.memory_bytes or self.pids_max or self.cpu_s or self.open_files
         found = {
             Layer.RLIMITS: bool(limits or self.disk_bytes),
@@ -126,16 +126,16 @@ class SandboxSetup:
         return [layer for layer, is_asked in found.items() if is_asked]
 
     def wanted(self) -> list[Layer]:
-        """Layers to put on where the system allows it, in the order of `Layer`."""
-        by_mode = {Mode.OFF: ALWAYS, Mode.BASIC: BASIC, Mode.STRICT: STRICT}[self.mode]
-        wanted = {*by_mode, *self.asked(), *map(Layer, self.required)}
+        """Layers to apply where the system permits, in the order of `Layer`."""
+        modes = {SandboxLevel.OFF: ALWAYS, SandboxLevel.BASIC: BASIC, SandboxLevel.STRICT: STRICT}
+        wanted = {*modes[self.mode], *self.asked(), *map(Layer, self.required)}
         if self.network:
             wanted.discard(Layer.NETWORK)
         return [layer for layer in Layer if layer in wanted]
 
     def needed(self) -> list[Layer]:
-        """Layers without which no job is run: those that are required, and those that nothing else
-        can stand in for."""
+        """Layers without which no job is run: the required ones, and those that nothing else can
+        replace."""
         needed = set(map(Layer, self.required))
         if self.users is not None:
             needed.add(Layer.USER)
@@ -149,14 +149,14 @@ class SandboxSetup:
 
 
 def choose(setup: SandboxSetup, refusals: dict[Layer, str]) -> tuple[Layer, ...]:
-    """The layers that every job gets.
+    """The layers of every job.
 
     Args:
-        setup: What was asked for.
-        refusals: What the system does not allow, and why.
+        setup: The options.
+        refusals: Layers that the system does not permit, with the causes.
 
     Raises:
-        LocalError: NO_SANDBOX; a layer that is needed cannot be had.
+        LocalError: NO_SANDBOX: a needed layer is not available.
     """
     for layer in setup.needed():
         if layer in refusals:
@@ -169,7 +169,7 @@ def choose(setup: SandboxSetup, refusals: dict[Layer, str]) -> tuple[Layer, ...]
 
 
 def needs_launcher(layers: Container[Layer], setup: SandboxSetup) -> bool:
-    """Whether programs are started by the launcher: only it can put all of these on."""
+    """Whether programs need the launcher, which alone can apply some of these layers."""
     limits = setup.memory_bytes or setup.cpu_s or setup.open_files
     limits = limits or setup.disk_bytes or setup.pids_max
     by_it = [layer for layer in Layer if layer not in INHERITED and layer is not Layer.RLIMITS]

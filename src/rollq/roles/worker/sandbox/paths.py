@@ -1,4 +1,4 @@
-"""Which files a job may see, and which not: lists of paths for Landlock and for mounts."""
+"""The files that a job may access, as lists of paths for Landlock and for mounts."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 
-# What programs need to be loaded and to run at all. What is not there does no harm.
+# Needed by most programs to be loaded and run. Missing paths are skipped.
 RUN: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix"),
     *("/run/systemd/resolve", "/run/resolvconf", "/run/current-system", "/snap"),
 )
 READ: Final = ("/proc", "/sys", "/dev/urandom", "/dev/random")
 WRITE: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts")
-SHARED_MEMORY: Final = "/dev/shm"  # a place of its own, with a namespace of mounts
-ENTRIES_MAX: Final = 10_000  # of a folder whose entries are named one by one
+SHARED_MEMORY: Final = "/dev/shm"  # separate for each job in a mount namespace
+ENTRIES_MAX: Final = 10_000  # in a folder whose entries are listed one by one
 
 
-class Sight(NamedTuple):
-    """What may be done with files, by path; what is below a path counts with it."""
+class PathRules(NamedTuple):
+    """The permitted accesses by path; each path includes everything below."""
 
     run: list[str]  # read and execute
     read: list[str]
-    names: list[str]  # folders whose names may be seen, and no more
+    names: list[str]  # folders that may be listed only
 
 
-def sight_of(
+def rules_of_paths(
     run: Sequence[str], read: Iterable[str], hidden: Sequence[str], programs: Sequence[str] = ()
-) -> Sight:
-    """Without what is hidden: of a folder that leads there, the other entries are named. It may be
-    listed all the same: whoever looks for one of them does. Folders of `programs` may lie in what
-    is hidden."""
+) -> PathRules:
+    """The rules without hidden paths. For a folder with hidden paths below, the other entries are
+    permitted one by one, and the folder may be listed, as path lookups need that. Folders of
+    `programs` may be below hidden ones."""
     names: list[str] = []
     inside = [
         path
@@ -43,7 +43,7 @@ def sight_of(
         if any(is_below(path, one) and path != one for one in hidden)
         and not any(is_below(one, path) for one in hidden)
     ]
-    return Sight(
+    return PathRules(
         [*_without([*RUN, *interpreter_paths(), *programs, *run], hidden, names), *inside],
         _without([*READ, *read], hidden, names),
         names,
@@ -51,22 +51,22 @@ def sight_of(
 
 
 def interpreter_paths() -> list[str]:
-    """Where our Python is, for scripts that it runs."""
+    """The folders of our Python, for scripts that it runs."""
     return list(dict.fromkeys(map(os.path.realpath, (sys.prefix, sys.base_prefix))))
 
 
 def module_paths() -> list[str]:
-    """Where our Python finds modules: those of applications, too."""
+    """The folders with our Python's modules, including those of applications."""
     return list(dict.fromkeys(os.path.realpath(path or os.getcwd()) for path in sys.path))
 
 
 def is_below(path: str, above: str) -> bool:
-    """Whether a path is another, or leads to something in it. Both are absolute."""
+    """Whether a path is `above` or something in it. Both are absolute."""
     return Path(path).is_relative_to(above)
 
 
 def check_passable(paths: Iterable[str]) -> None:
-    """Raises LocalError if users of jobs cannot reach one of these, all of which are absolute."""
+    """Raises LocalError if users of jobs cannot reach one of these absolute paths."""
     for path in paths:
         for folder in (Path(path), *Path(path).parents):
             if folder.exists() and not folder.stat().st_mode & stat.S_IXOTH:
@@ -78,7 +78,7 @@ def check_passable(paths: Iterable[str]) -> None:
 
 
 def _without(paths: Iterable[str], hidden: Sequence[str], names: list[str]) -> list[str]:
-    """These paths, or what is in them; a folder that was looked into is added to `names`."""
+    """These paths, or the entries in them; listed folders are added to `names`."""
     found: dict[str, None] = {}
     waiting = list(paths)
     while waiting:

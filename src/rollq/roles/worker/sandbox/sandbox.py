@@ -1,8 +1,8 @@
-"""The sandbox of a worker: what the system allows, and programs started in their layers.
+"""The sandbox of a worker: what the system permits, and programs started in their layers.
 
-What is cheap and breaks no program (no new privileges, no core files) the worker puts on itself, so
-that its children inherit it and are started as quickly as without. Everything else needs the
-launcher. A layer that is on is on for every job: one that cannot get it is not run.
+The worker applies cheap layers that break no program (no new privileges, no core files) to itself,
+so that its children inherit them and start as fast as without. All other layers need the launcher.
+An active layer applies to every job: a job that cannot get it is not run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from rollq.base.amounts import size_text
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.worker.sandbox import watch
 from rollq.roles.worker.sandbox.box import Box
-from rollq.roles.worker.sandbox.cgroups import Limits, NoGroupsError, WorkerGroup, look_for_places
+from rollq.roles.worker.sandbox.cgroups import (
+    CgroupLimits,
+    NoGroupsError,
+    WorkerGroup,
+    look_for_places,
+)
 from rollq.roles.worker.sandbox.launcher import Launcher, NotLayeredError
 from rollq.roles.worker.sandbox.launcher_main import (
     CLONE_NUMBERS,
@@ -37,7 +42,7 @@ from rollq.roles.worker.sandbox.launcher_main import (
 from rollq.roles.worker.sandbox.layers import (
     INHERITED,
     Layer,
-    Mode,
+    SandboxLevel,
     SandboxSetup,
     choose,
     needs_launcher,
@@ -45,10 +50,10 @@ from rollq.roles.worker.sandbox.layers import (
 from rollq.roles.worker.sandbox.paths import (
     SHARED_MEMORY,
     WRITE,
-    Sight,
+    PathRules,
     check_passable,
     is_below,
-    sight_of,
+    rules_of_paths,
 )
 from rollq.roles.worker.spawn import Cwd, ProgramFd
 
@@ -60,8 +65,8 @@ NAMESPACES: Final = {
     Layer.IPC: NEW_IPC,
     Layer.NETWORK: NEW_NET,
 }
-LANDLOCK_VERSION: Final = 1  # asks for the version, and makes nothing
-SHM_BYTES: Final = 64 * 1024**2  # of shared memory, if no limit of memory was given
+LANDLOCK_VERSION: Final = 1  # the flag that queries the version
+SHM_BYTES: Final = 64 * 1024**2  # of shared memory, without a memory limit
 NOTHING: Final[dict[str, Any]] = {
     "argv": [PROBE],
     "env": [],
@@ -79,12 +84,12 @@ NOTHING: Final[dict[str, Any]] = {
 
 
 class Place(NamedTuple):
-    """What belongs to one program.
+    """Where one program runs.
 
     Attributes:
-        folders: Its own, which it may write to; it starts in the first, unless told otherwise.
-        reads: What it may read and run beside programs.
-        user: Its own, from `Sandbox.take_user`.
+        folders: Its writable folders; it starts in the first, unless told otherwise.
+        reads: Further readable and executable paths.
+        user: Its user, from `Sandbox.take_user`.
     """
 
     folders: Sequence[str] = ()
@@ -96,21 +101,21 @@ NO_PLACE: Final = Place()
 
 
 class Sandbox:
-    """Layers of one worker's jobs. `open` first; `close` when no job runs any more.
+    """The layers of one worker's jobs. `open` first; `close` after the last job.
 
     Args:
-        setup: What was asked for.
-        environ: What the launcher may show to jobs, as NAME=value.
-        hidden: Files, and folders that no job may see but for its own in there: the worker's state
-            and secrets, the directories of all jobs.
-        closed: Folders that users of jobs may not enter.
+        setup: The options.
+        environ: The launcher's environment, which jobs may read, as NAME=value.
+        hidden: Files and folders that jobs must not see, except for their own in there: the
+            worker's state and secrets, the directories of all jobs.
+        closed: Folders that users of jobs must not enter.
         run: Folders of programs.
-        through: What users of jobs must be able to reach.
-        name: The worker's, for groups of the kernel.
+        through: Paths that users of jobs must be able to reach.
+        name: Of the worker, for its control groups.
 
     Attributes:
-        layers: Those that every job gets.
-        groups: Folders of the worker's groups of the kernel.
+        layers: The layers of every job.
+        groups: Folders of the worker's control groups.
     """
 
     def __init__(
@@ -134,42 +139,42 @@ class Sandbox:
         self._name = name
         self._launcher: Launcher | None = None
         self._group: WorkerGroup | None = None
-        self._limits = Limits(setup.memory_bytes, setup.pids_max, setup.cpus)
+        self._limits = CgroupLimits(setup.memory_bytes, setup.pids_max, setup.cpus)
         self._namespaces = 0
         self._abi = 0
-        self._sights: dict[tuple[str, ...], Sight] = {}  # what jobs may read, by what was added
+        self._path_rules: dict[tuple[str, ...], PathRules] = {}  # by the additional paths
         self._boxes: dict[int, Box] = {}  # by the pid of the program
-        self._closing: list[Box] = []  # whose programs are buried
+        self._closing: list[Box] = []  # with reaped programs
         first, last = setup.users or (1, 0)
-        self._users = list(range(first, last + 1))  # that no job has now
+        self._users = list(range(first, last + 1))  # free ones
 
     @property
     def is_launching(self) -> bool:
-        """Whether programs are started by `launch`."""
+        """Whether programs must be started by `launch`."""
         return self._launcher is not None
 
     @property
     def pids(self) -> list[int]:
-        """Processes of ours that are no programs."""
+        """Child processes that are no programs."""
         inits = [box.init_pid for box in (*self._boxes.values(), *self._closing)]
         return inits if self._launcher is None else [*inits, self._launcher.pid]
 
     @property
     def groups(self) -> list[str]:
-        """For whoever cleans up after us."""
+        """For the guard, which removes them after a crash."""
         return [] if self._group is None else [str(one) for one in self._group.folders.values()]
 
     def has(self, layer: Layer) -> bool:
-        """Whether every job gets it."""
+        """Whether every job has this layer."""
         return layer in self.layers
 
-    # --- what the system allows
+    # --- probing
 
     def open(self) -> None:
-        """Find out what can be had, and put on what children inherit.
+        """Probe the system, and apply the inherited layers.
 
         Raises:
-            LocalError: NO_SANDBOX; a layer that is needed cannot be had.
+            LocalError: NO_SANDBOX: a needed layer is not available.
         """
         wanted = self.setup.wanted()
         refusals: dict[Layer, str] = {}
@@ -190,15 +195,15 @@ class Sandbox:
         except LocalError:
             self.close()
             raise
-        told = "; ".join(f"no {layer}: {why}" for layer, why in refusals.items())
-        log.info("layers of jobs: %s%s", ", ".join(self.layers), f"; {told}" if told else "")
+        missing = "; ".join(f"no {layer}: {why}" for layer, why in refusals.items())
+        log.info("layers of jobs: %s%s", ", ".join(self.layers), f"; {missing}" if missing else "")
 
     def _finish(self, refusals: dict[Layer, str]) -> None:
-        """Put on what is inherited, and see that all the rest goes together."""
+        """Apply the inherited layers, and check that all others work together."""
         if self.has(Layer.NO_NEW_PRIVS):
             libc = ctypes.CDLL(None)
             libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-            libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # /proc shows our environment to root alone
+            libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # only root can read our environment in /proc
         if self.has(Layer.RLIMITS):
             _, most = resource.getrlimit(resource.RLIMIT_CORE)
             resource.setrlimit(resource.RLIMIT_CORE, (0, most))
@@ -218,7 +223,7 @@ class Sandbox:
             ) from None
 
     def _probe(self, wanted: list[Layer]) -> dict[Layer, str]:
-        """What is wanted and cannot be had, and why."""
+        """The wanted layers that are not available, with the causes."""
         if os.uname().machine not in CLONE_NUMBERS:
             return dict.fromkeys(INHERITED ^ set(Layer), "not on this kind of processor")
         self._launcher = Launcher(self._environ)
@@ -257,8 +262,8 @@ class Sandbox:
             refusals[Layer.CGROUP] = error.strerror or str(error)
 
     def _probe_namespaces(self, wanted: list[Layer], refusals: dict[Layer, str]) -> None:
-        """As many as can be had, as root or else in a user namespace; not that and a user of its
-        own: it would be none of that namespace."""
+        """Find the available namespaces, as root or else in a user namespace; not in one if jobs
+        have users of their own, which would not exist in that namespace."""
         if not wanted:
             return
         ways = [NEW_USER] if os.geteuid() else [0] if self._users else [0, NEW_USER]
@@ -289,8 +294,8 @@ class Sandbox:
         return ""
 
     def _try(self, wanted: dict[str, Any]) -> None:
-        """Start a process that ends as soon as its layers are on."""
-        assert self._launcher is not None, "it is there while we look"
+        """Start a process that exits once its layers are applied."""
+        assert self._launcher is not None, "set while probing"
         with open(os.devnull, "r+b") as null:
             launched = self._launcher.launch(wanted, b"/", (null.fileno(),) * 3)
         box = Box(launched.pid, self.setup, launched.init_pid)
@@ -313,18 +318,18 @@ class Sandbox:
         """Start a program in its layers; returns its pid.
 
         Args:
-            argv: The program, by path, and its arguments.
-            environ: All that it sees, as NAME=value.
-            cwd: Where it starts.
+            argv: The path of the program, and its arguments.
+            environ: Its whole environment, as NAME=value.
+            cwd: Its working directory.
             stdio: Its stdin, stdout and stderr.
-            place: What belongs to it.
-            program: What is started if it is not what has the path now.
+            place: Its folders and user.
+            program: An open file to start instead of the path.
 
         Raises:
-            NotLayeredError: a layer cannot be put on; it was not started.
-            OSError: why it cannot be started.
+            NotLayeredError: a layer cannot be applied; the program was not started.
+            OSError: it cannot be started.
         """
-        assert self._launcher is not None, "opened, and it is needed"
+        assert self._launcher is not None, "opened, as a layer needs it"
         group = None
         wanted = self._wanted(place.folders, place.reads)
         wanted |= {"argv": list(argv), "env": list(environ)}
@@ -348,18 +353,18 @@ class Sandbox:
         return launched.pid
 
     def box_of(self, pid: int) -> Box | None:
-        """The layers of a program; None: it has only what it inherited."""
+        """The layers of a program; None: only inherited ones."""
         return self._boxes.get(pid)
 
-    def buried(self, pid: int) -> None:
-        """A program was waited for: its layers go when all is gone that was in them."""
+    def reaped(self, pid: int) -> None:
+        """A program was reaped: its layers are removed when all its processes are gone."""
         box = self._boxes.pop(pid, None)
         if box is not None:
             self._closing.append(box)
             self.settle()
 
     def settle(self, *, wait: bool = False) -> None:
-        """Clean up after programs that are buried, as far as nothing is left of them."""
+        """Remove the layers of reaped programs, as far as all their processes are gone."""
         left = []
         for box in self._closing:
             if not box.is_gone(wait=wait):
@@ -369,10 +374,10 @@ class Sandbox:
         self._closing = left
 
     def take_user(self) -> int:
-        """A user that no job has now; 0 if jobs have none of their own.
+        """A free user for a job; 0 if jobs have no users of their own.
 
         Raises:
-            NotLayeredError: the jobs that had one before are not quite gone.
+            NotLayeredError: earlier jobs still have processes.
         """
         if not self.has(Layer.USER):
             return 0
@@ -383,13 +388,13 @@ class Sandbox:
         return self._users.pop(0)
 
     def give_user(self, user: int) -> None:
-        """A job that was not started after all does not need its user."""
+        """Return the user of a job that was not started."""
         if user:
             self._users.append(user)
 
     def over_limits(self) -> list[int]:
-        """Programs that use more than they may, by looking; where the kernel counts, none. Their
-        boxes know why. A few times a second."""
+        """Poll for programs over their limits, unless the kernel enforces these. Their boxes have
+        the causes. Called a few times a second."""
         setup = self.setup
         boxes = [box for box in self._boxes.values() if box.group is None and not box.causes]
         if not boxes or not (setup.memory_bytes or setup.pids_max):
@@ -409,7 +414,7 @@ class Sandbox:
         return [box.pid for box in boxes if box.causes]
 
     def close(self) -> None:
-        """End the launcher, and remove the groups; safe to call twice."""
+        """End the launcher, and remove the control groups. Idempotent."""
         self.settle(wait=True)
         self._close_launcher()
         if self._group is not None:
@@ -421,12 +426,12 @@ class Sandbox:
             self._launcher.close()
             self._launcher = None
 
-    # --- what the launcher is told
+    # --- requests for the launcher
 
     def _wanted(
         self, folders: Sequence[str], reads: Sequence[str], *, only: bool = False
     ) -> dict[str, Any]:
-        """All but program, group and user. `only`: namespaces alone."""
+        """A request without program, group and user. `only`: only namespaces."""
         wanted = dict(NOTHING)
         wanted["namespaces"] = self._namespaces
         if self._namespaces & NEW_MOUNTS:
@@ -439,7 +444,7 @@ class Sandbox:
         if self._abi and self.has(Layer.LANDLOCK):
             wanted["landlock"] = self._rules(folders, reads)
         wanted["drop_capabilities"] = self.has(Layer.CAPABILITIES)
-        wanted["no_new_privs"] = self.setup.mode is not Mode.OFF
+        wanted["no_new_privs"] = self.setup.mode is not SandboxLevel.OFF
         wanted["rlimits"] = self._rlimits() if self.has(Layer.RLIMITS) else []
         return wanted
 
@@ -452,10 +457,10 @@ class Sandbox:
         if self._namespaces & NEW_MOUNTS:
             write.append(SHARED_MEMORY)
         key = tuple(reads)
-        if key not in self._sights:  # two: of programs and of functions
+        if key not in self._path_rules:  # at most two: of programs and of functions
             readable = map(os.path.realpath, setup.readable)
-            self._sights[key] = sight_of(key, readable, self._hidden, self._run)
-        rules = self._sights[key]._asdict()
+            self._path_rules[key] = rules_of_paths(key, readable, self._hidden, self._run)
+        rules = self._path_rules[key]._asdict()
         return rules | {"abi": self._abi, "write": [*WRITE, *write]}
 
     def _rlimits(self) -> list[tuple[int, int]]:
@@ -466,7 +471,7 @@ class Sandbox:
             resource.RLIMIT_FSIZE: setup.disk_bytes,
         }
         if not self.has(Layer.CGROUP):
-            # Not of address space: programs reserve more of that than they ever use.
+            # Not RLIMIT_AS: programs reserve more address space than they use.
             limits[resource.RLIMIT_DATA] = setup.memory_bytes
             if self.has(Layer.USER) or self._namespaces & NEW_USER:
                 limits[resource.RLIMIT_NPROC] = setup.pids_max  # counted by user

@@ -1,4 +1,4 @@
-"""Memory and processes of a job, counted by looking: for where the kernel does not."""
+"""Memory and processes of a job, measured by polling where the kernel enforces no limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class Process(NamedTuple):
-    """One process that /proc shows."""
+    """A process in /proc."""
 
     pid: int
     parent: int
@@ -20,7 +20,7 @@ class Process(NamedTuple):
 
 
 def family_of(roots: Iterable[int], processes: Iterable[Process]) -> list[int]:
-    """These processes, their descendants, and what is in their process groups. Pure."""
+    """The roots, their descendants, and all members of their process groups. Pure."""
     below: dict[int, list[int]] = defaultdict(list)
     grouped: dict[int, list[int]] = defaultdict(list)
     known: dict[int, None] = {}
@@ -40,7 +40,7 @@ def family_of(roots: Iterable[int], processes: Iterable[Process]) -> list[int]:
 
 
 def all_processes() -> list[Process]:
-    """What /proc shows now."""
+    """The present processes in /proc."""
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):
@@ -53,14 +53,14 @@ def all_processes() -> list[Process]:
 
 
 def memory_of(pids: list[int], enough: int) -> int:
-    """The bytes that these processes use of memory. What they share since a fork is counted once,
-    which takes longer to find out: only where it could be more than `enough`."""
+    """The memory used by these processes. Memory shared since a fork counts once, which is slow to
+    measure: done only if the sum exceeds `enough`."""
     total = sum(map(_resident_bytes, pids))
     return total if total <= enough else sum(map(_own_share_bytes, pids))
 
 
 def _resident_bytes(pid: int) -> int:
-    """Without what is shared with files."""
+    """Resident memory without shared file pages."""
     with contextlib.suppress(OSError, IndexError, ValueError):
         with open(f"/proc/{pid}/statm", "rb") as file:
             _, resident, shared = file.read().split()[:3]
@@ -69,7 +69,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _own_share_bytes(pid: int) -> int:
-    """Of what is shared by several, its part."""
+    """Memory with shared pages divided among their processes."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
