@@ -71,7 +71,7 @@ ROUTES: Final = (
         *("POST", "/jobs", submits.submit, A.JOBS_SUBMIT),
         body=submits.PostedJob,
         form=submits.JobForm,
-        answer=submits.SubmittedJob,
+        answer=submits.AcceptedJob,
         status=201,
     ),
     ApiRoute(
@@ -111,7 +111,7 @@ ROUTES: Final = (
     ApiRoute(
         *("POST", "/jobs/{id}/again", submits.again, A.JOBS_SUBMIT),
         body=submits.Changes,
-        answer=submits.SubmittedJob,
+        answer=submits.AcceptedJob,
         status=201,
     ),
     ApiRoute("GET", "/arrays", jobs.arrays, A.JOBS_READ, Page, answer=answers.ArrayList),

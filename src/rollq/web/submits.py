@@ -102,7 +102,7 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: dict[str, str] | None = None
 
 
-class SubmittedJob(msgspec.Struct, frozen=True):
+class AcceptedJob(msgspec.Struct, frozen=True):
     """An accepted job."""
 
     id: str

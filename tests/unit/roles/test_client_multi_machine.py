@@ -13,7 +13,7 @@ from rollq.roles.client.multi_machine import MultiMachine, share
 from rollq.roles.client.multi_signals import (
     AssignToGroup,
     CancelCopies,
-    CloseSession,
+    CloseGroupSession,
     DeliverRefusal,
     DeliverResult,
     Event,
@@ -382,7 +382,7 @@ def test_what_a_removed_group_has_goes_elsewhere_and_is_cancelled_there() -> Non
     assert machine.handle(GroupRemoved(0)) == [
         StopSending((J,), 0),
         CancelCopies((J,), 0),
-        CloseSession(0),
+        CloseGroupSession(0),
         AssignToGroup((J,), 1),
     ]
     assert feed(machine, GroupEnded(0, J), GroupDown(0, 0), JobsSubmitted((K,))) == [
@@ -398,7 +398,7 @@ def test_a_removed_group_is_left_when_what_stays_there_has_ended() -> None:
     groups.remove(0)
     assert machine.handle(GroupRemoved(0)) == []
     assert machine.handle(JobsSubmitted((K,))) == [AssignToGroup((K,), 1)]
-    assert machine.handle(GroupEnded(0, J)) == [DeliverResult(J), CloseSession(0)]
+    assert machine.handle(GroupEnded(0, J)) == [DeliverResult(J), CloseGroupSession(0)]
 
 
 def test_jobs_go_where_their_route_leads_by_weight() -> None:

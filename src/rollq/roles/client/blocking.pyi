@@ -1189,8 +1189,8 @@ class BlockingClient:
         """
     def events(self, job_id: JobId | str) -> Iterator[JobEvent]:
         """Iterate over the events of a job from now until its end: state changes, and progress
-        (`JobEvent.progress`) if the program reports it. Events during a leader change are lost,
-        except the end.
+        (`JobEvent.progress`) if the program reports it, first the last one that is known. Events
+        during a leader change are lost, except the end.
 
         Raises:
             StateError: UNKNOWN_JOB.

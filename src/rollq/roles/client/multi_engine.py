@@ -392,7 +392,7 @@ class MultiEngine(Engine):
             wire.Cancel(secrets.token_bytes(16), instruction.job_ids), lambda answer: None
         )
 
-    def _do_leave(self, instruction: signals.CloseSession) -> None:
+    def _do_leave(self, instruction: signals.CloseGroupSession) -> None:
         del self.sessions[instruction.group]
         supplier = self._suppliers.pop(instruction.group)
         if self._ticker is not None:
@@ -422,7 +422,7 @@ DO: dict[type, Callable[[MultiEngine, Any], None]] = {
     signals.StopSending: MultiEngine._do_take_back,
     signals.CancelCopies: MultiEngine._do_cancel,
     signals.DeliverRefusal: MultiEngine._do_reject,
-    signals.CloseSession: MultiEngine._do_leave,
+    signals.CloseGroupSession: MultiEngine._do_leave,
 }
 
 

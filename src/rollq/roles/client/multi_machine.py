@@ -34,7 +34,7 @@ from rollq.base.router_limits import MULTI_AWAY_MS
 from rollq.roles.client.multi_signals import (
     AssignToGroup,
     CancelCopies,
-    CloseSession,
+    CloseGroupSession,
     DeliverRefusal,
     DeliverResult,
     Event,
@@ -375,7 +375,7 @@ class MultiMachine:
         group = self.groups[number]
         if group.is_leaving and not group.inflight:
             del self.groups[number]
-            self._out.append(CloseSession(number))
+            self._out.append(CloseGroupSession(number))
 
 
 HANDLERS: dict[type, Callable[[MultiMachine, Any], None]] = {

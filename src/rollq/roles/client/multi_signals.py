@@ -159,12 +159,12 @@ class DeliverRefusal:
 
 
 @dataclass(slots=True, frozen=True)
-class CloseSession:
+class CloseGroupSession:
     """A removed group has no jobs any more: close its session."""
 
     group: int
 
 
 Instruction: TypeAlias = (
-    AssignToGroup | StopSending | CancelCopies | DeliverResult | DeliverRefusal | CloseSession
+    AssignToGroup | StopSending | CancelCopies | DeliverResult | DeliverRefusal | CloseGroupSession
 )

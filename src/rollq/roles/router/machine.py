@@ -430,7 +430,7 @@ class RouterMachine:
             ids = tuple(job_ids[first : first + CONFIRM_JOBS_MAX])
             self.send(instruction.group, wire.Cancel(self.draw(), ids))
 
-    def _do_leave(self, instruction: signals.CloseSession) -> None:
+    def _do_leave(self, instruction: signals.CloseGroupSession) -> None:
         self.left.append(instruction.group)
         self.pending_requests.group_left(instruction.group)
 
@@ -496,5 +496,5 @@ DO: Final[dict[type, Callable[[RouterMachine, Any], None]]] = {
     signals.AssignToGroup: RouterMachine._do_place,
     signals.StopSending: RouterMachine._do_take_back,
     signals.CancelCopies: RouterMachine._do_cancel,
-    signals.CloseSession: RouterMachine._do_leave,
+    signals.CloseGroupSession: RouterMachine._do_leave,
 }
