@@ -1,7 +1,8 @@
 """Tiny calls of a plain function: `python -m bench.functions [--calls N] [--runs N] [--quick]`.
 
-`map` with one member and one worker of two slots, beside a `ProcessPoolExecutor` and Dask of two
-processes each, by turns in one run, all on this machine. Of these only rollq is durable.
+`map` with one member and one worker of two slots, beside a `ProcessPoolExecutor`, Dask, Celery on a
+redis that syncs, and Ray of two processes each, by turns in one run, all on this machine. Of these
+rollq and Celery are durable. What is not installed is left out, and said.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ from bench.figures import number
 from bench.frame import paper, workplace
 from bench.peers.dask import Dask
 from bench.peers.pool_tasks import squared
+from bench.peers.ray import Ray
+from bench.peers.redis_queues import RESULT_S_MAX, Celery
 from bench.peers.rollq import AHEAD, Rollq
 from bench.rollq_app import squared as squared_task
+from bench.targets import Target, show_targets
 from rollq import BlockingClient
 
 console = Console(stderr=True)
@@ -39,6 +43,13 @@ SLOTS: Final = 2
 WARM_CALLS: Final = 2_000
 CHUNK: Final = 256  # calls a message, for the pool, which must be told
 SLOW_SHARE: Final = 50  # a job a call is measured with so much less
+
+MAP: Final = "rollq: map"
+NOOP: Final = "rollq: coroutine no-op, a job each"
+MAP_SHARE_MIN: Final = 0.5
+TARGETS: Final = (
+    Target("map_vs_noop", "calls a second by map: × no-op jobs", at_least=MAP_SHARE_MIN),
+)
 
 Calls = Callable[[range], Iterable[Any]]
 
@@ -61,11 +72,13 @@ class Told(NamedTuple):
 
 
 def main() -> int:
-    """Measure and report."""
+    """Measure and report; 1 if the target is missed, unless it was quick."""
     options = parse(sys.argv[1:])
     with workplace(options.dir) as folder, ExitStack() as running:
         ways = [*rollq_ways(folder / "rollq", running), *pool_ways(running)]
         ways += dask_ways(folder / "dask", running)
+        ways += celery_ways(folder / "celery", running)
+        ways += ray_ways(folder / "ray", running)
         found: dict[str, list[Told]] = {}
         for way in ways:
             run_way(way, WARM_CALLS)
@@ -77,9 +90,11 @@ def main() -> int:
                 console.print(said, highlight=False)
     figures = {name: medians(runs) for name, runs in found.items()}
     report(figures, paper())
+    share = figures[MAP]["per_s"] / figures[NOOP]["per_s"]
+    show_targets(TARGETS, {"map_vs_noop": share}, paper())
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
-    return 0
+    return int(not options.quick and share < MAP_SHARE_MIN)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -104,11 +119,11 @@ def rollq_ways(folder: Path, running: ExitStack) -> Iterator[Way]:
     grid.start_worker("functions", "job.assign.>", slots=SLOTS, ahead=AHEAD)
     client = running.enter_context(BlockingClient(grid.servers))
     meter = Meter(grid)
-    yield Way("rollq: map", partial(client.map, squared_task), meter)
+    yield Way(MAP, partial(client.map, squared_task), meter)
     one_each = partial(client.map, squared_task, chunksize=1)
     yield Way("rollq: map, chunksize=1", one_each, meter, is_slow=True)
     nothing: Calls = lambda numbers: client.map("noop", (b"x" for _ in numbers))  # noqa: E731
-    yield Way("rollq: coroutine no-op, a job each", nothing, meter, is_slow=True)
+    yield Way(NOOP, nothing, meter, is_slow=True)
 
 
 def pool_ways(running: ExitStack) -> Iterator[Way]:
@@ -135,6 +150,45 @@ def dask_ways(folder: Path, running: ExitStack) -> Iterator[Way]:
         return client.gather(client.map(squared, numbers, pure=False))
 
     yield Way("Dask: client.map", one_each, meter, is_slow=True)
+
+
+def celery_ways(folder: Path, running: ExitStack) -> Iterator[Way]:
+    """A group of tasks; nothing if Celery or redis is not installed."""
+    peer = Celery("durable")
+    if why := peer.available():
+        console.print(f"no Celery: {why}")
+        return
+    from celery import group  # noqa: PLC0415 - not a dependency
+
+    from bench.peers.queue_apps.celery_app import make  # noqa: PLC0415
+
+    peer.start(folder)
+    running.callback(peer.stop)
+    peer.run_workers()
+    task = make(peer.url).app.tasks["bench.squared"]
+
+    def one_each(numbers: range) -> Any:
+        return group(map(task.s, numbers)).delay().get(timeout=RESULT_S_MAX)
+
+    yield Way("Celery: group", one_each, Meter(peer), is_slow=True)
+
+
+def ray_ways(folder: Path, running: ExitStack) -> Iterator[Way]:
+    """Remote functions; nothing if Ray is not installed."""
+    peer = Ray("")
+    if why := peer.available():
+        console.print(f"no Ray: {why}")
+        return
+    import ray  # noqa: PLC0415 - not a dependency
+
+    peer.start(folder)
+    running.callback(peer.stop)
+    task = ray.remote(squared)
+
+    def one_each(numbers: range) -> Any:
+        return ray.get([task.remote(number) for number in numbers])
+
+    yield Way("Ray: remote", one_each, Meter(peer), is_slow=True)
 
 
 def run_way(way: Way, count: int) -> Told:

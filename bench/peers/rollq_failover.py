@@ -9,14 +9,16 @@ says whether a job ended twice.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from bench.figures import Sample
 from bench.works.failover import Acks
-from rollq.history.schema import from_line
+from rollq.history.schema import HistoryRow, from_line
 from rollq.history.segments import Segments
 from rollq.roles.client.client import Client
 from rollq.roles.client.handles import Job
@@ -106,9 +108,15 @@ class RollqLoad:
 
 def ends_in_history(states: list[Path]) -> Counter[str]:
     """How often each job ended, by the sealed history of all members together."""
-    ends: dict[tuple[int, int], str] = {}
-    for state in states:
-        for row in map(from_line, Segments(LookDisk(state)).read(1, 2**63)):
-            if row.type in ENDS:
-                ends[row.index, row.ordinal] = row.jobId
-    return Counter(ends.values())
+    return Counter(row.jobId for row in rows_in_history(states) if row.type in ENDS)
+
+
+def rows_in_history(states: list[Path]) -> Iterator[HistoryRow]:
+    """The sealed history of all members together, each row once, in order."""
+    members = [map(from_line, Segments(LookDisk(state)).read(1, 2**63)) for state in states]
+    before = (0, 0)
+    for row in heapq.merge(*members, key=lambda row: (row.index, row.ordinal)):
+        place = row.index, row.ordinal
+        if place != before:
+            yield row
+        before = place

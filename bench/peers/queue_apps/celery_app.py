@@ -1,4 +1,4 @@
-"""A Celery application with one task, in its durable setting."""
+"""A Celery application in its durable setting."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import Celery
 
+from bench.peers import pool_tasks
 from bench.peers.redis_queues import URL
 
 
@@ -16,11 +17,12 @@ def noop(_payload: str) -> str:
 
 
 def make(url: str) -> Any:
-    """The task of an application on this redis."""
+    """The task that does nothing, of an application on this redis; another one squares."""
     app = Celery("bench", broker=url, backend=url)
     app.conf.update(
         task_acks_late=True, worker_prefetch_multiplier=64, broker_connection_retry=True
     )
+    app.task(pool_tasks.squared, name="bench.squared")
     return app.task(noop, name="bench.noop")
 
 

@@ -166,7 +166,12 @@ def link(state: GridState, records: Sequence[JobRecord], edges: bytes) -> None:
 
 def add_child(state: GridState, parent_id: JobId, child_id: JobId) -> None:
     """Add a child to its parent. Children that no longer wait are swept from long lists."""
-    children = state.edges.children.setdefault(parent_id, [])
+    children = state.edges.children.get(parent_id)
+    if children is None:
+        parent = state.jobs.get(parent_id)
+        # The id object that the record has, and not a copy of it for each parent.
+        own_id = parent_id if parent is None else parent.job_id
+        children = state.edges.children[own_id] = []
     children.append(child_id)
     count = len(children)
     if count >= CHILDREN_SWEPT_MIN and not count & (count - 1):

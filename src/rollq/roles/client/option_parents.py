@@ -12,6 +12,7 @@ from rollq.base.ids import GUID_BYTES, NIL_ID, JobId, guid_from_text
 from rollq.base.jobs import Condition, ParentRef
 
 CONDITIONS: Final = {word: number for number, word in CONDITION_WORDS.items()}
+CONDITIONS_OR_NONE: Final = ("", *CONDITIONS)
 OK_OR_RESULT: Final = {Condition.OK, Condition.RESULT}  # RESULT includes OK
 HINT: Final = (
     'give a list of jobs or ids: [first, "1d0b…", (second, "ended")]; '
@@ -32,6 +33,8 @@ def stored_parents(given: Any) -> tuple[ParentRef, ...]:
     for one in given:
         parent = _parent(one)
         known = found.setdefault(parent.job_id, parent)
+        if known is parent:
+            continue
         if {known.condition, parent.condition} == OK_OR_RESULT:
             found[parent.job_id] = ParentRef(parent.job_id, Condition.RESULT)
         elif known != parent:
@@ -53,7 +56,7 @@ def _parent(given: Any) -> ParentRef:
         given, condition = given
     elif isinstance(given, str) and ":" in given:
         given, _, condition = given.partition(":")
-    if condition not in ("", *CONDITIONS):
+    if condition not in CONDITIONS_OR_NONE:
         hint = f"use one of: {', '.join(CONDITIONS)}"
         raise LocalError(ErrorCode.BAD_OPTIONS, f"after: no condition {condition!r}", hint)
     made = _id_of(given)

@@ -1,0 +1,1 @@
+"""Large flows: `python -m bench.flows`. How fast they are, and whether they survive kills."""
