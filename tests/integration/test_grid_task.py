@@ -18,7 +18,7 @@ from rollq.roles.client.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.spark.grid.flow import BATCH_ROWS, Layout
-from rollq.spark.grid.guard import Guard
+from rollq.spark.grid.guard import TaskGuard
 from rollq.spark.grid.task import GridTask
 from tests.integration.procs import Members, until
 from tests.integration.small_grid import SmallGrid
@@ -89,14 +89,14 @@ def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> Non
     with BlockingClient(grid.address, client_id="task") as client:
         client.pause("add")
         one, other, third = (client.submit("add", [str(n), "1"]) for n in range(3))
-        guard = Guard(grid.address, "task")
+        guard = TaskGuard(grid.address, "task")
         guard.opened([one.job_id, other.job_id])
         guard.ended([other.job_id])
         assert guard._process.stdin is not None
         guard._process.stdin.close()  # as when the task is killed
         assert guard._process.wait(30) == 0
         assert one.result(30).status == "CANCELLED"
-        polite = Guard(grid.address, "task")
+        polite = TaskGuard(grid.address, "task")
         polite.opened([third.job_id])
         polite.close()
         client.resume("add")
@@ -104,7 +104,7 @@ def test_a_guard_ends_what_is_open_when_its_task_is_gone(grid: SmallGrid) -> Non
 
 
 def test_a_guard_that_was_killed_does_not_stop_its_task(grid: SmallGrid) -> None:
-    guard = Guard(grid.address, "task")
+    guard = TaskGuard(grid.address, "task")
     guard._process.kill()
     guard._process.wait()
     guard.opened([bytes(16)] * 10_000)
@@ -116,7 +116,7 @@ def test_what_two_threads_tell_a_guard_is_not_mixed(grid: SmallGrid) -> None:
     with BlockingClient(grid.address, client_id="task") as client:
         client.pause("add")
         jobs = [client.submit("add", [str(n), "1"]) for n in range(2)]
-        guard = Guard(grid.address, "task")
+        guard = TaskGuard(grid.address, "task")
         guard._process.send_signal(signal.SIGSTOP)
         guard.opened([jobs[0].job_id])
         others = [bytes(15) + bytes([n]) for n in range(1, 3)]

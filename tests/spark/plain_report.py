@@ -34,12 +34,12 @@ class PlainReport:
                 if row[f"{name}_ms"] is not None:
                     times[row[moment] // step * step].append(row[f"{name}_ms"])
             for start, values in times.items():
-                slots[start][name] = _three(values)
+                slots[start][name] = _percentiles(values)
         return dict(slots)
 
     def percentiles(self, name: str, moment: str) -> tuple[int | None, ...]:
         values = [row[name] for row in self._within(moment) if row[name] is not None]
-        return _three(values)
+        return _percentiles(values)
 
     def shares(self, name: str) -> dict[str, Row]:
         """By queue or client: what became of its jobs, and how long they waited and ran."""
@@ -56,7 +56,7 @@ class PlainReport:
                     times[row[column] or ""].append(row[f"{metric}_ms"])
             for one, values in times.items():
                 if one in shares:
-                    shares[one][metric] = _three(values)
+                    shares[one][metric] = _percentiles(values)
         return dict(shares)
 
     def lost(self) -> int:
@@ -158,5 +158,5 @@ def _count_of(row: Row) -> str:
     return names.get(kind, "")
 
 
-def _three(values: list[int]) -> tuple[int | None, ...]:
+def _percentiles(values: list[int]) -> tuple[int | None, ...]:
     return tuple(percentile(values, percent) for percent in (50, 95, 99))

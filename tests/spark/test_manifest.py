@@ -159,10 +159,10 @@ def test_hints_come_from_execs_that_ran_often(tmp_path: Path) -> None:
 
 
 def test_a_source_is_known_by_its_place(tmp_path: Path) -> None:
-    here = Feed(path=str(tmp_path))
-    assert here.is_same(here.name)
-    assert not here.is_same(Feed(path=str(tmp_path / "other")).name)
-    assert not here.is_same(Feed(servers="a:1").name)
+    registered = Feed(path=str(tmp_path))
+    assert registered.is_same(registered.name)
+    assert not registered.is_same(Feed(path=str(tmp_path / "other")).name)
+    assert not registered.is_same(Feed(servers="a:1").name)
     assert Feed(servers="a:1,b:2").is_same(Feed(servers="b:2,c:3").name)
     assert not Feed(servers="a:1").is_same(Feed(servers="b:2").name)
     with pytest.raises(LocalError):

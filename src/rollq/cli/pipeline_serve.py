@@ -57,7 +57,7 @@ def serve(
     with (
         interrupted_by_signals(),
         serving.announcing(folder) as announce,
-        serving.guarded() as token,
+        serving.with_token() as token,
     ):
         port = serving.usable_port(port)
         address = serving.address_of(port, token)
@@ -72,5 +72,5 @@ def serve(
             write_answer(document, ready, as_json=as_json)
             with contextlib.suppress(KeyboardInterrupt):  # the normal way to stop it
                 while True:
-                    server.wait_for_news()
+                    server.wait_for_batch()
                     write_answer({"batch": server.batch}, f"batch {server.batch}", as_json=as_json)

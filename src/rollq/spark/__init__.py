@@ -1,14 +1,14 @@
-"""rollq and Spark: the data source `format("rollq")`, rows through the grid, and a session that
-needs only pip packages.
+"""Spark integration: the data source `format("rollq")`, `grid_map`, and a session that needs only
+pip packages.
 
-Importing this needs no Spark: what does imports it when it is called.
+Importing this package does not import Spark: functions that need it do so when they are called.
 
 - `session`, `java`: a Spark session, and the Java that it runs on;
-- `source`: the data source; `schemas`, `arrow`, `state_rows`: its columns and rows; `progress`: how
-  far a stream is behind;
+- `source`: the data source; `schemas`, `arrow`, `state_rows`: its columns and rows; `progress`: the
+  lag of a streaming query;
 - `grid`: `grid_map` and `start_workers`;
-- `pipeline`: the history as tables; `asking`: questions to these tables; `serving`: a Spark that
-  stays to be asked; `report`: answers as a page.
+- `pipeline`: the history as tables; `asking`: queries over these tables; `serving`: a Spark Connect
+  server over them; `report`: a report as an HTML page.
 """
 
 from __future__ import annotations

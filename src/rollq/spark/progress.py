@@ -1,4 +1,4 @@
-"""How far a streaming query is behind. Needs no Spark: it looks at what a query says of itself."""
+"""The lag of a streaming query. Needs no Spark: it reads a query's progress."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def offsets_behind(progress: Any) -> dict[str, int]:
-    """How many log indexes of each group a query had not read when it said this.
+    """The unread log indexes of each group, as of a progress report.
 
     Args:
-        progress: `query.lastProgress`, or the `progress` of an event of a listener. Spark tells
-            since 4.2 what a Python source says of its end; before that nothing is known.
+        progress: `query.lastProgress`, or the `progress` of a listener's event. Since Spark 4.2 it
+            has the latest offset of a Python source; before that the result is empty.
     """
     behind: dict[str, int] = {}
     for source in progress["sources"] if progress else ():
@@ -26,7 +26,7 @@ def offsets_behind(progress: Any) -> dict[str, int]:
 
 
 def _offsets(given: Any) -> Mapping[str, int] | None:
-    """Offsets of this source: by group, a number each. None: they are of another, or not told."""
+    """The offsets of this source, by group. None: they are of another source, or missing."""
     for offsets in _readings(given):
         if isinstance(offsets, dict) and all(type(one) is int for one in offsets.values()):
             return offsets
@@ -34,7 +34,8 @@ def _offsets(given: Any) -> Mapping[str, int] | None:
 
 
 def _readings(given: Any) -> Iterator[Any]:
-    """By Connect it is JSON already, otherwise text of it or, before Spark 4.2, of a dict."""
+    """Possible values: with Connect it is parsed JSON, otherwise JSON text or, before Spark 4.2,
+    the repr of a dict."""
     if not isinstance(given, str):
         yield given
         return

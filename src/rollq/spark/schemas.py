@@ -1,7 +1,7 @@
-"""The columns of every table that `format("rollq")` reads, as Spark and as Arrow types.
+"""The columns of every table that `format("rollq")` reads, as Spark and Arrow types.
 
-Columns are appended, never taken away or changed. Of events, absent text is NULL and an absent
-number 0. The columns of tables of the state are those of `rollq.history.tables`.
+Columns are only ever appended. In events, missing text is NULL and a missing number is 0. The
+columns of state tables are defined in `rollq.history.tables`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# Of tables of the state: where a row was read, and as of which index.
+# Of state tables: the group of a row, and the log index it was read at.
 PLACE: Final = (Column(GROUP, "string", ""), Column("_index", "bigint", ""))
 SQL_TYPES: Final[dict[Any, str]] = {
     str: "string",
@@ -51,7 +51,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
 
 
 def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:
-    """The columns of a table, all of them or those that are named, in the order of the names.
+    """The columns of a table: all of them, or the named ones in the given order.
 
     Raises:
         LocalError: BAD_OPTIONS; there is no such column.
@@ -69,7 +69,7 @@ def columns_of(table: str, names: Iterable[str] = ()) -> tuple[Column, ...]:
 
 
 def columns_in(schema: StructType, table: str) -> tuple[Column, ...]:
-    """The columns of a schema: the one that `ddl` told Spark, or the user's own.
+    """The columns of a schema: the one returned by `ddl`, or one given by the user.
 
     Raises:
         LocalError: BAD_OPTIONS; the table has no such columns.
@@ -87,5 +87,5 @@ def columns_in(schema: StructType, table: str) -> tuple[Column, ...]:
 
 
 def ddl(columns: Sequence[Column]) -> str:
-    """The columns as Spark takes them: `type string, job_id string, …`"""
+    """The columns as a DDL string for Spark: `type string, job_id string, …`"""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)

@@ -1,9 +1,8 @@
-"""A warm place to ask: a Spark Connect server over the tables of a pipeline, and how commands find
-one that runs.
+"""A Spark Connect server over the tables of a pipeline, and its discovery by commands.
 
-The server shows the tables to all of its sessions as `rollq.jobs` and so on, always of the newest
-batch. It writes its address beside the tables and holds a lock on that file for as long as it
-lives, so a file that nobody holds was left by one that is gone.
+The server registers the tables for all of its sessions as `rollq.jobs` and so on, always of the
+newest batch. It writes its address beside the tables and locks that file while it runs, so an
+unlocked file is from a server that has ended.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFRESH_S: Final = 2.0
-LOCK_S_MAX: Final = 1.0  # who asks whether we live holds the lock for a moment
+LOCK_S_MAX: Final = 1.0  # `find_server` holds the lock briefly
 _LOOPBACK: Final = "127.0.0.1"
 _NOTE: Final = "server.json"
-# By the environment: the arguments of a process can be read by everyone on the machine.
+# In the environment, as the arguments of a process are readable by every user.
 _TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 
 
 class ServerNote(msgspec.Struct, frozen=True):
-    """What a server leaves beside the tables."""
+    """The file that a server leaves beside the tables."""
 
-    address: str  # with the token that it asks for: only its user may read the file
+    address: str  # with its token: the file is readable only by its owner
     host: str
     pid: int
 
 
 def find_server(tables: Path) -> str:
-    """The address of the server over these tables that runs on this machine; "" if there is
-    none that is ready, or it is another user's."""
+    """The address of the running server over these tables on this machine; "" if there is none
+    that is ready, or it is of another user."""
     try:
         with (tables / FOLDER / _NOTE).open("rb") as stream:
             if _is_locked_by_us(stream, fcntl.LOCK_SH):
@@ -58,11 +57,12 @@ def find_server(tables: Path) -> str:
 
 @contextmanager
 def announcing(tables: Path) -> Iterator[Callable[[str], None]]:
-    """Be the one server over these tables while this lasts; hands out the function that makes an
-    address known.
+    """Hold the lock as the only server over these tables; yields the function that publishes its
+    address.
 
     Raises:
-        DiskError: DISK_BUSY if there is one already, DISK_FAILED if the folder cannot be written.
+        DiskError: DISK_BUSY if there is a server already, DISK_FAILED if the folder is not
+            writable.
     """
     path = tables / FOLDER / _NOTE
     try:
@@ -97,9 +97,9 @@ def announcing(tables: Path) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def guarded() -> Iterator[str]:
-    """A server that is started while this lasts asks its clients for this token: whoever may ask
-    may also run code as our user, and others on this machine reach the loopback, too."""
+def with_token() -> Iterator[str]:
+    """A token that a server started in this block requires of its clients: a client can run code as
+    our user, and other users of this machine can connect to the loopback interface."""
     token = secrets.token_urlsafe(24)
     os.environ[_TOKEN] = token
     try:
@@ -109,7 +109,7 @@ def guarded() -> Iterator[str]:
 
 
 def connect_settings(port: int) -> dict[str, str]:
-    """Settings with which a session is a Connect server, too."""
+    """Settings that make a session a Connect server, too."""
     return {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": _LOOPBACK,
@@ -119,10 +119,10 @@ def connect_settings(port: int) -> dict[str, str]:
 
 
 def usable_port(port: int) -> int:
-    """This port, or one that is free if it is 0.
+    """This port, or a free one for 0.
 
     Raises:
-        LocalError: BAD_OPTIONS if another process has it.
+        LocalError: BAD_OPTIONS if the port is in use.
     """
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -138,20 +138,20 @@ def usable_port(port: int) -> int:
 
 
 def address_of(port: int, token: str) -> str:
-    """As clients take it. By this name of the host they send a token without TLS."""
+    """The URL for clients. With the host name `localhost` they send a token without TLS."""
     return f"sc://localhost:{port}/;token={token}"
 
 
 class TableServer:
-    """Shows the newest batch of the tables to all sessions of a Spark."""
+    """Registers the newest batch of the tables for all sessions of a Spark server."""
 
     def __init__(self, spark: SparkSession, tables: Path) -> None:
         self._spark = spark
         self._tables = tables
-        self.batch = 0  # that is shown
+        self.batch = 0  # the registered batch
 
     def refresh(self) -> bool:
-        """Show the newest batch; whether it was not shown before."""
+        """Register the newest batch; returns whether there was a new one."""
         newest = Book(self._tables).expect()
         if newest.number == self.batch:
             return False
@@ -163,15 +163,15 @@ class TableServer:
         self.batch = newest.number
         return True
 
-    def wait_for_news(self) -> None:
-        """Until another batch is there, and shown."""
+    def wait_for_batch(self) -> None:
+        """Wait for a new batch, and register it."""
         while not self.refresh():
             time.sleep(REFRESH_S)
 
 
 def warm_up(address: str) -> None:
-    """Ask something as a client would: the first question to a server takes ten times as long as
-    the next."""
+    """Run a query as a client: the first query on a server takes ten times as long as later
+    ones."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
     remote = RemoteSession.builder.remote(address).create()
@@ -182,7 +182,7 @@ def warm_up(address: str) -> None:
 
 
 def _is_locked_by_us(stream: IO[bytes], kind: int) -> bool:
-    """Try to lock a file; the lock goes when it is closed, or the process dies."""
+    """Try to lock a file; the lock is released when it is closed or the process ends."""
     try:
         fcntl.flock(stream, kind | fcntl.LOCK_NB)
     except OSError:

@@ -1,7 +1,7 @@
-"""A Spark session with defaults that suit a machine that also runs a grid.
+"""A Spark session with defaults for a machine that also runs a grid.
 
-Embedded in this process by default; the same function reaches a standalone cluster by its
-`spark://` address and a Connect server by `sc://`.
+Local by default; the same function connects to a standalone cluster by its `spark://` address and
+to a Connect server by `sc://`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 LOCAL: Final = "127.0.0.1"
 GIB: Final = 1 << 30
-MEMORY_GIB_MAX: Final = 4  # more did not make anything faster
+MEMORY_GIB_MAX: Final = 4  # more did not improve performance
 
 
-# For a few rows: Java compiles once, at once and not well, and collects with one thread. That is
-# half the work of a start and of a few questions, and more than that of many rows.
+# For little data: only the C1 compiler and a serial GC. This halves the time of a start with a few
+# queries, and more than doubles that of large ones.
 QUICK: Final = {JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def session(master: str = "local[*]", **conf: object) -> SparkSession:
-    """A Spark session, new or the one that this process has.
+    """A Spark session, new or the existing one of this process.
 
     Args:
-        master: `local[*]` and its like run Spark in a process beside this one; `spark://host:port`
-            is a cluster; `sc://host:port` is a Connect server, for which no Java is needed here.
-        conf: settings of Spark, which win over ours: `**{"spark.sql.shuffle.partitions": 8}`.
+        master: `local[*]` and the like run Spark in a child process; `spark://host:port` is a
+            cluster; `sc://host:port` is a Connect server, which needs no Java here.
+        conf: Spark settings, which override the defaults: `**{"spark.sql.shuffle.partitions": 8}`.
 
     Raises:
-        LocalError: BAD_SETUP if pyspark or Java is missing; it says what to install.
+        LocalError: BAD_SETUP if pyspark or Java is missing; with what to install.
     """
     try:
         from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def _built(builder: SparkSession.Builder, settings: Mapping[str, str]) -> SparkS
 
 
 def _defaults(is_local: bool) -> dict[str, str]:
-    """Settings for queries by hand: answers soon, few messages."""
+    """Defaults for interactive queries: low latency, few messages."""
     chosen = {
         "spark.driver.memory": f"{_memory_gib()}g",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -86,7 +86,7 @@ def _defaults(is_local: bool) -> dict[str, str]:
 
 
 def _memory_gib() -> int:
-    """A quarter of the machine's, within reason."""
+    """A quarter of the machine's memory, within limits."""
     import psutil  # type: ignore[import-untyped]
 
     return max(1, min(MEMORY_GIB_MAX, int(psutil.virtual_memory().total) // (4 * GIB)))
@@ -94,7 +94,7 @@ def _memory_gib() -> int:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """What the Java process shall inherit; our own environment is as before afterwards."""
+    """Set environment variables for the Java process inside the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

@@ -1,4 +1,4 @@
-"""From rows of tables of the state to Arrow: lines of JSON as a member sends them."""
+"""Arrow tables from rows of state tables, which members send as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rollq.history.tables import OUTPUTS, TABLES, TableRow
 def from_state_lines(
     table: str, lines: bytes, columns: Sequence[Column], group: str, index: int
 ) -> pa.Table:
-    """Whole lines of a table as an Arrow table of these columns.
+    """Decode whole lines of a table into an Arrow table.
 
     Args:
         table: its name.
-        lines: as `Reader.part` gives them.
-        columns: what is wanted of each row.
-        group: where it was read.
-        index: as of which log index.
+        lines: as `Reader.part` returns them.
+        columns: the columns to return.
+        group: the group of the rows.
+        index: the log index of the export.
     """
     return from_state_rows(_decoder(table).decode_lines(lines), columns, group, index)
 
@@ -33,7 +33,7 @@ def from_state_lines(
 def from_state_rows(
     rows: Sequence[TableRow], columns: Sequence[Column], group: str, index: int | Sequence[int]
 ) -> pa.Table:
-    """The same of rows that are decoded already, which may have an index each."""
+    """The same for decoded rows, with a common index or one for each."""
     indexes = [index] * len(rows) if isinstance(index, int) else index
     schema = arrow_schema(columns)
     arrays = []

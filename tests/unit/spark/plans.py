@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rollq.spark.grid.flow import Layout, Plan
+from rollq.spark.grid.flow import Layout, MapPlan
 
-PLAN = Plan(
+PLAN = MapPlan(
     servers="127.0.0.1:1",
     exec_name="calc",
     call_id="call",

@@ -14,7 +14,7 @@ from rollq.base.ids import JobId, job_id_of_key
 from rollq.roles.client.keyed import Ended
 from rollq.roles.client.results import Result
 from rollq.roles.client.specs import Input, JobSpec
-from rollq.spark.grid.flow import BATCH_ROWS, LINGER_S, Flow, Layout, Plan
+from rollq.spark.grid.flow import BATCH_ROWS, LINGER_S, Flow, Layout, MapPlan
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, OutputFile, encode_model
 from tests.unit.spark.plans import PLAN
@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-def flow_of(plan: Plan) -> Flow:
+def flow_of(plan: MapPlan) -> Flow:
     return Flow(plan, "work", Clock())
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from rollq.spark.asking.busy import Session
+from rollq.spark.asking.busy import WorkerUptime
 from rollq.spark.asking.incidents import BURST_MS, reconnections
 from rollq.spark.report.charts import ChartFrame, ChartMark, columns, mark_shapes
 from rollq.spark.report.findings import findings
@@ -20,12 +20,12 @@ from tests.unit.spark.samples import HOSTILE, NOON_MS, week
 END = 10 * MINUTE
 
 
-def lives(name: str, *moments: int, group: str = "demo") -> list[Session]:
+def lives(name: str, *moments: int, group: str = "demo") -> list[WorkerUptime]:
     """A worker that connects at these moments and goes at the last."""
-    return [Session(f"id-{name}", name, 2, up, down, group) for up, down in pairwise(moments)]
+    return [WorkerUptime(f"id-{name}", name, 2, up, down, group) for up, down in pairwise(moments)]
 
 
-def told(*sessions: list[Session]) -> list[tuple[int, str, str, int]]:
+def told(*sessions: list[WorkerUptime]) -> list[tuple[int, str, str, int]]:
     found = reconnections([one for each in sessions for one in each])
     return [(one.at_ms, one.kind, one.what, one.count) for one in found]
 

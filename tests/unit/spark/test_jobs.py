@@ -21,7 +21,7 @@ from rollq.base.errors import LocalError
 from rollq.base.jobs import BlobRef
 from rollq.roles.client.alike import AlikeJobs
 from rollq.roles.client.specs import JobSpec
-from rollq.spark.source.jobs import ALIKE_MAX, Rows, check_columns
+from rollq.spark.source.jobs import OPTIONS_CACHE_MAX, Rows, check_columns
 
 ID = "00000000-0000-0000-0000-000000000007"
 TYPES: dict[str, Any] = {
@@ -137,9 +137,9 @@ def test_one_argument_and_payloads() -> None:
 
 def test_rows_that_are_all_different_do_not_pile_up() -> None:
     rows = Rows({}, 3)
-    given = [{"exec": "a", "delay": float(n)} for n in range(2 * ALIKE_MAX + 1)]
+    given = [{"exec": "a", "delay": float(n)} for n in range(2 * OPTIONS_CACHE_MAX + 1)]
     delays = [spec.options["delay"] for spec in flat(rows.pages(batches(given)))]
-    assert delays == [float(n) for n in range(2 * ALIKE_MAX + 1)]
+    assert delays == [float(n) for n in range(2 * OPTIONS_CACHE_MAX + 1)]
     assert len(rows._known) == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.spark.source.offsets import resolve, share, share_bytes, with_the_rest
+from rollq.spark.source.offsets import resolve, share, share_bytes, with_estimate
 from rollq.spark.source.options import Offsets
 from rollq.spark.source.places import Extent, Sealed
 
@@ -74,6 +74,6 @@ def test_bytes_are_shared_by_what_each_group_has() -> None:
 
 
 def test_what_is_not_sealed_weighs_as_the_rest_does() -> None:
-    assert with_the_rest([Sealed(1, 10, 500)], 1, 30)[1:] == [Sealed(11, 30, 1_000)]
-    assert with_the_rest([], 1, 4) == [Sealed(1, 4, 1_024)]
+    assert with_estimate([Sealed(1, 10, 500)], 1, 30)[1:] == [Sealed(11, 30, 1_000)]
+    assert with_estimate([], 1, 4) == [Sealed(1, 4, 1_024)]
     assert Sealed(1, 10, 500).within(6, 30) == Sealed(6, 10, 250)

@@ -86,7 +86,7 @@ def test_a_port_that_is_taken_is_told() -> None:
 
 
 def test_the_token_is_told_to_spark_alone_and_not_for_long() -> None:
-    with serving.guarded() as token:
+    with serving.with_token() as token:
         assert os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] == token
         assert token not in str(serving.connect_settings(15002))
     assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" not in os.environ

@@ -48,19 +48,21 @@ def test_a_query_begins_only_if_its_history_is_held_and_goes_on_if_nobody_hears_
         {"servers": "127.0.0.1:1", "readerName": "etl", "startingOffsets": "earliest"},
         is_stream=True,
     )
-    read = stream.EventStream(StructType().add("_index", LongType()), options)
+    read = stream.EventStreamReader(StructType().add("_index", LongType()), options)
     with pytest.raises(DialError):
         read.initialOffset()
     read.commit({"default": 5})
     assert place.asked == 2
 
 
-def reader(places: list[Group], monkeypatch: pytest.MonkeyPatch, **more: str) -> stream.EventStream:
+def reader(
+    places: list[Group], monkeypatch: pytest.MonkeyPatch, **more: str
+) -> stream.EventStreamReader:
     monkeypatch.setattr(stream, "place_of", lambda _, origin: places[int(origin.servers[-1]) - 1])
     servers = ";".join(f"127.0.0.1:{number + 1}" for number in range(len(places)))
     given = {"servers": servers, "startingOffsets": "earliest", "failOnDataLoss": "false"}
     options = read_options(given | more, is_stream=True)
-    return stream.EventStream(StructType().add("_index", LongType()), options)
+    return stream.EventStreamReader(StructType().add("_index", LongType()), options)
 
 
 def test_a_group_that_was_left_out_and_comes_back_is_read_from_where_it_was(

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from rollq.spark.source import versions
 from rollq.spark.source.options import read_options
-from rollq.spark.source.stream import EventStream
+from rollq.spark.source.stream import EventStreamReader
 from tests.spark.segments import seal
 
 
@@ -90,8 +90,8 @@ def test_a_reader_that_is_told_nothing_remembers_where_it_was(tmp_path: Path) ->
     given = {"path": str(tmp_path), "startingOffsets": "earliest", "maxOffsetsPerTrigger": "15"}
     schema = StructType([StructField("_index", LongType())])
 
-    def reader() -> EventStream:
-        return EventStream(schema, read_options(given, is_stream=True))
+    def reader() -> EventStreamReader:
+        return EventStreamReader(schema, read_options(given, is_stream=True))
 
     first = reader()
     assert first.initialOffset() == {"default": 1}

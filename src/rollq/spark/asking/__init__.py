@@ -1,7 +1,7 @@
-"""Questions about what happened, put to the tables of the pipeline; answers as plain rows.
+"""Queries over the tables of the pipeline; results as plain rows. Nothing here writes.
 
-`queries` is SQL by anyone, and `typing_help` what a shell knows of it; `figures` asks what a report
-needs, with `periods` (a period of time in SQL), `busy` (how busy workers were), `shares` (queues,
-clients, the time before), `incidents` (what befell the grid) and `tales` (the lives of single
-jobs). Nothing here writes.
+`queries` runs SQL of users, and `typing_help` completes it in a shell; `figures` collects the data
+of a report, with `periods` (a period of time in SQL), `busy` (worker utilisation), `shares` (by
+queue and client, and the period before), `incidents` (events of the grid) and `tales` (timelines of
+single jobs).
 """

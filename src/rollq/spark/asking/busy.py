@@ -1,4 +1,4 @@
-"""How busy the workers were: from gold by the hour, from attempts where hours are too coarse."""
+"""Worker utilisation: from gold by hour, or from attempts where hours are too coarse."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rollq.spark.report.scales import HOUR
 WORKERS_MAX: Final = 40
 
 
-class Session(NamedTuple):
-    """A worker while it was there."""
+class WorkerUptime(NamedTuple):
+    """A session of a worker."""
 
     worker_id: str
     name: str
@@ -26,10 +26,10 @@ class Session(NamedTuple):
 
 
 class Busy(PeriodQueries):
-    """The questions about workers."""
+    """Queries about workers."""
 
     def heat(self) -> Heat:
-        """How busy the workers were, the busiest first to be chosen, all by name."""
+        """Utilisation by worker and slot: of the busiest workers, sorted by name."""
         step = self.period.slot_ms
         starts = tuple(self.period.starts(step))
         busy = self._fine_busy() if self.period.is_fine else self._gold_busy()
@@ -62,9 +62,8 @@ class Busy(PeriodQueries):
             yield worker_id, start, used, max(told, room.get((worker_id, start), 0.0))
 
     def _fine_busy(self) -> Iterator[tuple[str, int, float, float]]:
-        """From attempts, cut at the edges of slots, as gold counts them: those that ended from when
-        they began to run, those that have not from when they were assigned. A worker that did
-        nothing in a slot was idle, not away."""
+        """From attempts, split at slot boundaries as in gold: ended attempts count from their
+        start, running ones from their assignment. A connected worker without attempts is idle."""
         step, last = self.period.slot_ms, self.period.last_ms
         first = self.period.starts(step).start
         rows = self.rows(f"""
@@ -84,7 +83,7 @@ class Busy(PeriodQueries):
             yield worker_id, start, used.get((worker_id, start), 0.0), capacity
 
     def _room(self) -> dict[tuple[str, int], float]:
-        """By worker and slot, how much time its slots had."""
+        """The capacity in milliseconds, by worker and slot."""
         step, last = self.period.slot_ms, self.period.last_ms
         room: dict[tuple[str, int], float] = defaultdict(float)
         for one in self.sessions:
@@ -95,8 +94,8 @@ class Busy(PeriodQueries):
         return room
 
     @cached_property
-    def sessions(self) -> list[Session]:
-        """When workers came and went, as far as it touches the period."""
+    def sessions(self) -> list[WorkerUptime]:
+        """Worker sessions that overlap the period."""
         first, last = self.period.first_ms, self.period.last_ms
         rows = self.rows(f"""
             SELECT worker_id, coalesce(nullif(name, ''), left(worker_id, 8)),
@@ -108,15 +107,15 @@ class Busy(PeriodQueries):
               AND coalesce(unix_millis(down_at), {last}) >= {first}
             ORDER BY up_at
         """)
-        return [Session(*row) for row in rows]
+        return [WorkerUptime(*row) for row in rows]
 
     @cached_property
-    def last_sessions(self) -> dict[str, Session]:
-        """Each worker as it was last."""
+    def last_sessions(self) -> dict[str, WorkerUptime]:
+        """The latest session of each worker."""
         return {one.worker_id: one for one in self.sessions}
 
     def worker_names(self) -> dict[str, str]:
-        """What people call the workers."""
+        """Worker names by id."""
         return {worker_id: one.name for worker_id, one in self.last_sessions.items()}
 
 

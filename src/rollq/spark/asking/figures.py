@@ -1,8 +1,8 @@
-"""The figures of a report, asked from the tables of the pipeline. Spark adds up; what comes back is
-a few hundred plain rows, whatever the tables hold.
+"""The data of a report, queried from the tables of the pipeline. Spark aggregates; the result is a
+few hundred plain rows, whatever the size of the tables.
 
-A period of days is told by gold's hours. One that is over in minutes would be a single column:
-there the same figures are made from silver, in smaller pieces.
+A period of days uses gold's hours. A short period would be a single column: there the same figures
+are computed from silver, in smaller slots.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ QUESTIONS_AT_ONCE: Final = 4
 EXECS_MAX: Final = 15
 EXECS_NAMED: Final = 3
 DEPTH_POINTS_MAX: Final = 240
-# Facts that are not about a job, or come long after its end, do not stretch the period.
+# Events that are not about a job, or come long after its end, do not extend the period.
 _ASIDE: Final = (
     *("worker_up", "worker_down", "client_open", "confirm", "forget", "settings"),
     *("queue_pause", "queue_resume", "cache_put", "cache_remove", "adopt", "purge"),
@@ -63,25 +63,25 @@ def gather(
     job_id: str = "",
     compares: bool = False,
 ) -> Report:
-    """Everything for the page. The views of `queries.add_views` must be there.
+    """Collect the data of the page. The views of `queries.add_views` must exist.
 
     Args:
-        spark: the session that has the views.
-        source: where the tables are, to be told on the page.
-        made_ms: now.
-        last_ms: only so much before the last fact; 0 means all.
-        job_id: the job whose life is told; else some that stand out are chosen.
-        compares: whether the time before the period, as long as that, is told beside it.
+        spark: the session with the views.
+        source: the location of the tables, shown on the page.
+        made_ms: the current time.
+        last_ms: length of the period, which ends with the last event; 0: all.
+        job_id: the job to show in detail; empty: some notable jobs are chosen.
+        compares: whether to include the preceding period of the same length.
 
     Raises:
-        StateError: UNKNOWN_JOB if the tables do not know the job.
+        StateError: UNKNOWN_JOB if the tables do not have the job.
     """
     spans, period = _spans(spark, last_ms)
     if period is None:
         return Report(made_ms=made_ms, source=source, spans=spans)
     asked, shares = _Figures(spark, period), Shares(spark, period)
     busy = Busy(spark, period)
-    # Most of a question is planning, for which Spark uses one core: several at a time.
+    # Most of the time of a query is planning, which is single-threaded: run several concurrently.
     with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
         told = pool.submit(stories, spark, period.bounds_ms, job_id, busy.worker_names())
         depth, execs = pool.submit(asked.depth), pool.submit(asked.execs)
@@ -143,16 +143,16 @@ def _spans(spark: SparkSession, last_ms: int) -> tuple[list[ReportSpan], Period 
 
 
 class _Figures(PeriodQueries):
-    """The questions about one period."""
+    """Queries about one period."""
 
     def slots(self) -> list[Slot]:
-        """What happened, slot by slot."""
+        """Job counts and percentiles by slot."""
         step = self.period.slot_ms
         counts = self._fine_counts() if self.period.is_fine else self._gold_counts()
         return [counts.get(start) or Slot(start) for start in self.period.starts(step)]
 
     def _gold_counts(self) -> dict[int, Slot]:
-        """From gold. Of several hours the worst stands for all: percentiles do not add up."""
+        """From gold. Of several hours the maximum is used, as percentiles do not add up."""
         rows = self.rows(f"""
             SELECT {self.slot("hour")}, sum(submitted), sum(succeeded), sum(failed), sum(dead),
                    sum(cancelled), sum(retried),
@@ -161,7 +161,10 @@ class _Figures(PeriodQueries):
             FROM hourly
             WHERE dimension = 'all' AND {self.within("hour", HOUR)} GROUP BY 1
         """)
-        return {row[0]: _slot(row[:7], _three(row[7:10]), _three(row[10:13])) for row in rows}
+        return {
+            row[0]: _slot(row[:7], _percentiles(row[7:10]), _percentiles(row[10:13]))
+            for row in rows
+        }
 
     def _fine_counts(self) -> dict[int, Slot]:
         facts = self.rows(f"""
@@ -171,7 +174,7 @@ class _Figures(PeriodQueries):
         return {row[0]: _slot(row, waits.get(row[0]), runs.get(row[0])) for row in facts}
 
     def _times(self, moment: str, value: str) -> dict[int, Percentiles | None]:
-        """By slot, exact as gold's."""
+        """Exact percentiles by slot, as in gold."""
         three = ", ".join(SPARK.percentile("every", percent) for percent in (50, 95, 99))
         rows = self.rows(f"""
             SELECT slot, {three}
@@ -179,11 +182,11 @@ class _Figures(PeriodQueries):
                   FROM attempts
                   WHERE {self.within(moment)} AND {value} IS NOT NULL GROUP BY 1)
         """)
-        return {row[0]: _three(row[1:]) for row in rows}
+        return {row[0]: _percentiles(row[1:]) for row in rows}
 
     def carried(self) -> tuple[int, int]:
-        """How many jobs were open when the period began, and how many were redriven in it. With
-        those that were submitted they are as many as ended or are open at its end."""
+        """Jobs open at the start of the period, and redrives in it. Together with the submitted
+        jobs they equal those that ended or are open at its end."""
         begins, ends = quoted((*BEGINS, JOB_REDRIVEN)), quoted(_ENDS)
         first = f"timestamp_millis({self.period.first_ms})"
         ((before, redriven),) = self.rows(f"""
@@ -194,7 +197,7 @@ class _Figures(PeriodQueries):
         return int(before or 0), int(redriven or 0)
 
     def depth(self) -> tuple[int, list[Depth]]:
-        """How many waited and ran: the last of a piece, or the most of its minutes."""
+        """Waiting and running jobs: the last value of a slot, or the maximum of its minutes."""
         length = self.period.last_ms - self.period.first_ms
         if length < 30 * MINUTE:
             return self.period.slot_ms, list(self._fine_depth())
@@ -203,7 +206,7 @@ class _Figures(PeriodQueries):
         return step, list(self._gold_depth(step))
 
     def _gold_depth(self, step: int) -> Iterator[Depth]:
-        """From gold, which has a row where something changed: until the next it stays so."""
+        """From gold, which has a row for each change: a value holds until the next row."""
         starts = self.period.starts(step)
         rows = self.rows(f"""
             WITH steps AS (
@@ -226,7 +229,8 @@ class _Figures(PeriodQueries):
             most = (waiting, running)
             if start in known:
                 *levels, waiting, running, first = known[start]
-                # What came into the slot was there at the end of its first minute, or left in it.
+                # The carried-over level was there at the end of the slot's first minute, or left in
+                # it.
                 most = (
                     tuple(levels)
                     if first == start
@@ -235,8 +239,8 @@ class _Figures(PeriodQueries):
             yield Depth(start, *most)
 
     def _fine_depth(self) -> Iterator[Depth]:
-        """From the level that gold has before the minute in which the period begins, and the
-        moments at which a job came or went since."""
+        """From gold's level before the minute in which the period begins, plus the changes since
+        then by slot."""
         since = self.period.first_ms // MINUTE * MINUTE
         ((waiting, running),) = self.rows(f"""
             SELECT coalesce(sum(waiting), 0), coalesce(sum(running), 0)
@@ -253,10 +257,11 @@ class _Figures(PeriodQueries):
             yield Depth(start, waiting, running)
 
     def _steps_since(self, since_ms: int) -> str:
-        """By slot, how many more wait and run: as the pipeline counts them, by smaller pieces."""
+        """Changes of waiting and running jobs by slot: counted as in the pipeline, in smaller
+        slots."""
         recent = f"_ts >= timestamp_millis({since_ms})"
         ends = quoted((JOB_CANCELLED, JOB_EXPIRED))
-        # What was withdrawn since, with all that is known of the same jobs: did it wait before?
+        # Jobs withdrawn since then need their earlier events: had they been waiting?
         withdrawn = f"""
             (SELECT * FROM (
                 SELECT _group AS grp, queue, _ts, _ts AS ts, type,
@@ -283,7 +288,7 @@ class _Figures(PeriodQueries):
         return f"SELECT {self.slot_of('at')}, sum(waits), sum(runs) FROM ({single}) GROUP BY 1"
 
     def retries(self) -> list[CauseRow]:
-        """Attempts that came to nothing and were followed by another."""
+        """Failed attempts that were retried."""
         rows = self.rows(f"""
             SELECT type, exec, count(*) FROM events
             WHERE type IN ({quoted(REQUEUES)}) AND {self.within("_ts")} GROUP BY 1, 2
@@ -291,7 +296,7 @@ class _Figures(PeriodQueries):
         return _causes((OUTCOMES[kind], exec_name, number) for kind, exec_name, number in rows)
 
     def dead(self) -> list[CauseRow]:
-        """Jobs that died, by cause."""
+        """Dead jobs by cause."""
         if not self.period.is_fine:
             return _causes(
                 self.rows(f"""
@@ -306,20 +311,22 @@ class _Figures(PeriodQueries):
         return _causes((CAUSES.get(cause, "other"), name, number) for cause, name, number in rows)
 
     def execs(self) -> tuple[list[ExecRow], int]:
-        """The slowest programs, and how many there are."""
+        """The slowest programs, and how many programs there are."""
         rows = self.rows(f"""
             SELECT exec, jobs, run_ms_p50, run_ms_p95, run_ms_p99,
                    wait_ms_p50, wait_ms_p95, wait_ms_p99, failed, dead, retried, count(*) OVER ()
             FROM execs ORDER BY run_ms_p95 DESC NULLS LAST, exec LIMIT {EXECS_MAX}
         """)
         found = [
-            ExecRow(row[0] or "", row[1], _three(row[2:5]), _three(row[5:8]), *row[8:11])
+            ExecRow(
+                row[0] or "", row[1], _percentiles(row[2:5]), _percentiles(row[5:8]), *row[8:11]
+            )
             for row in rows
         ]
         return found, rows[0][11] if rows else 0
 
     def checks(self) -> list[CheckRow]:
-        """How the checks of all batches went."""
+        """The outcomes of the checks of all batches."""
         rows = self.rows("""
             SELECT name, `group`, count(*), count_if(outcome = 'failed'),
                    count_if(outcome = 'unknown'),
@@ -329,7 +336,7 @@ class _Figures(PeriodQueries):
         return [CheckRow(*row) for row in rows]
 
     def bytes_moved(self) -> tuple[int, int, int]:
-        """Of files: moved, taken from caches, fetched."""
+        """Bytes of files: transferred in total, cache hits, cache misses."""
         if self.period.is_fine:
             ((moved, hits, misses),) = self.rows(f"""
                 SELECT sum(blob_bytes + fetched_bytes), sum(held_bytes), sum(fetched_bytes)
@@ -348,7 +355,7 @@ def _slot(counts: Any, wait: Percentiles | None, run: Percentiles | None) -> Slo
     return Slot(start, submitted, succeeded, failed, dead, cancelled, retried, wait, run)
 
 
-def _three(values: Any) -> Percentiles | None:
+def _percentiles(values: Any) -> Percentiles | None:
     if values is None or any(one is None for one in values):
         return None
     return Percentiles(*map(float, values))

@@ -1,9 +1,9 @@
-"""What explains a bend in the curves of a report: a new leader, workers that were lost, queues that
-were paused.
+"""Events that explain changes in the charts of a report: leader changes, lost workers, paused
+queues.
 
-The history does not say who leads. But every worker opens its session again with whoever leads
-anew, so a new leader is where all workers of a group do that within moments, though none had left.
-One worker alone may as well have lost its connection.
+The history has no leader changes. But every worker opens a new session with a new leader, so a
+leader change is where all workers of a group do that within seconds without having left. A single
+worker may just have lost its connection.
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, WORKER_CLOSED
-from rollq.spark.asking.busy import Session
+from rollq.spark.asking.busy import WorkerUptime
 from rollq.spark.asking.periods import Period, PeriodQueries
 from rollq.spark.report.model import Incident
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BURST_MS: Final = 15_000  # what is no further apart has one cause
-GONE_MS_MAX: Final = 60_000  # a worker that died with the leader is given up by then
+BURST_MS: Final = 15_000  # events that are closer together have one cause
+GONE_MS_MAX: Final = 60_000  # a worker that died with the leader is given up within this time
 NAMED_MAX: Final = 3
 INCIDENTS_MAX: Final = 40
-_WEIGHTS: Final = ("leader", "paused", "lost", "again")  # which are left out last
+_WEIGHTS: Final = ("leader", "paused", "lost", "again")  # by importance
 
 
 class Incidents(PeriodQueries):
-    """The questions about one period."""
+    """Queries about one period."""
 
-    def __init__(self, spark: SparkSession, period: Period, sessions: Sequence[Session]) -> None:
+    def __init__(
+        self, spark: SparkSession, period: Period, sessions: Sequence[WorkerUptime]
+    ) -> None:
         super().__init__(spark, period)
         self._sessions = sessions
 
     def found(self) -> tuple[list[Incident], int]:
-        """The weightiest in order of time, and how many more there are."""
+        """The most important incidents in order of time, and how many were left out."""
         back = [one for one in reconnections(self._sessions) if one.at_ms >= self.period.first_ms]
         every = [*back, *self._lost(), *self._pauses()]
         every.sort(key=lambda one: (_WEIGHTS.index(one.kind), one.at_ms))
@@ -44,7 +46,7 @@ class Incidents(PeriodQueries):
         return shown, len(every) - len(shown)
 
     def _lost(self) -> list[Incident]:
-        """Workers that went while they had jobs."""
+        """Workers that were lost while they held jobs."""
         names = {one.worker_id: one.name for one in self._sessions}
         rows = self.rows(f"""
             SELECT unix_millis(_ts), worker_id, `count` FROM events
@@ -66,7 +68,7 @@ class Incidents(PeriodQueries):
         ]
 
     def _pauses(self) -> list[Incident]:
-        """Queues while they were paused."""
+        """Pauses of queues."""
         rows = self.rows(f"""
             SELECT at, queue, until
             FROM (SELECT type, queue, unix_millis(_ts) AS at,
@@ -80,8 +82,8 @@ class Incidents(PeriodQueries):
         return [Incident(at, "paused", queue or "", until_ms=until) for at, queue, until in rows]
 
 
-def reconnections(sessions: Sequence[Session]) -> Iterator[Incident]:
-    """Where workers opened a session again that they had not closed: new leaders, and the rest."""
+def reconnections(sessions: Sequence[WorkerUptime]) -> Iterator[Incident]:
+    """Sessions that were reopened without having been closed: leader changes, and reconnections."""
     by_group = attrgetter("group")
     for _, own in groupby(sorted(sessions, key=by_group), by_group):
         mine = sorted(own, key=attrgetter("worker_id", "up_ms"))
@@ -111,7 +113,7 @@ def reconnections(sessions: Sequence[Session]) -> Iterator[Incident]:
 
 
 def _bursts(found: Sequence[Incident]) -> Iterator[list[Incident]]:
-    """Those that follow each other closely, together."""
+    """Group incidents that closely follow each other."""
     burst: list[Incident] = []
     for one in found:
         if burst and one.at_ms - burst[-1].at_ms > BURST_MS:
@@ -123,6 +125,6 @@ def _bursts(found: Sequence[Incident]) -> Iterator[list[Incident]]:
 
 
 def _named(names: Sequence[str]) -> tuple[str, int]:
-    """Some names, and how many more there are."""
+    """The first names, and how many more there are."""
     every = list(dict.fromkeys(names))
     return ", ".join(every[:NAMED_MAX]), max(0, len(every) - NAMED_MAX)

@@ -1,4 +1,4 @@
-"""A period of time, and how it is asked about in SQL: what all questions of a report share."""
+"""A period of time in SQL: shared by all queries of a report."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What is looked at, cut into slots."""
+    """A period of time, divided into slots."""
 
     first_ms: int
     last_ms: int
 
     @property
     def bounds_ms(self) -> tuple[int, int]:
-        """Its first and its last moment."""
+        """The first and the last millisecond."""
         return self.first_ms, self.last_ms
 
     @property
     def slot_ms(self) -> int:
-        """How long a slot is."""
+        """The length of a slot."""
         return slot_ms_for(self.last_ms - self.first_ms)
 
     @property
@@ -35,24 +35,24 @@ class Period:
 
     @classmethod
     def of(cls, first_ms: int, last_ms: int) -> Period:
-        """A period; one that gold's hours tell of begins with one of them, so that all of its
-        figures are of the same time."""
+        """A period; one that uses gold's hours is extended to a full hour at its start, so that all
+        figures cover the same time."""
         asked = cls(first_ms, last_ms)
         return asked if asked.is_fine else cls(first_ms // HOUR * HOUR, last_ms)
 
     @property
     def before(self) -> Period:
-        """As long, and up to the moment before this one begins."""
+        """The preceding period of the same length."""
         return Period(2 * self.first_ms - self.last_ms - 1, self.first_ms - 1)
 
     def starts(self, step_ms: int) -> range:
-        """Where the slots begin."""
+        """The starts of the slots."""
         first = self.first_ms // step_ms * step_ms
         return range(first, self.last_ms // step_ms * step_ms + 1, step_ms)
 
 
 class PeriodQueries:
-    """Asks the views of one session about one period."""
+    """Queries the views of one session about one period."""
 
     def __init__(self, spark: SparkSession, period: Period) -> None:
         self.period = period
@@ -62,7 +62,8 @@ class PeriodQueries:
         return self._spark.sql(query).collect()
 
     def within(self, column: str, size_ms: int = 1) -> str:
-        """Whether something that begins there, and lasts so long, is in the period."""
+        """SQL condition: a timestamp column, or an interval of `size_ms` at it, is in the
+        period."""
         first = self.period.first_ms // size_ms * size_ms
         return (
             f"{column} BETWEEN timestamp_millis({first}) "

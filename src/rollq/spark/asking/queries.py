@@ -1,5 +1,5 @@
-"""Questions in SQL over the tables of the pipeline: views by name, answers as plain rows, and
-errors that a person can act on."""
+"""SQL queries over the tables of the pipeline: views by name, results as plain rows, and error
+messages that a user can act on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.base.errors import ErrorCode, LocalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Each table has its own name and a short one.
+# Each table has its full name and a short alias.
 TABLES: Final = {
     "bronze_events": "events",
     "silver_jobs": "jobs",
@@ -30,7 +30,7 @@ TABLES: Final = {
     "gold_execs": "execs",
     "gold_checks": "checks",
 }
-DATABASE: Final = "rollq"  # in which a server shows the tables to all of its sessions
+DATABASE: Final = "rollq"  # of the views in a server, visible to all of its sessions
 _READING: Final = (
     "select",
     "with",
@@ -42,9 +42,9 @@ _READING: Final = (
     "desc",
     "explain",
 )
-_AHEAD: Final = ("with", "from")  # of these, what they do stands behind what it is done with
+_AHEAD: Final = ("with", "from")  # statements that may end in a write
 _WRITING: Final = ("insert", "merge", "update", "delete")
-# Words that are no words of SQL: texts, names in backticks, comments.
+# Not SQL keywords: literals, quoted names, comments.
 _QUOTED: Final = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/""", re.DOTALL
 )
@@ -57,16 +57,16 @@ Load = Callable[[str], "DataFrame"]
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """What a query gave."""
+    """The result of a query."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
-    has_more: bool  # there were more rows than were wanted
+    has_more: bool  # the limit cut off further rows
 
 
 def add_views(spark: SparkSession, load: Load, text: str = "") -> None:
-    """Make the tables known under both of their names: those that a query names, since opening one
-    takes a moment; all of them if it asks which there are, or there is no query."""
+    """Register views under both names of a table. Only of tables that the query mentions, since
+    opening one takes time; of all tables for SHOW, or without a query."""
     words = set(re.findall(r"\w+", text.lower()))
     is_for_all = not words or "show" in words
     for table, name in TABLES.items():
@@ -77,14 +77,14 @@ def add_views(spark: SparkSession, load: Load, text: str = "") -> None:
 
 
 def views(spark: SparkSession, tables: str | Path, form: str = "") -> None:
-    """Make the tables of a pipeline known to SQL in this session: `jobs`, `attempts`, `hourly` and
-    so on, as they are now.
+    """Register the tables of a pipeline as views in this session: `jobs`, `attempts`, `hourly` and
+    so on, as of the newest batch.
 
     Args:
         spark: the session.
         tables: the folder of the pipeline, or its database.
-        form: the format of the tables, `parquet`, `iceberg` or `delta`, if it cannot be seen: those
-            of a folder of this machine can.
+        form: the format of the tables, `parquet`, `iceberg` or `delta`, if it cannot be detected:
+            it can be in a local folder.
 
     Raises:
         LocalError: BAD_OPTIONS if there are no tables of a pipeline.
@@ -93,7 +93,7 @@ def views(spark: SparkSession, tables: str | Path, form: str = "") -> None:
 
 
 def loader(spark: SparkSession, tables: str | Path, form: str = "") -> Load:
-    """The function that opens a table of a pipeline; all of them are of one batch.
+    """A function that opens a table of a pipeline; all tables are of one batch.
 
     Raises:
         LocalError: BAD_OPTIONS if there are no tables of a pipeline.
@@ -113,20 +113,20 @@ def loader(spark: SparkSession, tables: str | Path, form: str = "") -> Load:
 
 
 def served(spark: SparkSession) -> Load:
-    """The function that opens a table as the server of a session shows it."""
+    """A function that opens a table of the server that the session is connected to."""
     return lambda name: spark.table(f"{DATABASE}.{name}")
 
 
 def ask(spark: SparkSession, text: str, limit: int) -> QueryAnswer:
-    """The first rows of what a query gives.
+    """The first rows of a query's result.
 
     Raises:
-        LocalError: BAD_OPTIONS if it is no query, or Spark refuses it; it says why.
+        LocalError: BAD_OPTIONS if it is not a query, or Spark rejects it; with the reason.
     """
     from pyspark.errors import PySparkException
 
     query = check_reads(text)
-    # Spark writes every mistake in a query to the terminal, with the stack of its own calls.
+    # Spark logs every error in a query to the terminal, with a stack trace.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         frame = spark.sql(query)
@@ -137,7 +137,7 @@ def ask(spark: SparkSession, text: str, limit: int) -> QueryAnswer:
 
 
 def check_reads(text: str) -> str:
-    """The query without a last semicolon. Raises LocalError if it does anything but read."""
+    """The query without a trailing semicolon. Raises LocalError unless it only reads."""
     words = re.findall(r"\w+", _QUOTED.sub(" ", text).lower())
     if not words:
         raise LocalError(ErrorCode.BAD_OPTIONS, "there is no query", f"tables: {names()}")
@@ -154,7 +154,7 @@ def check_reads(text: str) -> str:
 
 
 def refused(error: Any) -> LocalError:
-    """Spark's refusal without the names of its parts."""
+    """Spark's error without its internals."""
     condition = error.getCondition() or ""
     if condition.startswith(_NOT_FOUND):
         name = (error.getMessageParameters() or {}).get("relationName", "").replace("`", "")
@@ -168,5 +168,5 @@ def refused(error: Any) -> LocalError:
 
 
 def names(tables: Iterable[str] = tuple(TABLES.values())) -> str:
-    """Names in a sentence."""
+    """Names as a list in a sentence."""
     return ", ".join(tables)

@@ -1,5 +1,4 @@
-"""Whose jobs they were: the counts of a period by queue and by client, and of the period before
-it."""
+"""Job counts of a period by queue and by client, and of the preceding period."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from rollq.spark.report.model import EarlierFigures, Percentiles, ShareRow
 from rollq.spark.report.scales import HOUR
 
 SHARES_MAX: Final = 12
-# What an event is of several tasks of an array, or of one job.
+# The number of jobs in an event: several tasks of an array, or one job.
 NUMBER: Final = "if(job_id IS NULL, `count`, 1)"
 BEGINS: Final = (*ACCEPTED, ARRAY_ENQUEUED)
-# What became of jobs, in the order of the fields of `Slot`.
+# Counts by outcome, in the order of the fields of `Slot`.
 COUNTS: Final = f"""
     sum(if(type IN ({quoted(BEGINS)}), {NUMBER}, 0)),
     count_if(type = '{JOB_ACKED}' AND status = 0),
@@ -31,11 +30,11 @@ COUNTS: Final = f"""
     sum(if(type = '{JOB_CANCELLED}', {NUMBER}, 0)),
     count_if(type IN ({quoted(REQUEUES)}))"""
 _COUNTED: Final = quoted((*BEGINS, JOB_ACKED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, *REQUEUES))
-_DIMENSIONS: Final = {"queue": "queue", "client": "client_id"}  # gold's word, and the column
+_DIMENSIONS: Final = {"queue": "queue", "client": "client_id"}  # value in gold, and column
 
 
 class Shares(PeriodQueries):
-    """The questions about one period."""
+    """Queries about one period."""
 
     def by(self, dimension: str) -> tuple[list[ShareRow], int]:
         """By `queue` or `client`: those with most jobs, and how many more there are."""
@@ -54,7 +53,7 @@ class Shares(PeriodQueries):
             """)
         times = self.times(f"coalesce({column}, '')")
         known = [
-            ShareRow(name, *_six(six), times.get((name, "wait")), times.get((name, "run")))
+            ShareRow(name, *_counts(six), times.get((name, "wait")), times.get((name, "run")))
             for name, *six in counts
             if any(six)
         ]
@@ -62,8 +61,8 @@ class Shares(PeriodQueries):
         return known[:SHARES_MAX], max(0, len(known) - SHARES_MAX)
 
     def times(self, name: str) -> dict[tuple[str, str], Percentiles]:
-        """By name, of waiting and of running; exact as gold's. All attempts that ran to an end
-        that their workers told count."""
+        """Exact percentiles of wait and run times by name, as in gold. All attempts with a result
+        count."""
         three = ", ".join(
             f"min(if(upto * 100 >= total * {percent}, value, NULL))" for percent in (50, 95, 99)
         )
@@ -83,7 +82,7 @@ class Shares(PeriodQueries):
         return {(row[0], row[1]): Percentiles(*map(float, row[2:])) for row in rows}
 
     def earlier(self) -> EarlierFigures:
-        """All of it, to be compared with a period that is told in full."""
+        """Totals, for the comparison with the following period."""
         (counts,) = self.rows(f"""
             SELECT {COUNTS} FROM events WHERE {self.within("_ts")} AND type IN ({_COUNTED})
         """)
@@ -91,12 +90,12 @@ class Shares(PeriodQueries):
         return EarlierFigures(
             self.period.first_ms,
             self.period.last_ms,
-            *_six(counts),
+            *_counts(counts),
             times.get(("", "wait")),
             times.get(("", "run")),
         )
 
 
-def _six(values: Sequence[Any]) -> tuple[int, int, int, int, int, int]:
+def _counts(values: Sequence[Any]) -> tuple[int, int, int, int, int, int]:
     submitted, succeeded, failed, dead, cancelled, retried = (int(one or 0) for one in values)
     return submitted, succeeded, failed, dead, cancelled, retried

@@ -1,4 +1,4 @@
-"""The lives of single jobs, for a report: which jobs stand out, and what happened to them."""
+"""Timelines of single jobs for a report: the choice of notable jobs, and their events."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FACTS_MAX: Final = 400
 def stories(
     spark: SparkSession, period_ms: tuple[int, int], job_id: str, workers: dict[str, str]
 ) -> list[Story]:
-    """The job that was asked for, or those of the period that stand out.
+    """The requested job, or the notable jobs of the period.
 
     Raises:
-        StateError: UNKNOWN_JOB if the tables do not know the job.
+        StateError: UNKNOWN_JOB if the tables do not have the job.
     """
     chosen = {job_id: "asked for"} if job_id else _standing_out(spark, *period_ms)
     if not chosen:
@@ -65,7 +65,7 @@ def stories(
 
 
 def _standing_out(spark: SparkSession, first_ms: int, last_ms: int) -> dict[str, str]:
-    """Some jobs that an operator would open first, each with the reason."""
+    """Jobs that an operator would look at first, each with the reason."""
     (row,) = spark.sql(f"""
         SELECT max_by(job_id, struct(attempts, job_id)) FILTER (WHERE attempts > 1),
                max_by(job_id, struct(ended_at, job_id)) FILTER (WHERE state = 'dead'),
@@ -111,7 +111,7 @@ def _attempt(row: Any, workers: dict[str, str]) -> Attempt:
 
 
 def _fact(row: Any, workers: dict[str, str]) -> Fact:
-    """What a row of the history says beyond its type."""
+    """An event with its details as text."""
     said = []
     for name in _TELLING:
         value = row[name]

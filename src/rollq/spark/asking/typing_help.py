@@ -1,5 +1,4 @@
-"""What a shell needs to know about SQL while somebody types it: where statements end, and which
-words may come next. Pure."""
+"""SQL completion for a shell: statement boundaries and completion candidates. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Final, NamedTuple
 from rollq.spark.asking.queries import TABLES
 from rollq.spark.pipeline import catalog
 
-# What may hold a semicolon that ends nothing; then the beginnings of those that are not closed.
+# Tokens that may contain a semicolon; then the openings of unterminated ones.
 _PIECES: Final = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|;|['"`]|/\*""", re.DOTALL
 )
@@ -37,15 +36,15 @@ KEYWORDS: Final = (
 
 
 class Candidate(NamedTuple):
-    """A word that may come next."""
+    """A completion candidate."""
 
     text: str
     meaning: str
 
 
 def split_statements(text: str) -> tuple[list[str], str]:
-    """The statements that end with a semicolon, and what stands behind the last one. What is only
-    blanks and comments is no statement."""
+    """The statements that end with a semicolon, and the rest after the last one. Blanks and
+    comments are dropped."""
     found: list[str] = []
     start = 0
     for piece in _PIECES.finditer(text):
@@ -60,12 +59,12 @@ def split_statements(text: str) -> tuple[list[str], str]:
 
 
 def candidates(before: str, text: str) -> tuple[str, list[Candidate]]:
-    """The part of a word that stands before the cursor, and the words that begin with it: tables
-    where a table is meant, else columns of the tables that the statement names, then keywords.
+    """The word prefix before the cursor, and its completions: tables after FROM and the like, else
+    columns of the tables in the statement, then keywords.
 
     Args:
-        before: what stands before the cursor.
-        text: all of the statement, since SELECT names columns before FROM names tables.
+        before: the text before the cursor.
+        text: the whole statement, since SELECT names columns before FROM names tables.
     """
     word = _WORD.search(before)
     part = word[0] if word else ""
@@ -82,13 +81,13 @@ def candidates(before: str, text: str) -> tuple[str, list[Candidate]]:
 
 
 def _columns(text: str) -> list[Candidate]:
-    """Columns of the tables that are named, or of all."""
+    """Columns of the tables in the statement, or of all tables."""
     words = set(re.findall(r"\w+", text.lower()))
     named = [table for table, short in TABLES.items() if {table, short} & words] or list(TABLES)
     of: dict[str, list[str]] = {}
     for table in named:
         for column in catalog.TABLES[table].columns:
-            # SQL has another use for the word.
+            # A keyword of SQL.
             name = "`group`" if column.name == "group" else column.name
             of.setdefault(name, []).append(TABLES[table])
     return [Candidate(name, f"column of {', '.join(tables)}") for name, tables in of.items()]

@@ -1,6 +1,6 @@
-"""The grid as Spark uses it: rows through programs and functions, and workers in its tasks.
+"""The grid in Spark: rows as jobs of programs and functions, and workers in Spark tasks.
 
-`mapping` is `grid_map` on the driver, with `columns` (what it adds to a row); `task` runs in a task
-of Spark, with `flow` (rows to jobs and back) and `guard` (ends the jobs of a task that was killed).
-`workers` is `start_workers`; `tending` is one worker in a task.
+`mapping` is `grid_map` on the driver, with `columns` (the added columns); `task` runs in a Spark
+task, with `flow` (rows to jobs, results to rows) and `guard` (cancels the jobs of a killed task).
+`workers` is `start_workers`; `tending` runs one worker in a task.
 """

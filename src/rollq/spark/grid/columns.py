@@ -1,4 +1,4 @@
-"""The columns that `grid_map` adds to a row: their names, types and values."""
+"""The columns that `grid_map` adds to a row: names, types and values."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 STREAMS: Final = ("stdout", "stderr")
-REFUSED: Final = "REFUSED"  # no job came of it
+REFUSED: Final = "REFUSED"  # no job was created
 STREAM_LIMIT: Final = 64 << 20
-BATCH_BYTES: Final = 128 << 20  # of streams in one batch, or one row's
+BATCH_BYTES: Final = 128 << 20  # of streams in one batch; a single row may exceed it
 
 
 @dataclass(slots=True)
 class InputRow:
-    """One row of the input: its place there, and how its job ended.
+    """One row of the input: its position, and the outcome of its job.
 
     Attributes:
-        stream_limit: The most bytes of stdout, and of stderr, that the row gets whole.
-        error: Why there was no job at all; empty if there was.
+        stream_limit: The most bytes of stdout, and of stderr, that are returned whole.
+        error: Why no job was created; empty if one was.
     """
 
     batch: pa.RecordBatch
@@ -42,28 +42,28 @@ class InputRow:
 
     @property
     def result(self) -> Result | None:
-        """What came of its job, if there was one."""
+        """The result of its job; None without one."""
         return None if self.ended is None else self.ended.result
 
     @property
     def is_resumed(self) -> bool:
-        """Whether an earlier run had begun its job."""
+        """Whether the job was already known from an earlier run."""
         return self.ended is not None and self.ended.is_known
 
     def stream(self, name: str) -> tuple[str | None, bool]:
-        """What its program wrote to stdout or stderr, and whether that is only the end of it:
-        there was more than the limit, or more than the grid has kept."""
+        """The stdout or stderr of its program, and whether it is truncated: it exceeds the limit,
+        or what the grid has kept."""
         result = self.result
         if result is None:
             return None, False
         if not (self._is_long(result, name) or getattr(result, f"{name}_lost")):
-            with contextlib.suppress(RollqError):  # it cannot be fetched
+            with contextlib.suppress(RollqError):  # if it cannot be fetched
                 return getattr(result, name), False
         return getattr(result, f"{name}_tail"), True
 
     @property
     def stream_bytes(self) -> int:
-        """How much both of them are, as the row gets them."""
+        """The size of both streams in the output row."""
         result = self.result
         if result is None:
             return 0
@@ -77,7 +77,7 @@ class InputRow:
 
 
 def pieces(rows: Sequence[InputRow]) -> Iterator[Sequence[InputRow]]:
-    """Rows in parts that are not too large for one batch."""
+    """Split rows into parts that fit into one batch."""
     first = size = 0
     for number, row in enumerate(rows):
         size += row.stream_bytes
@@ -88,7 +88,7 @@ def pieces(rows: Sequence[InputRow]) -> Iterator[Sequence[InputRow]]:
 
 
 def batch_of(rows: Sequence[InputRow], column_count: int, prefix: str) -> pa.RecordBatch:
-    """Rows of one batch of the input, with what came of them."""
+    """Rows of one input batch with the added columns."""
     import pyarrow as pa
 
     batch = rows[0].batch
@@ -122,7 +122,7 @@ def _of_result(read: Callable[[Result], Any]) -> Callable[[InputRow], Any]:
 
 
 def _text_value(row: InputRow) -> str | None:
-    """What a function returned as text or JSON is its stdout, too."""
+    """Text or JSON returned by a function; it is its stdout, too."""
     value = _value(row)
     return value if isinstance(value, str) and value else None
 
@@ -136,7 +136,7 @@ def _value(row: InputRow) -> Any:
     result = row.result
     if result is None or (row.stream("stdout")[1] and not result.data_size):
         return None
-    with contextlib.suppress(RollqError):  # it cannot be fetched
+    with contextlib.suppress(RollqError):  # if it cannot be fetched
         return result.value
     return None
 
@@ -145,7 +145,7 @@ def _outputs(result: Result) -> list[tuple[str, dict[str, Any]]] | None:
     try:
         outputs = result.outputs
     except RollqError:
-        return None  # which `error` tells
+        return None  # reported by `_error`
     return [(name, _output(one)) for name, one in outputs.items()] if outputs else None
 
 
@@ -162,7 +162,7 @@ def _wait_ms(row: InputRow) -> int | None:
 
 
 def _error(row: InputRow) -> str | None:
-    """Why it did not go well, for people."""
+    """The error as text; None if the job succeeded."""
     if row.error or row.ended is None:
         return row.error
     if row.ended.refusal is not None:
@@ -258,7 +258,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
     try:
         return pa.array(values, kind)
-    except UnicodeEncodeError:  # what a program wrote is not always text
+    except UnicodeEncodeError:  # lone surrogates: output that is not UTF-8
         return pa.array([_clean(value) for value in values], kind)
 
 

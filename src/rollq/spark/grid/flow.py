@@ -1,4 +1,4 @@
-"""The rows of one task of `grid_map`: jobs out of rows, and rows out of ends. Arrow, no network."""
+"""The rows of one `grid_map` task: rows to jobs, results to rows. Arrow, no network."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rollq.spark.grid.columns import STREAM_LIMIT, InputRow, batch_of, pieces
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BATCH_ROWS: Final = 1_024  # that go on together
-LINGER_S: Final = 0.5  # how long an end may wait for others to go with
+BATCH_ROWS: Final = 1_024  # rows per output batch
+LINGER_S: Final = 0.5  # the longest time that an ended row waits for a full batch
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a job is in a row: behind the columns of the input come the arguments, then as far as
-    there are such the key, the payload and the contents of files."""
+    """The positions of job columns in an input row: after the columns of the input come the
+    arguments, then, if present, the key, the payload and file contents."""
 
     column_count: int
     has_key: bool = False
@@ -35,15 +35,15 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What every task of one `grid_map` does. It travels to executors.
+class MapPlan:
+    """The parameters of a `grid_map` call. Pickled and sent to executors.
 
     Attributes:
-        call_id: Names this call, so that a task that is tried again finds its jobs.
-        client_id: Whose keys they are; empty if there are none.
-        files: Those that are the same for all rows.
-        rerun: Ends of an earlier run that do not count.
-        prefix: Of the names of the columns that are added.
+        call_id: Identifies the call, so that a retried task finds its jobs.
+        client_id: The namespace of the keys; empty without keys.
+        files: Input files that are the same for all rows.
+        rerun: Statuses of known results that cause the job to run again.
+        prefix: Of the names of the added columns.
     """
 
     servers: str
@@ -58,15 +58,15 @@ class Plan:
     prefix: str
     window: int
     timeout_s: float
-    stream_limit: int = STREAM_LIMIT  # bytes of stdout, and of stderr, that a row gets whole
-    credentials: str = ""  # a directory, which is on every executor
+    stream_limit: int = STREAM_LIMIT  # the most bytes of stdout, and of stderr, returned whole
+    credentials: str = ""  # a directory on every executor
 
 
 @dataclass(slots=True)
 class Flow:
-    """The rows of one task: what is on the way, and what has ended and was not handed on."""
+    """The rows of one task: open ones, and ended ones that are not returned yet."""
 
-    plan: Plan
+    plan: MapPlan
     client_id: str
     clock: Callable[[], float] = time.time
     open_count: int = 0
@@ -75,7 +75,7 @@ class Flow:
     _ended: list[InputRow] = field(default_factory=list)
 
     def specs(self, batch: pa.RecordBatch, first: int, count: int) -> list[JobSpec]:
-        """The jobs of some rows, as far as they are not on the way already."""
+        """Create the jobs of some rows; those that are open for other rows already are left out."""
         plan, now = self.plan, self.clock()
         layout = plan.layout
         columns = batch.columns[layout.column_count :]
@@ -109,8 +109,8 @@ class Flow:
         return new
 
     def settle(self, ended: Sequence[Ended]) -> list[JobSpec]:
-        """Jobs have ended. Returns those that are to be put again, because an earlier run had
-        ended them: under another id."""
+        """Process results. Returns jobs that must run again under another id, because their result
+        is from an earlier run."""
         again: list[JobSpec] = []
         for one in ended:
             spec, rows = self._open.pop(one.job_id)
@@ -127,11 +127,11 @@ class Flow:
 
     @property
     def linger_s(self) -> float | None:
-        """How long those that have ended wait for others; None if there are none."""
+        """How long ended rows wait for a full batch; None if there are none."""
         return LINGER_S if self._ended else None
 
     def batches(self, *, all_of_them: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows that have ended, when there are enough or the first has waited for long."""
+        """Output batches, when there are enough rows or the oldest has waited long enough."""
         ended = self._ended
         if not ended:
             return
@@ -150,7 +150,7 @@ class Flow:
     def _fault(
         self, args: Any, key: str | None, payload: Any, files: Mapping[str, bytes | None]
     ) -> str:
-        """What is wrong with a row; empty if nothing is."""
+        """Why a row is not valid; empty if it is."""
         layout = self.plan.layout
         if layout.has_key:
             if not key:
@@ -169,8 +169,8 @@ class Flow:
     def _job_id(self, key: str | None, args: Any, payload: Any, files: Mapping[str, Any]) -> JobId:
         if key is not None:
             return job_id_of_key(self.client_id, key)
-        # With what it is about, so that a task that sees its rows in another order when it is
-        # tried again runs them once more, and does not take another row's result.
+        # The id covers the content of the row: if a retried task gets its rows in another order, it
+        # runs jobs again rather than taking the result of another row.
         digest = blake2b(f"{self.client_id}\0{self._row_count}".encode(), digest_size=GUID_BYTES)
         for part in (*(args or ()), payload or b"", *files.values()):
             data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -179,7 +179,7 @@ class Flow:
         return digest.digest()
 
     def _enter(self, spec: JobSpec, rows: list[InputRow]) -> bool:
-        """Whether this job is not on the way for other rows."""
+        """Register open rows; returns whether the job is new."""
         assert isinstance(spec.job_id, bytes)
         known = self._open.get(spec.job_id)
         if known is None:
@@ -199,5 +199,5 @@ class Flow:
 
 
 def _next_id(job_id: JobId) -> JobId:
-    """What a job is called whose end under this id does not count."""
+    """The id of the job that runs again after a result under this id."""
     return blake2b(job_id, digest_size=GUID_BYTES).digest()

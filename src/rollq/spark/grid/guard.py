@@ -1,8 +1,8 @@
-"""Ends the jobs of a task of Spark that was killed.
+"""Cancels the jobs of a Spark task that was killed.
 
-Spark kills the Python process of a cancelled task without a word, so nothing in that process can
-say that its jobs are not wanted any more. A small process beside it can: it is told which jobs are
-open, and sees the end of the pipe. It imports next to nothing before it is needed.
+Spark kills the Python process of a cancelled task with SIGKILL, so that process cannot cancel its
+jobs. A small process beside it can: it receives the ids of open jobs on a pipe, and cancels them at
+end of file without an end marker. It imports almost nothing before it is needed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ TIMEOUT_S: Final = 20.0
 END: Final = b".\n"
 
 
-class Guard:
-    """The task's side.
+class TaskGuard:
+    """The task's side of the pipe.
 
     Args:
         servers: Members of the group.
-        client_id: Whose jobs they are.
-        credentials: The directory that has them, if any.
+        client_id: The client of the jobs.
+        credentials: The directory of credentials, if any.
     """
 
     def __init__(self, servers: str, client_id: str, credentials: str = "") -> None:
@@ -39,22 +39,22 @@ class Guard:
             code,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # a signal to the task's group is not for it
+            start_new_session=True,  # not killed with the task's process group
         )
         assert self._process.stdin is not None
         self._pipe = self._process.stdin.fileno()
-        self._lock = threading.Lock()  # what is made is told by the client's thread
+        self._lock = threading.Lock()  # `opened` is called from the client's thread
 
     def opened(self, job_ids: Iterable[bytes]) -> None:
-        """Jobs were made."""
+        """Register new jobs."""
         self._write("".join([f"+{one.hex()}\n" for one in job_ids]).encode())
 
     def ended(self, job_ids: Iterable[bytes]) -> None:
-        """Jobs have ended."""
+        """Unregister ended jobs."""
         self._write("".join([f"-{one.hex()}\n" for one in job_ids]).encode())
 
     def close(self) -> None:
-        """The task ends in peace: whatever there is to end, it ends itself."""
+        """Normal end of the task: cancel nothing."""
         self._write(END)
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -67,11 +67,11 @@ class Guard:
                 while left:
                     left = left[os.write(self._pipe, left) :]
         except BrokenPipeError:
-            return  # it was ended from outside: the jobs of this task are not guarded any more
+            return  # the guard was killed: the task continues without it
 
 
 def main(servers: str, client_id: str, credentials: str) -> None:
-    """The guard's side: read until the task is gone."""
+    """The guard process: read until the pipe closes."""
     open_ids: dict[str, None] = {}
     for line in sys.stdin:
         if line[0] == "+":
@@ -85,7 +85,7 @@ def main(servers: str, client_id: str, credentials: str) -> None:
 
 
 def cancel(servers: str, client_id: str, job_ids: list[str], credentials: str) -> None:
-    """End jobs."""
+    """Cancel jobs."""
     from rollq.base.errors import RollqError
     from rollq.roles.client.blocking import BlockingClient
 

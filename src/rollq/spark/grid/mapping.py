@@ -1,4 +1,4 @@
-"""`grid_map`: a DataFrame through a program or function on the grid, row in, row out."""
+"""`grid_map`: run a program or function on the grid for each row of a DataFrame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
 from rollq.spark.grid.columns import COLUMNS, STREAM_LIMIT, spark_type
-from rollq.spark.grid.flow import Layout, Plan
+from rollq.spark.grid.flow import Layout, MapPlan
 from rollq.spark.grid.task import GridTask
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WINDOW: Final = 1_024
 TIMEOUT_S: Final = 30.0
 ENDS: Final = ("OK", "FAILED", "DEAD", "CANCELLED")
-SHIPPED_BYTES_MAX: Final = 16 * 1024 * 1024  # of files that are no columns: they go to every task
+SHIPPED_BYTES_MAX: Final = 16 * 1024 * 1024  # of constant files, which are sent to every task
 
 
 def grid_map(
@@ -47,40 +47,40 @@ def grid_map(
     credentials: str | PathLike[str] = "",
     **options: Unpack[Options],
 ) -> DataFrame:
-    """Run a program or function on the grid for every row; the rows with what came of them.
+    """Run a program or function on the grid for every row; returns the rows with result columns.
 
-    It is lazy as all of Spark is: jobs are submitted when the result is read. A job that fails is
-    a row that says so.
+    Lazy like all DataFrames: jobs are submitted when the result is evaluated. A failed job does not
+    fail the query; its row has the error.
 
     Args:
-        df: The rows.
-        exec: The program or function, by the name that workers know.
+        df: The input rows.
+        exec: The name of the program or function on the workers.
         servers: Members of the group, `host:port,host:port…`.
-        args: The arguments, in order: a string names a column, a Column is what it says, anything
+        args: The arguments, in order: a string names a column, a Column is an expression, anything
             else is a constant (`F.lit("text")` for a text). Or one column that is an array.
-        payload: A column that is the whole job instead: a struct, map or array as JSON.
+        payload: A column with the whole job body instead; a struct, map or array becomes JSON.
         files: Input files by name: a string names a column of bytes or text; a Column; `bytes`, a
-            `Path` (read here and now), a `BlobRef` or a `CacheFile` is the same for all rows.
-        outputs: Patterns of the files to bring back; all that are new if there are none.
-        job_key: A column that tells rows apart: a row whose key was run before, by whatever call
-            under the same `client_id`, gets the result that the grid kept.
-        client_id: Whose keys they are; by default those of this `exec`.
-        rerun: How jobs of earlier runs must have ended to be run again.
-        prefix: In front of the names of the new columns.
-        window: Jobs of a partition that are on the way at once.
-        timeout: For how many seconds members may be silent before a task fails.
-        stream_limit: How many bytes of stdout, and of stderr, a row gets whole; of more it gets
-            the end, and `stdout_truncated` or `stderr_truncated` says so.
+            `Path` (read now, on the driver), a `BlobRef` or a `CacheFile` is the same for all rows.
+        outputs: Patterns of the files to return; empty: all new files.
+        job_key: A column with a unique key per row: a row whose key has run before under the same
+            `client_id`, in any call, gets the kept result.
+        client_id: The namespace of the keys; by default one per `exec`.
+        rerun: Statuses of earlier results whose jobs run again.
+        prefix: Of the names of the added columns.
+        window: The most open jobs per partition.
+        timeout: Seconds without an answer of any member after which a task fails.
+        stream_limit: The most bytes of stdout, and of stderr, that are returned whole; of a larger
+            stream the end is returned, and `stdout_truncated` or `stderr_truncated` is set.
         credentials: Their directory, on every executor; with `job_key` on the driver too.
         options: As of `Client.submit`: `queue`, `priority`, `run_limit`, `expire`, …
 
     Raises:
-        LocalError: what is asked for cannot be meant so. Nothing was submitted.
+        LocalError: an argument is not valid. Nothing was submitted.
     """
     if client_id and job_key is None:
         raise _bad(f"client_id={client_id!r} says whose keys there are", "give a job_key")
     columns, layout, constants = _columns(df, args, payload, files or {}, job_key)
-    plan = Plan(
+    plan = MapPlan(
         servers,
         exec,
         secrets.token_hex(8),
@@ -100,7 +100,7 @@ def grid_map(
     return _mapped(df.select("*", *columns), df, plan)
 
 
-def _mapped(prepared: DataFrame, df: DataFrame, plan: Plan) -> DataFrame:
+def _mapped(prepared: DataFrame, df: DataFrame, plan: MapPlan) -> DataFrame:
     from pyspark.sql.types import StructField, StructType
 
     task = GridTask(plan)
@@ -112,10 +112,10 @@ def _mapped(prepared: DataFrame, df: DataFrame, plan: Plan) -> DataFrame:
     return prepared.mapInArrow(run, StructType([*df.schema.fields, *added]))
 
 
-# --- what is checked before anything is submitted
+# --- validation before anything is submitted
 
 
-def _check(plan: Plan, df: DataFrame) -> None:
+def _check(plan: MapPlan, df: DataFrame) -> None:
     if not is_exec_name(plan.exec_name):
         raise _bad(f"exec={plan.exec_name!r}", "use up to 64 of a-z, A-Z, 0-9 and _ . -")
     as_addresses(plan.servers)
@@ -151,7 +151,7 @@ def _columns(
     files: Mapping[str, Any],
     job_key: str | Column | None,
 ) -> tuple[list[Column], Layout, dict[str, Input]]:
-    """What a task needs of a row beside the row, and the files that are the same for all."""
+    """The job columns of a row, their layout, and the constant files."""
     names, contents, constants = _files(df, files)
     columns = [_arguments(df, args).alias("_args")]
     if job_key is not None:
@@ -197,7 +197,7 @@ def _arguments(df: DataFrame, args: Sequence[Any] | str | Column) -> Column:
         for number, one in enumerate(args, 1)
     ]
     for number, one in enumerate(each, 1):
-        _must_be_plain(_type_of(df, one, f"argument {number}"), f"argument {number}")
+        _check_scalar(_type_of(df, one, f"argument {number}"), f"argument {number}")
     return f.array(*(one.cast("string") for one in each)).cast("array<string>")
 
 
@@ -215,7 +215,7 @@ def _payload(df: DataFrame, payload: str | Column) -> Column:
 def _files(
     df: DataFrame, files: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], list[Column], dict[str, Input]]:
-    """Names and columns of the files that are columns, and the files that are not."""
+    """Names and columns of files from columns, and the constant files."""
     from pyspark.sql import Column as SparkColumn
 
     check_names(files)
@@ -257,7 +257,7 @@ def _type_of(df: DataFrame, column: Column, role: str) -> Any:
         raise _bad(f"{role}: {error}", "name columns of the input") from None
 
 
-def _must_be_plain(found: Any, role: str) -> None:
+def _check_scalar(found: Any, role: str) -> None:
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
     if isinstance(found, ArrayType | BinaryType | MapType | StructType):

@@ -1,6 +1,6 @@
-"""`grid_map` in a task of Spark: rows in, jobs on the way, rows out as they end.
+"""`grid_map` in a Spark task: submits a job per row, and yields rows as jobs end.
 
-Nothing here imports Spark but for the task's number: it is Arrow on both sides.
+Imports Spark only for the id of the task: input and output are Arrow batches.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Final
 
 from rollq.roles.client.blocking import BlockingClient
 from rollq.roles.client.client_ids import default_id
-from rollq.spark.grid.flow import Flow, Plan
-from rollq.spark.grid.guard import Guard
+from rollq.spark.grid.flow import Flow, MapPlan
+from rollq.spark.grid.guard import TaskGuard
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PUT_ROWS: Final = 256  # submitted at once
+PUT_ROWS: Final = 256  # rows submitted together
 
 
 class GridTask:
-    """What Spark calls with the rows of a partition."""
+    """The function that Spark calls with the rows of a partition."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MapPlan) -> None:
         self._plan = plan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The task."""
+        """Run the task."""
         plan = self._plan
-        own_id = default_id(plan.credentials, f"grid-map-{plan.call_id}-{_place()}")
+        own_id = default_id(plan.credentials, f"grid-map-{plan.call_id}-{_partition_key()}")
         client_id = plan.client_id or own_id
         flow = Flow(plan, client_id)
         with (
-            closing(Guard(plan.servers, client_id, plan.credentials)) as guard,
+            closing(TaskGuard(plan.servers, client_id, plan.credentials)) as guard,
             BlockingClient(
                 plan.servers,
                 client_id=client_id,
@@ -54,7 +54,7 @@ class GridTask:
             for batch in batches:
                 for first in range(0, batch.num_rows, PUT_ROWS):
                     run.put(flow.specs(batch, first, PUT_ROWS))
-                    yield from flow.batches()  # rows of which no job came, which may be all
+                    yield from flow.batches()  # rows without a job, perhaps all
                     while flow.open_count >= plan.window:
                         take()
                         yield from flow.batches()
@@ -64,8 +64,8 @@ class GridTask:
             yield from flow.batches(all_of_them=True)
 
 
-def _place() -> str:
-    """Which part of the input this task has: the same for a task that is tried again."""
+def _partition_key() -> str:
+    """Identifies the partition, and the micro-batch of a stream; the same in a retried task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,7 +1,7 @@
-"""A worker of the grid in a task of Spark: a child process that ends with the task.
+"""A grid worker in a Spark task: a child process that ends with the task.
 
-Spark ends a cancelled task by killing its Python process. The child holds one end of a pipe whose
-other end is in that process, and drains when it is gone, however that came about.
+Spark kills the Python process of a cancelled task. The child holds one end of a pipe whose other
+end is in that process, and drains when it closes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rollq.leash import Leash
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SOON_S: Final = 60.0  # a worker that ends within this was not well
-TRIES: Final = 2  # of that in a row
+SOON_S: Final = 60.0  # a worker that ends sooner has failed
+TRIES: Final = 2  # consecutive failures
 PAUSE_S: Final = 1.0
-WORDS_MAX: Final = 2_000  # of its log, in an error
+WORDS_MAX: Final = 2_000  # characters of its log in an error
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What every one of these workers is told. It travels to executors."""
+    """The parameters of all workers of a call. Pickled and sent to executors."""
 
     servers: tuple[str, ...]
     name: str
@@ -41,10 +41,10 @@ class WorkerPlan:
     cpu_cap: float
     drain_s: float
     allow_shipped_execs: bool
-    credentials: str = ""  # a directory, which is on every executor
+    credentials: str = ""  # a directory on every executor
 
     def name_of(self, number: int) -> str:
-        """What a worker is called."""
+        """The name of a worker."""
         return f"{self.name}-{number}"
 
     def command(self, number: int, folder: Path) -> list[str]:
@@ -62,23 +62,23 @@ class WorkerPlan:
 
 
 class Tending:
-    """What Spark calls with the numbers of workers; it returns when they have ended."""
+    """The function that Spark calls with worker numbers; it returns when they have ended."""
 
     def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The task."""
+        """Run the task."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 self._tend(number)
             yield batch
 
     def _tend(self, number: int) -> None:
-        """Run a worker, again when it fails, until it ends well.
+        """Run a worker, with restarts on failure, until it ends normally.
 
         Raises:
-            StateError: WRONG_STATE, if it fails again and again; with the end of its log.
+            StateError: WRONG_STATE, after TRIES consecutive failures; with the end of its log.
         """
         folder = Path(tempfile.mkdtemp(prefix=f"{self._plan.name_of(number)}-", dir=_root()))
         failures = 0
@@ -86,7 +86,7 @@ class Tending:
             began = time.monotonic()
             code = run_worker(self._plan.command(number, folder), folder)
             if code == 0:
-                return  # it was asked to
+                return  # it was drained
             failures = failures + 1 if time.monotonic() - began < SOON_S else 1
             time.sleep(PAUSE_S)
         words = (folder / "log").read_text(errors="replace")[-WORDS_MAX:]
@@ -98,7 +98,7 @@ class Tending:
 
 
 def run_worker(argv: list[str], folder: Path) -> int:
-    """Run a worker until it ends; its exit code."""
+    """Run a worker until it ends; returns its exit code."""
     leash = Leash(drains=True)
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
@@ -111,7 +111,7 @@ def run_worker(argv: list[str], folder: Path) -> int:
                 env=environ | leash.environment,
                 cwd=folder,
                 pass_fds=(leash.handle,),
-                start_new_session=True,  # Spark's signals to this process are not for it
+                start_new_session=True,  # not signalled with this process group
             )
         return process.wait()
     finally:
@@ -119,7 +119,7 @@ def run_worker(argv: list[str], folder: Path) -> int:
 
 
 def _root() -> str | None:
-    """A folder that Spark removes with the executor."""
+    """A folder that Spark deletes with the executor."""
     from pyspark import SparkFiles
 
     root = SparkFiles._root_directory

@@ -1,4 +1,4 @@
-"""`start_workers`: workers of the grid in tasks of Spark, for as long as they are wanted."""
+"""`start_workers`: grid workers in Spark tasks."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ def start_workers(
     allow_shipped_execs: bool = False,
     credentials: str | PathLike[str] = "",
 ) -> WorkersHandle:
-    """Run workers in tasks of Spark; returns at once.
+    """Run workers in Spark tasks; returns at once.
 
     Each occupies one task slot until `stop`, so leave some for your queries: in local mode
-    `local[k+n]` for n workers. Losing an executor loses its workers, and what they ran is run
-    elsewhere; Spark starts them again where it can.
+    `local[k+n]` for n workers. If an executor is lost so are its workers, and their jobs run
+    elsewhere; Spark restarts the workers where it can.
 
     Args:
         spark: The session: embedded, of a cluster, or of a Connect server.
-        count: How many.
-        servers: Members of the group, `host:port,host:port…`, as executors reach them.
+        count: The number of workers.
+        servers: Members of the group, `host:port,host:port…`, as reached from executors.
         patterns: The queues to serve.
-        slots: Jobs at once, of each.
+        slots: Concurrent jobs of each worker.
         apps: Modules with functions, importable on executors.
-        exec_dir: A folder of programs that is on every executor.
-        name: Their names begin so.
+        exec_dir: A folder of programs on every executor.
+        name: Prefix of their names.
         cpu_cap: As of `rollq worker`.
-        drain: For how many seconds what runs may go on after `stop`.
+        drain: Seconds that running jobs may continue after `stop`.
         allow_shipped_execs: Whether programs may come with their jobs.
-        credentials: Their directory, which is here and on every executor.
+        credentials: Their directory, on the driver and on every executor.
 
     Raises:
-        LocalError: what is asked for cannot be meant so.
+        LocalError: an argument is not valid.
     """
     for what, number, least in (("count", count, 1), ("slots", slots, 1), ("drain", drain, 0)):
         if not number >= least:
@@ -86,7 +86,7 @@ def start_workers(
         )
     plan = WorkerPlan(
         as_addresses(servers),
-        f"{fold(name)}-{secrets.token_hex(2)}",  # as the group tells it
+        f"{fold(name)}-{secrets.token_hex(2)}",  # folded like in the group
         tuple(patterns),
         slots,
         tuple(apps),
@@ -100,10 +100,10 @@ def start_workers(
 
 
 class WorkersHandle:
-    """Workers in tasks of Spark.
+    """Workers in Spark tasks.
 
     Attributes:
-        names: What they are called; a job may name one as its `worker`.
+        names: Of the workers; a job may select one by its option `worker`.
     """
 
     def __init__(self, spark: SparkSession, plan: WorkerPlan, count: int) -> None:
@@ -123,65 +123,66 @@ class WorkersHandle:
 
     @property
     def is_running(self) -> bool:
-        """Whether their job in Spark goes on."""
+        """Whether their Spark job is running."""
         return self._thread.is_alive()
 
     @property
     def ids(self) -> list[str]:
-        """The ids of those that the group knows now."""
+        """The ids of the workers registered in the group."""
         with self._client() as client:
-            return list(self._here(client).values())
+            return list(self._registered(client).values())
 
     def wait_ready(self, timeout: float = READY_S) -> Self:
-        """Return when the group knows all of them.
+        """Wait until all workers are registered in the group.
 
         Raises:
-            DeadlineError: TIMED_OUT, with how many there are.
-            StateError: WRONG_STATE, if their job in Spark failed; with its reason.
+            DeadlineError: TIMED_OUT, with the number of registered workers.
+            StateError: WRONG_STATE, if their Spark job failed; with its reason.
         """
         deadline = time.monotonic() + timeout
         with self._client(timeout) as client:
-            while len(here := self._here(client)) < len(self.names):
-                self._must_run()
+            while len(registered := self._registered(client)) < len(self.names):
+                self._check_running()
                 if time.monotonic() > deadline:
                     raise DeadlineError(
                         ErrorCode.TIMED_OUT,
-                        f"{len(here)} of {len(self.names)} workers are here after {timeout:g} s",
+                        f"{len(registered)} of {len(self.names)} workers are here "
+                        f"after {timeout:g} s",
                         "each needs a free task slot of Spark; in local mode use local[k+n]",
                     )
                 time.sleep(POLL_S)
         return self
 
     def stop(self, drain: bool = True) -> None:
-        """End their job in Spark; return when the workers are gone. Safe to call twice.
+        """End their Spark job; returns when the workers are gone. Idempotent.
 
         Args:
-            drain: Whether what they run may end, within the time that `start_workers` was told; if
-                not, it is cut off, and the grid runs it elsewhere.
+            drain: Whether running jobs may finish, within the time given to `start_workers`;
+                otherwise they are killed, and run elsewhere.
 
         Raises:
-            DeadlineError: TIMED_OUT, if some do not go.
+            DeadlineError: TIMED_OUT, if some workers remain.
         """
         self._is_stopping = True
         deadline = time.monotonic() + (self._plan.drain_s if drain else 0.0) + STOP_S
         while self._thread.is_alive():
-            with contextlib.suppress(Exception):  # a session that was stopped has ended it
-                self._cancel()  # again: what had not begun yet could not be cancelled
+            with contextlib.suppress(Exception):  # the session may be stopped, which ends the job
+                self._cancel()  # repeated: a job that has not started cannot be cancelled
             self._thread.join(POLL_S)
             if time.monotonic() > deadline:
                 raise _late("the job in Spark does not end")
         with self._client() as client:
-            while here := self._here(client):
+            while registered := self._registered(client):
                 if time.monotonic() > deadline:
-                    raise _late(f"still here: {', '.join(here)}")
+                    raise _late(f"still here: {', '.join(registered)}")
                 if not drain:
-                    _dismiss(client, here.values())
+                    _dismiss(client, registered.values())
                 time.sleep(POLL_S)
 
     # --- helpers
 
     def _run(self) -> None:
-        """Until they have ended. In a thread of its own, to which the job in Spark belongs."""
+        """Run the Spark job, in its own thread: job groups are per thread."""
         tending = Tending(self._plan)
 
         def tend(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -211,12 +212,12 @@ class WorkersHandle:
             ",".join(self._plan.servers), timeout=timeout, credentials=self._plan.credentials
         )
 
-    def _here(self, client: BlockingClient) -> dict[str, str]:
-        """Those that the group knows: their ids by name."""
+    def _registered(self, client: BlockingClient) -> dict[str, str]:
+        """The registered workers: their ids by name."""
         known = {one.name: one.worker_id for one in client.workers()}
         return {name: known[name] for name in self.names if name in known}
 
-    def _must_run(self) -> None:
+    def _check_running(self) -> None:
         if not self._thread.is_alive():
             why = "it was stopped" if self._is_stopping else str(self._failure or "it ended")
             raise StateError(
@@ -232,7 +233,7 @@ def _dismiss(client: BlockingClient, worker_ids: Iterable[str]) -> None:
     try:
         client.dismiss(*worker_ids)
     except RollqError as error:
-        if error.code is not ErrorCode.OUTCOME_UNKNOWN:  # which is found out by looking who is here
+        if error.code is not ErrorCode.OUTCOME_UNKNOWN:  # the caller checks who is left
             raise
 
 

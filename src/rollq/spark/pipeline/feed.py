@@ -17,7 +17,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.source.batch import slices_of
 from rollq.spark.source.options import read_options
-from rollq.spark.source.places import Extent, Place
+from rollq.spark.source.places import Extent, HistoryPlace
 from rollq.spark.source.planning import place_of
 
 READER: Final = "pipeline"  # the name under which members keep history for us
@@ -104,7 +104,7 @@ class Feed:
             missing[extent.group] = begins - first + sum(b - a + 1 for a, b in gaps)
         return missing
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[HistoryPlace]:
         options = read_options(self._options(), is_stream=False)
         return [place_of(options, origin) for origin in options.origins]
 

@@ -1,15 +1,16 @@
 """The data source `format("rollq")`.
 
-Spark makes one of these for every read or write, on the driver, and sends what it returns to the
-tasks. Only what is made here and pickles well crosses over. Each of these steps is a process of its
-own, so each method imports what it needs and no more.
+Spark creates one for every read or write on the driver, and pickles the readers and writers that it
+returns to the tasks. Each step runs in a process of its own, so each method imports only what it
+needs.
 
-- Reads: `options`, `conditions`, `origins`; `batch` and `stream` by `planning`, `offsets` and
-  `moments`, from `places`: `members` or a `folder`; `holding` keeps history for a reader; `results`
-  and `tables` of the state.
-- Writes: `write_options`, `write`; rows as `jobs` or `redrives`, in `segments`, accepted by
-  `commits`.
-- `versions`: what differs between versions of Spark.
+- Reads: `options`, `conditions`, `origins`; `batch` and `stream` use `planning`, `offsets` and
+  `moments`, and read from `places`: `members` or a `folder`; `holding` retains history for a named
+  reader; `results`, and `tables` of the state.
+- Writes: `write_options`, `write`; rows become `jobs` or `redrives`, sent in `segments` and
+accepted
+  by `commits`.
+- `versions`: the differences between Spark versions.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from pyspark.sql.types import StructType
 
 
 class DefaultSource(DataSource):
-    """Reads the history and the tables of a grid, and writes jobs to it."""
+    """Reads the history and the tables of a grid, and writes jobs."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format()` takes."""
+        """The name for `format()`."""
         return "rollq"
 
     def schema(self) -> str:
-        """The columns of the table that the options name."""
+        """The columns of the table selected by the options."""
         from rollq.spark.schemas import ddl
         from rollq.spark.source.options import read_options
 
         return ddl(read_options(self.options, is_stream=False).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch read."""
+        """Create a batch reader."""
         from rollq.spark.source.batch import EventsReader
         from rollq.spark.source.options import check_table, read_options
         from rollq.spark.source.tables import TablesReader
@@ -52,22 +53,22 @@ class DefaultSource(DataSource):
         return TablesReader(schema, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A streaming read."""
+        """Create a stream reader."""
         from rollq.spark.source.options import check_table, read_options
-        from rollq.spark.source.stream import EventStream
+        from rollq.spark.source.stream import EventStreamReader
 
         check_table(self.options, is_stream=True)
-        return EventStream(schema, read_options(self.options, is_stream=True))
+        return EventStreamReader(schema, read_options(self.options, is_stream=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A batch write."""
+        """Create a batch writer."""
         from rollq.spark.source.write import JobsWriter
         from rollq.spark.source.write_options import write_options
 
         return JobsWriter(schema, write_options(self.options), overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """A streaming write."""
+        """Create a stream writer."""
         from rollq.spark.source.write import JobsStream
         from rollq.spark.source.write_options import write_options
 

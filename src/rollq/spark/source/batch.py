@@ -1,4 +1,4 @@
-"""Batch reads: planned on the driver at one moment, read by tasks as Arrow batches."""
+"""Batch reads: planned on the driver, read by tasks as Arrow batches."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from rollq.spark.source.planning import place_of, plan, rows
 
 
 class EventsReader(DataSourceReader):
-    """Reads events, between two indexes of every group."""
+    """Reads events between two offsets of every group."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
         self._columns = columns_in(schema, options.table)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Slices of all groups."""
+        """Plan the slices of all groups."""
         return slices_of(self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of a slice."""
+        """Read the rows of a slice."""
         if not isinstance(partition, Slice):
-            return iter(())  # Spark makes one of its own when there are none
+            return iter(())  # Spark creates an empty one if there are none
         return rows(self._options, self._columns, partition)
 
 
 def slices_of(options: ReadOptions) -> list[Slice]:
-    """What single tasks read, of all groups."""
+    """The partitions of a batch read, of all groups."""
     places = [place_of(options, origin) for origin in Origins(options).now()]
     groups = [Located(place, place.extent()) for place in places]
     return plan(options, groups, starts_of(options, groups), ends_of(options, groups))

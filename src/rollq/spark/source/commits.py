@@ -1,9 +1,9 @@
-"""The driver's part of a write: everything that the tasks sent is accepted.
+"""The driver's part of a write: accepts everything that the tasks sent.
 
-What fits one batch is accepted by one entry of the log. What does not is accepted by several, in
-order, exactly once as a whole: before the first of them, a plan that names all segments is kept in
-the group, under the key of the write. Who repeats the write, whatever rows it has then, finds the
-plan and goes on with it. The plan goes when all of it is accepted.
+A write that fits into one batch is accepted by one log entry. A larger one is accepted by several,
+in order, exactly once as a whole: before the first batch, a plan that lists all segments is stored
+in the group under the key of the write. A retry of the write, whatever its rows, finds the plan and
+continues it. The plan is removed when everything is accepted.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from rollq.base.ids import guid_to_text
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
 from rollq.base.staged import StagedPart, ids_of, keys_of
 from rollq.roles.client.parts import PartBuilder
-from rollq.spark.source.segments import Kept, SentSegment, unpacked
+from rollq.spark.source.segments import SentSegment, StoredSegment, unpacked
 
 if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef
     from rollq.roles.client.blocking import BlockingClient
 
-NOBODY: Final = "job.assign"  # a target that no queue has: workers do not fetch a plan
+NO_TARGET: Final = "job.assign"  # a target that matches no queue, so that no worker fetches a plan
 PLAN: Final = "plan"
 PART: Final = "rows"
-# The first batch was refused, and nothing of the write is accepted.
+# Error codes after which nothing of the write was accepted.
 REFUSED: Final = (ErrorCode.BAD_OPTIONS, ErrorCode.JOB_CONFLICT, ErrorCode.BATCH_CONFLICT)
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What a write that needs several batches consists of, in order.
+class CommitPlan(msgspec.Struct, frozen=True):
+    """The batches of a large write, in order.
 
     Attributes:
         parts: Of the first batch, whose key is that of the write.
-        kept: Each is another batch.
-        holds: How many caches hold the blobs of these.
+        kept: Further batches, one for each segment.
+        holds: The number of caches that pin their blobs.
     """
 
     parts: tuple[StagedPart, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[StoredSegment, ...]
     holds: int = 0
 
 
@@ -51,7 +51,7 @@ class Commits:
 
     Args:
         client: A client.
-        client_id: Whose jobs they are.
+        client_id: The client of the jobs.
         batch_key: The key of the write.
     """
 
@@ -63,11 +63,11 @@ class Commits:
         self._cache_id = f"spark-write/{digest}"
 
     def accept(self, segments: Sequence[SentSegment]) -> None:
-        """Accept segments, or what an earlier try of this write had.
+        """Accept segments, or continue an earlier attempt of this write.
 
         Raises:
-            StateError: JOB_CONFLICT, if two rows are the same job, or one is another job that the
-                grid has; it names the rows.
+            StateError: JOB_CONFLICT, if two rows are the same job, or one conflicts with a job of
+                the grid; it names the rows.
         """
         plan = self._known_plan()
         if plan is not None and self._begin(plan):
@@ -79,8 +79,8 @@ class Commits:
             if parts:
                 self._client.commit(self._key, parts, client_id=self._client_id)
             return
-        self._check_twice(segments)
-        plan = self._keep_plan(Plan(parts, kept))
+        self._check_duplicates(segments)
+        plan = self._keep_plan(CommitPlan(parts, kept))
         try:
             self._begin(plan)
         except RollqError as error:
@@ -91,16 +91,16 @@ class Commits:
 
     # --- the plan
 
-    def _known_plan(self) -> Plan | None:
+    def _known_plan(self) -> CommitPlan | None:
         view = self._client.cache(self._cache_id)
         if view is None or view.removed:
             return None
         entry = next(one for one in view.entries if one.name == PLAN)
-        return msgspec.json.decode(self._client.download(entry.blob), type=Plan)
+        return msgspec.json.decode(self._client.download(entry.blob), type=CommitPlan)
 
-    def _keep_plan(self, plan: Plan) -> Plan:
-        """From here on every repetition of the write goes on by this plan. What it names is held
-        first."""
+    def _keep_plan(self, plan: CommitPlan) -> CommitPlan:
+        """Store the plan, after pinning the blobs it refers to. From here on every retry of the
+        write continues this plan."""
         blobs: dict[BlobRef, None] = {}
         for each in plan.kept:
             blobs |= dict.fromkeys((each.blob, *each.files))
@@ -117,14 +117,14 @@ class Commits:
 
     def _hold(self, cache_id: str, files: dict[str, BlobRef] | dict[str, bytes]) -> None:
         try:
-            self._client.cache_put(cache_id, files, target=NOBODY, need=0)
+            self._client.cache_put(cache_id, files, target=NO_TARGET, need=0)
         except StateError as error:
             if error.code is not ErrorCode.CACHE_CONFLICT:
                 raise
-            self._client.cache_remove(cache_id)  # of a try that did not come to its plan
-            self._client.cache_put(cache_id, files, target=NOBODY, need=0)
+            self._client.cache_remove(cache_id)  # left by an attempt that stored no plan
+            self._client.cache_put(cache_id, files, target=NO_TARGET, need=0)
 
-    def _forget(self, plan: Plan) -> None:
+    def _forget(self, plan: CommitPlan) -> None:
         for cache_id in (self._cache_id, *(f"{self._cache_id}/{n}" for n in range(plan.holds))):
             try:
                 self._client.cache_remove(cache_id)
@@ -134,9 +134,9 @@ class Commits:
 
     # --- its batches
 
-    def _begin(self, plan: Plan) -> bool:
-        """The first batch; false if the plan is one of which nothing was accepted, and whose parts
-        are gone."""
+    def _begin(self, plan: CommitPlan) -> bool:
+        """Commit the first batch; false if nothing of the plan was accepted and its staged parts
+        have expired."""
         try:
             self._client.commit(self._key, plan.parts, client_id=self._client_id)
         except StateError as error:
@@ -146,7 +146,7 @@ class Commits:
             return False
         return True
 
-    def _finish(self, plan: Plan) -> None:
+    def _finish(self, plan: CommitPlan) -> None:
         for number, kept in enumerate(plan.kept, 1):
             key = self._key_of(number)
             groups = unpacked(self._client.download(kept.blob))
@@ -161,19 +161,19 @@ class Commits:
             return key
         return f"{hashlib.sha256(self._key.encode()).hexdigest()}/{number}"
 
-    # --- rows that are the same job
+    # --- duplicate rows
 
-    def _check_twice(self, segments: Sequence[SentSegment]) -> None:
-        """Of a write in one batch the grid says that; of one in several, we must before the
-        first."""
+    def _check_duplicates(self, segments: Sequence[SentSegment]) -> None:
+        """Find duplicate job ids. In a single batch the grid checks this; with several it must be
+        checked before the first commit."""
         seen: dict[bytes, tuple[SentSegment, int]] = {}
         for segment in segments:
             for row, job_id in enumerate(ids_of(segment.ids)):
                 first = seen.setdefault(job_id, (segment, row))
                 if first != (segment, row):
-                    raise self._twice(job_id, first, (segment, row))
+                    raise self._duplicate(job_id, first, (segment, row))
 
-    def _twice(self, job_id: bytes, *places: tuple[SentSegment, int]) -> StateError:
+    def _duplicate(self, job_id: bytes, *places: tuple[SentSegment, int]) -> StateError:
         key = next((key for segment, _ in places if (key := self._key_in(segment, job_id))), "")
         where = " and ".join(f"job {row + 1} of {segment.place!r}" for segment, row in places)
         named = f" (job_key {key!r})" if key else ""

@@ -1,8 +1,7 @@
-"""Conditions on rows that the source checks itself, given as options.
+"""Row conditions that are evaluated by the source, given as options.
 
-Spark could push down those of a query, but we take none: once it has pushed some for a DataFrame,
-Spark (4.3 was tried) uses the plan of that read for the next query on it, whatever that asks, and
-rows are missing.
+Filter pushdown is not used: once Spark has pushed a filter down for a DataFrame (seen with 4.3), it
+reuses the plan of that read for later queries on it, whatever their filters, and rows are missing.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _WHOLE_BITS: Final = {"int": 31, "bigint": 63}
 
 
 @dataclass(slots=True, frozen=True)
-class Condition:
-    """What a column must be. NULL meets none, as in SQL."""
+class RowCondition:
+    """A condition on a column. NULL meets none, as in SQL."""
 
     column: Column
     test: str  # its name in pyarrow.compute: equal, less, greater_equal, is_in, …
@@ -32,16 +31,16 @@ class Condition:
 
 
 def bad_option(name: str, value: str, hint: str) -> LocalError:
-    """An option that cannot be used as it is."""
+    """The error for an option value that is not valid."""
     return LocalError(ErrorCode.BAD_OPTIONS, f"option {name}={value!r} makes no sense", hint)
 
 
-def from_option(column: Column, text: str) -> Condition:
-    """`filter.<column>`: one value, or several with commas between, of which any will do."""
+def from_option(column: Column, text: str) -> RowCondition:
+    """`filter.<column>`: one value, or a comma-separated list of alternatives."""
     option = f"filter.{column.name}"
     texts = tuple(part.strip() for part in text.split(","))
     if column.type == "string":
-        return Condition(column, IS_IN, texts)
+        return RowCondition(column, IS_IN, texts)
     bits = _WHOLE_BITS.get(column.type)
     if bits is None:
         hint = "times are bounded by since and until" if column == MOMENT else "use where()"
@@ -52,17 +51,17 @@ def from_option(column: Column, text: str) -> Condition:
         raise bad_option(option, text, "give whole numbers") from None
     if not all(-(1 << bits) <= number < 1 << bits for number in numbers):
         raise bad_option(option, text, f"the column is {column.type}: no row has such a number")
-    return Condition(column, IS_IN, numbers)
+    return RowCondition(column, IS_IN, numbers)
 
 
-def from_time(option: str, text: str) -> Condition:
-    """`since` and `until`: ISO 8601, UTC if it says nothing else, or milliseconds since 1970."""
+def from_time(option: str, text: str) -> RowCondition:
+    """`since` and `until`: ISO 8601, UTC by default, or milliseconds since 1970."""
     test = "greater_equal" if option == "since" else "less"
-    return Condition(MOMENT, test, _moment(option, text))
+    return RowCondition(MOMENT, test, _moment(option, text))
 
 
 def millis(option: str, text: str) -> int:
-    """A time in the same form, as milliseconds since 1970."""
+    """A time in the same format, as milliseconds since 1970."""
     return round(_moment(option, text).timestamp() * 1000)
 
 
@@ -77,27 +76,27 @@ def _moment(option: str, text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def needed(columns: Sequence[Column], conditions: Sequence[Condition]) -> tuple[Column, ...]:
-    """The columns to read: those that are wanted, and those that conditions are on."""
+def needed(columns: Sequence[Column], conditions: Sequence[RowCondition]) -> tuple[Column, ...]:
+    """The columns to read: those requested, and those used by conditions."""
     return tuple(dict.fromkeys((*columns, *(condition.column for condition in conditions))))
 
 
-def index_range(conditions: Iterable[Condition], first: int, last: int) -> tuple[int, int]:
-    """The part of a range of log indexes that can meet the conditions on `_index`."""
+def index_range(conditions: Iterable[RowCondition], first: int, last: int) -> tuple[int, int]:
+    """The part of an index range that can meet the conditions on `_index`."""
     for condition in conditions:
         if condition.column.name == INDEX.name and condition.test == IS_IN:
             first, last = max(first, min(condition.value)), min(last, max(condition.value))
     return first, last
 
 
-def keep(table: Any, conditions: Sequence[Condition]) -> Any:
+def keep(table: Any, conditions: Sequence[RowCondition]) -> Any:
     """The rows of an Arrow table or batch that meet all conditions."""
     for condition in conditions:
         table = table.filter(_mask(table.column(condition.column.name), condition))
     return table
 
 
-def _mask(array: Any, condition: Condition) -> Any:
+def _mask(array: Any, condition: RowCondition) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 

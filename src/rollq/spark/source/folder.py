@@ -1,7 +1,7 @@
-"""History that lies in a folder of segments: a copy, a member's own folder, or a bucket.
+"""History in a folder of segments: a copy, a member's own folder, or a bucket.
 
-What is in the folder is immutable, so tasks read it as they like: whole files, or of lines those
-that begin in a range of bytes. Where lines are a copy of a packed segment, that one is read.
+Segments are immutable, so tasks can read any part: whole files, or byte ranges of line files. If a
+segment exists in both formats, the packed one is read.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from rollq.history import lines_file, packed_file, segments
 from rollq.history.arrow import from_lines, from_packed
 from rollq.history.columns import Column
 from rollq.history.lines_file import FOOTER_BYTES_MAX, LAST_ROW_BYTES_MAX, Footer
-from rollq.spark.source.conditions import INDEX, Condition, keep
+from rollq.spark.source.conditions import INDEX, RowCondition, keep
 from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Sealed, Slice
 
-PIECE_BYTES: Final = 16 << 20  # parsed at once; a task holds a few times that
+PIECE_BYTES: Final = 16 << 20  # parsed at once; the memory of a task is a few times that
 _FOOTER: Final = b'{"footer":'
 
 
 class Segment(NamedTuple):
-    """One file."""
+    """A segment file and its range of indexes."""
 
     first: int
     last: int
@@ -37,13 +37,13 @@ class Segment(NamedTuple):
 
 
 class FolderPiece(NamedTuple):
-    """The lines of a file that begin at or after `start` and before `end`; or a packed file."""
+    """A byte range of a line file, which covers the lines that begin in it; or a packed file."""
 
     name: str
     start: int
     end: int
     size: int
-    after: int = 0  # what happened up to this index is in another file, too, and read there
+    after: int = 0  # rows up to this index are read from an overlapping file
 
 
 class Folder:
@@ -60,7 +60,7 @@ class Folder:
         sizes = self._files.sizes()
         found = {
             ends: Segment(*ends, name, size)
-            for name, size in sorted(sizes.items())  # packed ones after their lines
+            for name, size in sorted(sizes.items())  # packed files replace line files
             if (ends := segments.range_of(name)) is not None
         }
         listed = self._listed = sorted(found.values())
@@ -71,7 +71,7 @@ class Folder:
         return Extent(self._group, first, listed[-1].last + 1)
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
-        """What no file covers."""
+        """Ranges without a segment."""
         found = []
         for segment in self._listed:
             if segment.first > first and first <= last:
@@ -82,7 +82,7 @@ class Folder:
         return found
 
     def sealed(self, first: int, last: int) -> list[Sealed]:
-        """Whole files, and what no other has of those that overlap."""
+        """The segments of a range, without overlaps."""
         found: list[Sealed] = []
         for segment in self._listed:
             if segment.last >= first and segment.first <= last:
@@ -92,7 +92,7 @@ class Folder:
         return found
 
     def slices(self, first: int, last: int, count: int) -> list[Slice]:
-        """By bytes: a range of indexes says little about how many rows it holds."""
+        """Split by bytes: a range of indexes says little about its number of rows."""
         listed = [each for each in self._listed if each.last >= first and each.first <= last]
         share = max(sum(each.size for each in listed) // count, 1)
         slices: list[Slice] = []
@@ -102,14 +102,14 @@ class Folder:
             start, after = 0, known
             known = max(known, segment.last)
             if segment.last <= after:
-                continue  # segments of several members, of which others hold all of this one
-            if segment.name.endswith(segments.PACKED_SUFFIX):  # small enough as a whole
+                continue  # covered by overlapping segments of other members
+            if segment.name.endswith(segments.PACKED_SUFFIX):  # not split
                 pieces.append(FolderPiece(segment.name, 0, segment.size, segment.size, after))
                 room, start = room - segment.size, segment.size
             while start < segment.size:
                 end = min(start + min(room, PIECE_BYTES), segment.size)
                 if segment.size - end < FOOTER_BYTES_MAX + LAST_ROW_BYTES_MAX:
-                    end = segment.size  # a piece for hardly more than the footer is not worth it
+                    end = segment.size  # avoid a piece with little more than the footer
                 pieces.append(FolderPiece(segment.name, start, end, segment.size, after))
                 room -= end - start
                 start = end
@@ -124,12 +124,12 @@ class Folder:
         return slices
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
-        """Piece after piece; what lies outside of the slice's indexes is left out."""
+        """Read piece by piece, restricted to the slice's indexes."""
         parsed = columns if INDEX in columns else (*columns, INDEX)
         for piece in wanted.part:
             within = (
-                Condition(INDEX, "greater_equal", max(wanted.first, piece.after + 1)),
-                Condition(INDEX, "less_equal", wanted.last),
+                RowCondition(INDEX, "greater_equal", max(wanted.first, piece.after + 1)),
+                RowCondition(INDEX, "less_equal", wanted.last),
             )
             if piece.name.endswith(segments.PACKED_SUFFIX):
                 tables = self._packed_tables(piece, parsed, wanted.group)
@@ -156,27 +156,27 @@ class Folder:
     ) -> Iterator[Any]:
         try:
             yield from_lines(self._lines(piece), columns, group)
-        except ValueError as error:  # of pyarrow; what is not JSON is not what was sealed
+        except ValueError as error:  # from pyarrow: not JSON
             raise _damaged(piece.name, str(error)) from error
 
     def hold(self, name: str, index: int) -> None:
-        """A folder keeps its files: there is nothing to release."""
+        """Does nothing: a folder keeps its files."""
 
     def _lines(self, piece: FolderPiece) -> bytes:
         if piece.start == 0 and piece.end == piece.size:
             return _verified(piece.name, self._files.read(piece.name, 0, piece.size))
-        start = max(piece.start - 1, 0)  # is it the end of a line?
+        start = max(piece.start - 1, 0)  # to see whether a line begins at the start
         data = self._files.read(piece.name, start, piece.end + LAST_ROW_BYTES_MAX)
         begin = data.find(b"\n") + 1 if piece.start else 0
         if begin >= piece.end - start or (piece.start and not begin):
-            return b""  # one long line goes through all of it
+            return b""  # no line begins in this range
         end = data.find(b"\n", piece.end - start - 1) + 1 or len(data)
         footer = data.rfind(_FOOTER, begin, end)
         return data[begin : end if footer < 0 else footer]
 
 
 class _Local:
-    """Files of this machine."""
+    """Local files."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -192,7 +192,7 @@ class _Local:
 
     def read(self, name: str, start: int, end: int) -> bytes:
         path = self._path / name
-        if not path.exists():  # the folder of the state was named, and this is another process
+        if not path.exists():  # the state folder was given, and `sizes` ran elsewhere
             path = self._path / segments.FOLDER / name
         with path.open("rb") as file:
             file.seek(start)
@@ -200,7 +200,7 @@ class _Local:
 
 
 class _Remote:
-    """Files at a URL, by fsspec."""
+    """Files at a URL, through fsspec."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -210,7 +210,7 @@ class _Remote:
                 ErrorCode.BAD_SETUP, f"{url} needs fsspec", "pip install 'rollq[s3]'"
             ) from error
         self._url = url
-        # A list that is remembered would hide what is sealed from now on.
+        # A cached listing would hide newly sealed segments.
         self._system, path = url_to_fs(url, use_listings_cache=False)
         self._path = str(path).rstrip("/")
 
@@ -225,7 +225,7 @@ class _Remote:
         found: bytes
         try:
             found = self._system.cat_file(f"{self._path}/{name}", start=start, end=end)
-        except FileNotFoundError:  # the folder of the state was named, and this is another process
+        except FileNotFoundError:  # as in _Local.read
             inner = f"{self._path}/{segments.FOLDER}/{name}"
             found = self._system.cat_file(inner, start=start, end=end)
         return found
@@ -245,7 +245,7 @@ _Files = _Local | _Remote
 
 
 def _verified(name: str, data: bytes) -> bytes:
-    """The lines of a whole segment, without its footer."""
+    """The lines of a whole segment, without its footer, after a checksum test."""
     begin = data.rfind(b"\n", 0, -1) + 1
     try:
         footer = msgspec.json.decode(data[begin:], type=Footer)

@@ -1,7 +1,7 @@
-"""When a reader tells members how far it has read. No IO, no clock.
+"""Decides when a reader reports its position to the group. No IO, no clock.
 
-What is told is an entry of the log, so it is told seldom: when it began, when it has read much
-since, and in time for members not to forget the reader. A reader of an idle group writes nothing.
+Each report is a log entry, so reports are infrequent: at the start, after much progress, and in
+time to renew the hold. A reader of an idle group writes nothing more.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Final
 
 from rollq.base.limits import READER_HOLD_MS_MAX
 
-PAUSE_S: Final = 30.0  # at least, between two words
-INDEXES: Final = 1_000  # so many more are kept than need be
-RENEW_S: Final = READER_HOLD_MS_MAX / 7 / 1000  # members forget a reader after seven of these
+PAUSE_S: Final = 30.0  # the least time between two reports
+INDEXES: Final = 1_000  # the least progress between two reports
+RENEW_S: Final = READER_HOLD_MS_MAX / 7 / 1000  # a hold expires after seven of these
 
 
 class Holding:
-    """What one reader has told."""
+    """The last report of one reader."""
 
     def __init__(self) -> None:
-        self._told: dict[str, int] = {}
-        self._told_s: float | None = None  # when; None: never
+        self._reported: dict[str, int] = {}
+        self._reported_s: float | None = None  # time of the report; None: never
 
     def is_due(self, offsets: Mapping[str, int], now_s: float) -> bool:
-        """Whether it is time to tell that everything before these was read."""
-        if self._told_s is None or now_s - self._told_s >= RENEW_S:
+        """Whether to report that everything before these offsets was read."""
+        if self._reported_s is None or now_s - self._reported_s >= RENEW_S:
             return True
         has_much = any(
-            index - self._told.get(group, 0) >= INDEXES for group, index in offsets.items()
+            index - self._reported.get(group, 0) >= INDEXES for group, index in offsets.items()
         )
-        return has_much and now_s - self._told_s >= PAUSE_S
+        return has_much and now_s - self._reported_s >= PAUSE_S
 
     def tried(self, offsets: Mapping[str, int], now_s: float) -> None:
-        """It is being told now; if no member can be reached, a later message will do."""
-        self._told = dict(offsets)
-        self._told_s = now_s
+        """Record an attempt to report; if it fails, a later one will do."""
+        self._reported = dict(offsets)
+        self._reported_s = now_s

@@ -1,8 +1,7 @@
-"""Rows of a DataFrame as jobs: which columns there may be, and what each must hold.
+"""Rows of a DataFrame as jobs: the allowed columns and their values.
 
-Types are checked when a write is planned, values in the tasks, before a row is sent ahead. A value
-that cannot be meant so is an error that names row and column; nothing of the whole write is
-submitted then.
+Types are checked when a write is planned, values in the tasks, before a row is sent. An error names
+row and column; nothing of the whole write is submitted then.
 """
 
 from __future__ import annotations
@@ -52,22 +51,22 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "retry_exit_codes": ("array<int>",),
     "worker": ("string",),
 }
-# What becomes an option of a job; the others are what it is.
+# The columns that are options of a job.
 OPTIONS: Final = tuple(COLUMNS)[tuple(COLUMNS).index("queue") :]
 EXCLUDING: Final = (
     *(("queue", "subject"), ("delay", "not_before")),
     *(("payload", other) for other in ("args", "files", "outputs")),
 )
-# What rows may have beside options and still go as columns: no files, no ids of their own.
+# Columns that allow rows to be sent in columnar form: no files, no explicit ids.
 SIMPLE: Final = frozenset(("exec", "args", "job_key", *OPTIONS))
 EXEC_HINT: Final = "name what to run: up to 64 of a-z, A-Z, 0-9 and _ . -"
 PAGE_ROWS: Final = 1_000
-ALIKE_MAX: Final = 1_000  # kinds of rows that are known at once, where each may be its own
-LONG_TEXT: Final = 4096  # below it a job is not near any bound
+OPTIONS_CACHE_MAX: Final = 1_000  # cached combinations of options, as each row may have its own
+LONG_TEXT: Final = 4096  # shorter arguments need no exact size check
 
 
 def check_columns(schema: StructType, defaults: Mapping[str, Any]) -> None:
-    """Whether rows of these columns can be jobs.
+    """Check that rows with this schema can be jobs.
 
     Raises:
         LocalError: BAD_OPTIONS; it names the column.
@@ -90,21 +89,22 @@ def check_columns(schema: StructType, defaults: Mapping[str, Any]) -> None:
 
 
 class Rows:
-    """Makes jobs of the rows that one task has.
+    """Converts the rows of one task to jobs.
 
     Args:
-        defaults: What holds for all rows, where they do not say otherwise.
-        partition: The task's number, for errors.
+        defaults: Values for all rows that do not set them.
+        partition: The task's partition, for errors.
     """
 
     def __init__(self, defaults: Mapping[str, Any], partition: int) -> None:
         self._defaults = dict(defaults)
         self._partition = partition
         self._count = 0
-        self._known: dict[tuple[Any, ...], Options] = {}  # rows that ask for the same share it
+        self._known: dict[tuple[Any, ...], Options] = {}  # shared by rows with equal options
 
     def pages(self, batches: Iterable[Any]) -> Iterator[AlikeJobs | list[JobSpec]]:
-        """The jobs of Arrow batches, in order, some at a time: those that are alike as columns.
+        """The jobs of Arrow batches, in order, by page; as columns where all rows of a page are
+        alike.
 
         Raises:
             LocalError: BAD_OPTIONS; it names row and column.
@@ -131,7 +131,7 @@ class Rows:
     def _alike(
         self, given: Mapping[str, list[Any]], count: int
     ) -> Iterator[AlikeJobs | list[JobSpec]]:
-        """Page by page: as columns if all rows of it ask for the same."""
+        """Page by page: columnar if all rows of it have the same program and options."""
         options = list(self._options(given, count))
         execs = given.get("exec") or [None] * count
         args = _lists(given.get("args") or [()] * count)
@@ -155,7 +155,7 @@ class Rows:
         options_of: Iterable[Options],
         first: int = 0,
     ) -> Iterator[JobSpec]:
-        """Row by row. `first` is the number of the first in its batch."""
+        """Row by row. `first` is the position of the first row in its batch."""
 
         def column(name: str, default: Any = None) -> Any:
             values = given.get(name)
@@ -173,7 +173,7 @@ class Rows:
             rows, first
         ):
             if exec_name is None:
-                raise self._bad_row(number, "exec", exec_name, EXEC_HINT)
+                raise self._row_error(number, "exec", exec_name, EXEC_HINT)
             yield JobSpec(
                 exec_name,
                 (args,) if isinstance(args, str) else args or (),
@@ -188,17 +188,19 @@ class Rows:
     def _check(self, name: str, values: Sequence[Any], check: Callable[[Any], str]) -> None:
         for number, value in enumerate(values):
             if value is not None and (hint := check(value)):
-                raise self._bad_row(number, name, value, hint)
+                raise self._row_error(number, name, value, hint)
 
     def _options(self, given: Mapping[str, Sequence[Any]], count: int) -> Iterator[Options]:
-        """The options of each row; the same object for rows that ask for the same."""
+        """The options of each row; the same object for equal options."""
         names = [name for name in OPTIONS if name in given]
         if not names:
-            return repeat(self._meant((), ()), count)
+            return repeat(self._options_for((), ()), count)
         rows = zip(*(map(_hashable, given[name]) for name in names), strict=True)
-        return (self._meant(names, values, number) for number, values in enumerate(rows))
+        return (self._options_for(names, values, number) for number, values in enumerate(rows))
 
-    def _meant(self, names: Sequence[str], values: tuple[Any, ...], number: int = 0) -> Options:
+    def _options_for(
+        self, names: Sequence[str], values: tuple[Any, ...], number: int = 0
+    ) -> Options:
         options = self._known.get(values)
         if options is None:
             asked = dict(self._defaults) | {
@@ -210,30 +212,30 @@ class Rows:
             except LocalError as error:
                 column = error.message.partition("=")[0]
                 if column not in asked:
-                    column = "not_before"  # which is told as a delay
-                raise self._bad_row(number, column, asked.get(column), error.hint) from None
-            if "not_before" not in names:  # which is another delay for every moment
-                if len(self._known) >= ALIKE_MAX:
+                    column = "not_before"  # which became a delay
+                raise self._row_error(number, column, asked.get(column), error.hint) from None
+            if "not_before" not in names:  # its delay depends on the current time
+                if len(self._known) >= OPTIONS_CACHE_MAX:
                     self._known.clear()
                 self._known[values] = options
         return options
 
-    def _bad_row(self, number: int, column: str, value: Any, hint: str) -> LocalError:
+    def _row_error(self, number: int, column: str, value: Any, hint: str) -> LocalError:
         row = self._count + number + 1
         shown = "NULL" if value is None else repr(value)[:80]
         return _bad(f"row {row} of partition {self._partition}: column {column} is {shown}", hint)
 
 
 def paged(rows: Iterable[T]) -> Iterator[list[T]]:
-    """Rows, some at a time."""
+    """Rows in pages."""
     left = iter(rows)
     while page := list(islice(left, PAGE_ROWS)):
         yield page
 
 
 def is_surely_fine(name: str, column: Any) -> bool:
-    """Whether all values are as they may be, as far as a look at the column tells; if it does not,
-    each value is looked at."""
+    """Whether all values are valid, as far as a vectorised check can tell; otherwise each value is
+    checked."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -255,7 +257,7 @@ def is_surely_fine(name: str, column: Any) -> bool:
 
 
 def _lists(args: list[Any]) -> list[Sequence[str]]:
-    """Arguments of rows, which may each be a text, a list of them or NULL."""
+    """Arguments of rows, each of which may be a text, a list of texts or NULL."""
     if isinstance(next((one for one in args if one is not None), None), str):
         return [() if one is None else (one,) for one in args]
     return [one or () for one in args]
@@ -275,7 +277,7 @@ def _as_options(asked: dict[str, Any]) -> Options:
 
 
 def _files(files: Sequence[tuple[str, Any]] | Mapping[str, Any]) -> dict[str, Any]:
-    """A map as Arrow gives it, with what the grid has already in its own form."""
+    """A map as returned by Arrow, with references to blobs in their own type."""
     return {
         name: content
         if isinstance(content, bytes)
@@ -288,7 +290,7 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-# --- checks: what is wrong with a value, or nothing
+# --- checks of values: return a hint if the value is not valid
 
 
 def _check_args(value: Any) -> str:
@@ -352,7 +354,7 @@ def _check_attempts(value: int) -> str:
     return "" if value > 0 else "use 1 or more, or NULL for the cluster's setting"
 
 
-# What is wrong with other options, `job_options` says.
+# `job_options` checks the other options.
 CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "exec": _check_exec,
     "args": _check_args,

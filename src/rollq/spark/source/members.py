@@ -1,4 +1,4 @@
-"""History that a running group has: any of its members is asked, and another if one is lost."""
+"""The history of a running group: read from any member, with failover."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rollq.history.arrow import from_lines, from_packed, from_stream
 from rollq.history.columns import Column
 from rollq.roles.reader.models import ARROW, LINES
 from rollq.roles.reader.reader import Reader
-from rollq.spark.source.offsets import with_the_rest
+from rollq.spark.source.offsets import with_estimate
 from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Extent, Sealed, Slice
 
 
-class Group:
-    """The members of one group. Nothing stays connected between two calls."""
+class GroupMembers:
+    """The members of one group. Connections are closed between calls."""
 
     def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
         self._reader = Reader(
@@ -28,29 +28,29 @@ class Group:
         self._group = origin.group
 
     def extent(self) -> Extent:
-        """Everything that was committed when this was called."""
+        """Everything that was committed before this call."""
         with self._reader as reader:
             span = reader.span(fresh=True)
         self._group = span.group
         return Extent(span.group, span.floor + 1, span.applied + 1)
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
-        """None: a member that lacks something leaves it to another."""
+        """None: a member that lacks history leaves the read to another."""
         return []
 
     def sealed(self, first: int, last: int) -> list[Sealed]:
-        """As one member has it."""
+        """The sealed segments of one member."""
         with self._reader as reader:
             cuts = reader.cuts(first, last)
         return [Sealed(cut.first, cut.last, cut.size_bytes).within(first, last) for cut in cuts]
 
     def slices(self, first: int, last: int, count: int) -> list[Slice]:
-        """Along what is sealed, which is cheapest; by size, as far as it is known."""
+        """Split along sealed segments, which is cheapest, into parts of similar size."""
         parts = along(self.sealed(first, last), first, last, count)
         return [Slice(self.origin, self._group, *ends) for ends in parts]
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
-        """Piece after piece, as they come."""
+        """Read piece by piece."""
         with self._reader as reader:
             for piece in reader.pieces(wanted.first, wanted.last):
                 if piece.form == ARROW:
@@ -61,21 +61,21 @@ class Group:
                     yield from_packed(piece.indexes(), columns, wanted.group)
 
     def hold(self, name: str, index: int) -> None:
-        """Told to the leader."""
+        """Send a hold to the leader."""
         with self._reader as reader:
             reader.hold(name, index)
 
 
 def along(sealed: Sequence[Sealed], first: int, last: int, count: int) -> list[tuple[int, int]]:
-    """Cut a range of indexes into about `count` parts of much the same size.
+    """Split a range of indexes into about `count` parts of similar size.
 
     Args:
-        sealed: what is best read in one go, in order.
+        sealed: segments that are best read whole, in order.
         first: of the range.
         last: of the range.
-        count: how many parts are wanted.
+        count: the number of parts.
     """
-    pieces = with_the_rest(sealed, first, last)
+    pieces = with_estimate(sealed, first, last)
     share = sum(size for *_, size in pieces) / count
     parts: list[tuple[int, int]] = []
     begin, filled = first, 0.0

@@ -1,7 +1,7 @@
-"""Where reads begin and end, by index or by time.
+"""Start and end of reads, by index or by time.
 
-The stamps of a group never go back, so the first index at or after a moment is found by halves: the
-first row of some slices is looked at, and one of them is read.
+The timestamps of a group never decrease, so the first index at or after a time is found by binary
+search: the first rows of some slices are read, and one slice in full.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.spark.source.conditions import INDEX, MOMENT
 from rollq.spark.source.offsets import check_groups, check_named, resolve
 from rollq.spark.source.options import EVENTS_TABLE, Moments, ReadOptions
-from rollq.spark.source.places import Extent, Located, Place, Slice
+from rollq.spark.source.places import Extent, HistoryPlace, Located, Slice
 from rollq.spark.source.planning import place_of
 
-SLICES: Final = 1_000  # of a history; one of them is read whole
+SLICES: Final = 1_000  # granularity of the search; one slice is read in full
 
 
 def starts_of(options: ReadOptions, groups: Sequence[Located]) -> dict[str, int]:
-    """The index of every group that a read begins with.
+    """The start offset of every group.
 
     Raises:
         LocalError: BAD_OPTIONS.
-        StateError: NOT_READY; it begins at a time since when nothing has happened.
+        StateError: NOT_READY; there are no events since the start time.
     """
     extents = [one.extent for one in groups]
     if options.starting_at is None:
@@ -40,8 +40,7 @@ def starts_of(options: ReadOptions, groups: Sequence[Located]) -> dict[str, int]
 
 
 def ends_of(options: ReadOptions, groups: Sequence[Located]) -> dict[str, int]:
-    """The index of every group before which a read ends; where nothing has happened since a time,
-    all that there is.
+    """The end offset of every group; without events since an end time it is the latest.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -54,17 +53,17 @@ def ends_of(options: ReadOptions, groups: Sequence[Located]) -> dict[str, int]:
     return {one.group: one.end if (at := found[one.group]) is None else at for one in extents}
 
 
-def index_at(place: Place, extent: Extent, moment_ms: int) -> int | None:
-    """The first index of what happened at a moment or later; None: nothing has."""
+def index_at(place: HistoryPlace, extent: Extent, moment_ms: int) -> int | None:
+    """The first index at or after a time; None if there is none."""
     if extent.first >= extent.end:
         return None
     slices = place.slices(extent.first, extent.end - 1, SLICES)
     low, high = 0, len(slices)
-    while low < high:  # slices before `low` begin before the moment, those from `high` on do not
+    while low < high:  # invariant: slices before `low` begin earlier, those from `high` on do not
         middle = probe = (low + high) // 2
         row = None
         while probe < high and (row := next(_rows(place, slices[probe]), None)) is None:
-            probe += 1  # nothing happened at these indexes
+            probe += 1  # a slice without rows
         if row is not None and row[1] < moment_ms:
             low = probe + 1
         else:
@@ -76,8 +75,8 @@ def index_at(place: Place, extent: Extent, moment_ms: int) -> int | None:
     return None
 
 
-def _rows(place: Place, part: Slice) -> Iterator[tuple[int, int]]:
-    """Index and stamp of all rows."""
+def _rows(place: HistoryPlace, part: Slice) -> Iterator[tuple[int, int]]:
+    """Index and timestamp of all rows."""
     import pyarrow as pa
 
     for table in place.tables(part, (INDEX, MOMENT)):
@@ -88,7 +87,7 @@ def _rows(place: Place, part: Slice) -> Iterator[tuple[int, int]]:
 def _found(
     options: ReadOptions, groups: Sequence[Located], moments: dict[str, int]
 ) -> dict[str, int | None]:
-    """In the events, whichever table is read."""
+    """Search in the events, also for other tables."""
     events = replace(options, table=EVENTS_TABLE)
     found: dict[str, int | None] = {}
     for one in groups:

@@ -1,4 +1,5 @@
-"""Offsets: for every group the log index that is read next. Kafka's meanings, for indexes."""
+"""Offsets: the next log index to read, by group. The semantics are those of Spark's Kafka
+source."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from rollq.spark.source.options import EARLIEST, LATEST, Offsets
 from rollq.spark.source.places import Extent, Sealed
 
 _NUMBERED: Final = {-2: EARLIEST, -1: LATEST}  # as in Kafka's JSON
-INDEX_BYTES: Final = 256  # of an index, where nothing is sealed that would tell
+INDEX_BYTES: Final = 256  # assumed size of an index where no sealed segment is known
 
 
 def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str, int]:
-    """The index of every group that an option means.
+    """The offset of every group that an option specifies.
 
     Raises:
-        LocalError: BAD_OPTIONS; it does not name exactly the groups that there are.
+        LocalError: BAD_OPTIONS; it does not name exactly the existing groups.
     """
     check_groups(extents)
     if isinstance(wanted, str):
@@ -31,7 +32,7 @@ def resolve(option: str, wanted: Offsets, extents: Sequence[Extent]) -> dict[str
 
 
 def check_groups(extents: Sequence[Extent]) -> None:
-    """Groups must be told apart by their names.
+    """Check that group names are unique.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -46,7 +47,7 @@ def check_groups(extents: Sequence[Extent]) -> None:
 
 
 def check_named(option: str, wanted: Mapping[str, int], extents: Sequence[Extent]) -> None:
-    """An option that says something of every group must name those that there are.
+    """Check that an option with a value per group names exactly the existing groups.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -58,8 +59,8 @@ def check_named(option: str, wanted: Mapping[str, int], extents: Sequence[Extent
 
 
 def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
-    """Ends that are at most so many indexes away in all, each group by how much it has to give;
-    some of every group, so that none starves."""
+    """Limit ends to `most` indexes in total, in proportion to the backlog of each group; each group
+    with a backlog gets at least one, so that none starves."""
     waiting = {group: max(end - begins.get(group, 0), 0) for group, end in ends.items()}
     total = sum(waiting.values())
     if total <= most:
@@ -73,12 +74,12 @@ def share(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict
 def share_bytes(
     waiting: Mapping[str, Sequence[Sealed]], ends: Mapping[str, int], most: int
 ) -> dict[str, int]:
-    """Ends within which there are about so many bytes in all, each group by how much it has to
-    give; an index of every group at least.
+    """Limit ends to about `most` bytes in total, in proportion to the backlog of each group; each
+    gets at least one index.
 
     Args:
-        waiting: all that each group has to give (`with_the_rest`).
-        ends: of all groups; those that wait for nothing stay.
+        waiting: the backlog of each group (`with_estimate`).
+        ends: of all groups; those without a backlog are unchanged.
         most: bytes.
     """
     sizes = {group: sum(each.size_bytes for each in pieces) for group, pieces in waiting.items()}
@@ -90,8 +91,8 @@ def share_bytes(
     }
 
 
-def with_the_rest(sealed: Sequence[Sealed], first: int, last: int) -> list[Sealed]:
-    """What is sealed of a range, and behind it what is not, which is taken to be like it."""
+def with_estimate(sealed: Sequence[Sealed], first: int, last: int) -> list[Sealed]:
+    """The sealed part of a range, and an estimate for the rest, based on the sealed part."""
     pieces = list(sealed)
     reached = pieces[-1].last if pieces else first - 1
     if reached < last:
@@ -102,7 +103,7 @@ def with_the_rest(sealed: Sequence[Sealed], first: int, last: int) -> list[Seale
 
 
 def _end_of(pieces: Sequence[Sealed], most: int) -> int:
-    """Where so many bytes end; behind the first index at least."""
+    """The offset after so many bytes; at least one index is included."""
     first, room = pieces[0].first, most
     for piece in pieces:
         if piece.size_bytes > room:

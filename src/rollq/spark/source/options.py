@@ -1,7 +1,7 @@
-"""The options of `format("rollq")`: what each may be, checked before anything is read or written.
+"""The options of reads with `format("rollq")`, validated before anything is read.
 
-Names and meanings follow Spark's Kafka source where there is such a thing there. Spark does not
-tell small letters from capitals in the names of options, nor do we.
+Names and semantics follow Spark's Kafka source where it has such an option. Names are not case
+sensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import READER_NAME_BYTES_MAX
 from rollq.history.columns import Column
 from rollq.spark.schemas import TABLES, columns_of
-from rollq.spark.source.conditions import Condition, bad_option, from_option, from_time, millis
+from rollq.spark.source.conditions import RowCondition, bad_option, from_option, from_time, millis
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -40,55 +40,55 @@ READ_NAMES: Final = (
     *("servers", "path", "group", "table", "columns", *OF_EVENTS, "timeout", "credentials"),
     *(*OF_HISTORY, *OF_STREAMS),
 )
-# Spark hands over its own options with ours.
+# Options that Spark adds to ours.
 SPARKS_NAMES: Final = ("checkpointLocation", "queryName", "mergeSchema")
 
-Offsets = str | dict[str, int]  # EARLIEST, LATEST, or by group the index to be read next
-# Milliseconds since 1970, the same for all groups or by group; None: no time is asked for.
+Offsets = str | dict[str, int]  # EARLIEST, LATEST, or the next index by group
+# Milliseconds since 1970, for all groups or by group; None: not given.
 Moments = int | dict[str, int] | None
-TRIGGER_DELAY_S: Final = 900.0  # as of Kafka's source
+TRIGGER_DELAY_S: Final = 900.0  # the default of Spark's Kafka source
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(slots=True, frozen=True)
 class SourceOrigin:
-    """Where a group's history is: its members' addresses, or a folder of segments."""
+    """The location of a group's history: addresses of its members, or a folder of segments."""
 
     servers: str = ""
     path: str = ""
-    group: str = ""  # for a folder its name, for members the name that they must have, if any
-    credentials: str = ""  # a directory, which is on every executor
+    group: str = ""  # the name of a folder's group, or the required name of the members' group
+    credentials: str = ""  # a directory on every executor
 
 
 @dataclass(slots=True, frozen=True)
 class ReadOptions:
-    """How to read."""
+    """Validated options of a read."""
 
     origins: tuple[SourceOrigin, ...]
     table: str
     columns: tuple[Column, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RowCondition, ...]
     starting: Offsets
     ending: Offsets
-    starting_at: Moments  # comes before `starting`
-    ending_at: Moments  # comes before `ending`
-    is_early_an_error: bool  # that nothing has happened since `starting_at`; else it is LATEST
+    starting_at: Moments  # overrides `starting`
+    ending_at: Moments  # overrides `ending`
+    is_early_an_error: bool  # fail if there are no events since `starting_at`; else use LATEST
     fail_on_data_loss: bool
-    offsets_max: int  # indexes a trigger; 0: no bound
-    bytes_max: int  # on disk, a trigger; 0: no bound
-    offsets_min: int  # indexes that are worth a trigger, unless it was long ago; 0: any
+    offsets_max: int  # indexes per micro-batch; 0: unlimited
+    bytes_max: int  # bytes on disk per micro-batch; 0: unlimited
+    offsets_min: int  # least backlog in indexes for a micro-batch, until the delay; 0: any
     trigger_delay_s: float
-    group_pattern: str  # which groups of the federation of the origin; empty: the origins
-    partitions: int  # about so many; 0: a few for each core
+    group_pattern: str  # selects groups of the origin's federation; empty: the origins
+    partitions: int  # the approximate number; 0: a few per core
     reader_name: str
     timeout_s: float
 
 
 def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
-    """Check the options of a read.
+    """Validate the options of a read.
 
     Raises:
-        LocalError: BAD_OPTIONS; it names the option and says what it may be.
+        LocalError: BAD_OPTIONS; it names the option and its allowed values.
     """
     options = {name.lower(): value for name, value in given.items()}
     table = options.get("table", EVENTS_TABLE)
@@ -127,10 +127,10 @@ def read_options(given: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
 
 
 def check_table(given: Mapping[str, str], *, is_stream: bool) -> None:
-    """Check that the table can be read in this way, with these options.
+    """Check that the table supports this kind of read and these options.
 
     Raises:
-        LocalError: BAD_OPTIONS; it names the option and says what it may be.
+        LocalError: BAD_OPTIONS; it names the option and its allowed values.
     """
     options = {name.lower(): value for name, value in given.items()}
     table = options.get("table", EVENTS_TABLE)
@@ -168,7 +168,7 @@ def check_servers(servers: str) -> None:
 
 
 def check_length(name: str, value: str, bytes_max: int) -> str:
-    """A text that the grid keeps as it is, if it is not too long.
+    """Check the length of a text that the grid stores.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -179,7 +179,7 @@ def check_length(name: str, value: str, bytes_max: int) -> str:
 
 
 def check_names(options: Mapping[str, str], known: Sequence[str]) -> None:
-    """An option with a misspelt name is refused, not ignored."""
+    """Reject unknown options, so that a misspelt one is not ignored."""
     lowered = {name.lower(): name for name in known}
     for name in options:
         if name not in lowered:
@@ -200,7 +200,7 @@ def _columns(options: Mapping[str, str], table: str) -> tuple[Column, ...]:
 
 
 def _origins(options: Mapping[str, str]) -> tuple[SourceOrigin, ...]:
-    """Several groups are told apart by semicolons; `group` names them in the same order."""
+    """Groups are separated by semicolons; `group` names them in the same order."""
     servers, path = options.get("servers", ""), options.get("path", "")
     if bool(servers) == bool(path):
         raise LocalError(
@@ -232,8 +232,8 @@ def _origins(options: Mapping[str, str]) -> tuple[SourceOrigin, ...]:
 
 
 def _offsets(options: Mapping[str, str], name: str, default: str) -> Offsets:
-    """`earliest`, `latest`, or JSON as `{"default": 1234}`: reading starts with this index, or ends
-    before it."""
+    """`earliest`, `latest`, or JSON such as `{"default": 1234}`: the first index to read, or the
+    first not to read."""
     text = options.get(name.lower(), default).strip()
     if text.lower() in (EARLIEST, LATEST):
         return text.lower()
@@ -250,7 +250,7 @@ def _offsets(options: Mapping[str, str], name: str, default: str) -> Offsets:
 
 
 def _moments(options: Mapping[str, str], name: str, name_by_group: str) -> Moments:
-    """The first counts if both are there, as with Kafka."""
+    """The plain option overrides the one by group, as in Kafka."""
     if name.lower() in options:
         return millis(name, options[name.lower()])
     text = options.get(name_by_group.lower(), "")
@@ -320,7 +320,7 @@ def _count(options: Mapping[str, str], name: str) -> int:
 
 
 def seconds(options: Mapping[str, str]) -> float:
-    """`timeout`: how long members that cannot answer are waited for."""
+    """`timeout`: how long to wait for members that cannot answer."""
     text = options.get("timeout", str(TIMEOUT_S))
     try:
         given = float(text)

@@ -1,7 +1,7 @@
-"""Which groups are read: those that the options name, or those of a federation whose names match.
+"""The groups to read: those given by the options, or those of a federation that match a pattern.
 
-Of a federation any member of any group tells all others. Addresses that were told once are asked
-as well, so that the group which the options name may go.
+Any member of any group knows the whole federation. Addresses that were learned are used too, so
+that the group given by the options may disappear.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rollq.gossip.map import FederationView, GroupState, GroupView
 from rollq.roles.reader.reader import Reader, addresses_in
 from rollq.spark.source.options import ReadOptions, SourceOrigin
 
-THERE = (GroupState.UP, GroupState.DEGRADED, GroupState.LEADERLESS)
+AVAILABLE = (GroupState.UP, GroupState.DEGRADED, GroupState.LEADERLESS)
 
 
 class Origins:
@@ -26,11 +26,11 @@ class Origins:
         self._addresses = addresses_in(options.origins[0].servers) if options.group_pattern else []
 
     def now(self) -> tuple[SourceOrigin, ...]:
-        """Those that there are.
+        """The current groups.
 
         Raises:
-            DialError: nobody of the federation answers.
-            StateError: WRONG_STATE; there is no federation, or none of its groups matches.
+            DialError: no member of the federation answers.
+            StateError: WRONG_STATE; there is no federation, or no group matches.
         """
         if not self._options.group_pattern:
             return self._options.origins
@@ -52,7 +52,7 @@ class Origins:
                 "the group belongs to no federation",
                 "leave subscribePattern out, or start members with --federation-key",
             )
-        there = [each for each in known.groups if each.state in THERE]
+        there = [each for each in known.groups if each.state in AVAILABLE]
         told = [address for each in there for address in each.addresses]
         self._addresses = list(dict.fromkeys([*addresses_in(origin.servers), *told]))
         pattern = self._options.group_pattern

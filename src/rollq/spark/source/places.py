@@ -1,4 +1,4 @@
-"""What reads have in common, wherever the history is: its extent, and slices of it for tasks."""
+"""The interface of a place of history: its extent, and slices of it for tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rollq.spark.source.options import SourceOrigin
 
 @dataclass(slots=True, frozen=True)
 class Extent:
-    """The history that a group has: all indexes from `first` up to but without `end`."""
+    """The available history of a group: indexes from `first` (inclusive) to `end` (exclusive)."""
 
     group: str
     first: int
@@ -28,14 +28,14 @@ class Extent:
 
 
 class Sealed(NamedTuple):
-    """History that lies together on disk, or a part of that: both indexes are in it."""
+    """A sealed segment, or a part of one; both indexes are included."""
 
     first: int
     last: int
     size_bytes: int
 
     def within(self, first: int, last: int) -> Sealed:
-        """The part of it that lies in a range, and its share of the bytes."""
+        """The part within a range, with its estimated size."""
         first, last = max(self.first, first), min(self.last, last)
         share = (last - first + 1) / (self.last - self.first + 1)
         return Sealed(first, last, max(round(self.size_bytes * share), 1))
@@ -43,50 +43,50 @@ class Sealed(NamedTuple):
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """What one task reads: the indexes from `first` to `last` of a group, both read."""
+    """A partition: the indexes from `first` to `last` of a group, both included."""
 
     origin: SourceOrigin
     group: str
     first: int
     last: int
-    part: Any = None  # what else the place needs to find it
+    part: Any = None  # further data of the place
 
 
-class Place(Protocol):
-    """A group's history: with its members, or in a folder. It is made anew in every task."""
+class HistoryPlace(Protocol):
+    """A group's history: at its members, or in a folder. Created anew in every task."""
 
     @property
     def origin(self) -> SourceOrigin:
-        """Of which it is made."""
+        """The location it was created from."""
 
     def extent(self) -> Extent:
-        """What there is now; what follows is about this moment."""
+        """The current extent; later calls refer to it."""
 
     def gaps(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Ranges within these indexes that should be there and are not."""
+        """Missing ranges within these indexes."""
 
     def sealed(self, first: int, last: int) -> list[Sealed]:
-        """What is sealed of a range, in order, as far as it lies in the range."""
+        """The sealed segments of a range, in order, clipped to it."""
 
     def slices(self, first: int, last: int, count: int) -> list[Slice]:
-        """About `count` slices of much the same size that are the whole range."""
+        """Split a range into about `count` slices of similar size."""
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
         """The rows of a slice as Arrow tables, in order, each row once."""
 
     def hold(self, name: str, index: int) -> None:
-        """A reader of this name wants everything from `index` on to be kept."""
+        """Retain history from `index` on for a named reader."""
 
 
 class Located(NamedTuple):
-    """A group that is read, and what it had when it was asked."""
+    """A group to read, with its extent."""
 
-    place: Place
+    place: HistoryPlace
     extent: Extent
 
 
 def lost(group: str, first: int, last: int) -> StateError:
-    """History that was asked for is gone."""
+    """The error that requested history was deleted."""
     return StateError(
         ErrorCode.HISTORY_GONE,
         f"history {first}..{last} of group {group!r} is gone: it was removed before it was read",

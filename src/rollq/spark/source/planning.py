@@ -1,4 +1,4 @@
-"""What batch and streaming reads share: which slices to read, and how a slice becomes rows."""
+"""Planning for batch and streaming reads: the slices to read, and the rows of a slice."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rollq.history.columns import Column
 from rollq.spark import arrow
 from rollq.spark.source.conditions import index_range, keep, needed
 from rollq.spark.source.folder import Folder
-from rollq.spark.source.members import Group
+from rollq.spark.source.members import GroupMembers
 from rollq.spark.source.options import ReadOptions, SourceOrigin
-from rollq.spark.source.places import Extent, Located, Place, Slice, lost
+from rollq.spark.source.places import Extent, HistoryPlace, Located, Slice, lost
 from rollq.spark.source.results import GroupResults
 
-SLICES_PER_CORE: Final = 2  # so that one that is slow does not keep the others waiting
+SLICES_PER_CORE: Final = 2  # balances slices of different speed
 
 
-def place_of(options: ReadOptions, origin: SourceOrigin) -> Place:
-    """Where one of the groups is read."""
+def place_of(options: ReadOptions, origin: SourceOrigin) -> HistoryPlace:
+    """The place of a group's history."""
     if options.table == "results":
         return GroupResults(origin, options.timeout_s)
-    return Folder(origin) if origin.path else Group(origin, options.timeout_s)
+    return Folder(origin) if origin.path else GroupMembers(origin, options.timeout_s)
 
 
 def plan(
@@ -32,16 +32,17 @@ def plan(
     starts: Mapping[str, int],
     ends: Mapping[str, int],
 ) -> list[Slice]:
-    """Slices of what is asked for: in all about as many as are wanted, by how much each group has.
+    """Plan slices for a range of every group: about the configured number in total, in proportion
+    to the length of each range.
 
     Args:
         options: of the read.
-        groups: where to read.
-        starts: a group that is not named is read from its beginning.
-        ends: a group that is not named is not read.
+        groups: the places to read.
+        starts: a group without a start is read from its beginning.
+        ends: a group without an end is not read.
 
     Raises:
-        StateError: some of it is gone, and that matters.
+        StateError: HISTORY_GONE, if some of it was deleted and failOnDataLoss is set.
     """
     asked = {
         there.group: Extent(there.group, starts.get(there.group, there.first), ends[there.group])
@@ -60,14 +61,14 @@ def plan(
 
 
 def rows(options: ReadOptions, columns: Sequence[Column], wanted: Slice) -> Iterator[Any]:
-    """The rows of a slice, in batches of the columns that Spark expects."""
+    """The rows of a slice, in batches with the columns that Spark expects."""
     every = needed(columns, options.conditions)
     for table in place_of(options, wanted.origin).tables(wanted, every):
         yield from arrow.batches(keep(table, options.conditions), columns)
 
 
 def _of_group(
-    options: ReadOptions, place: Place, there: Extent, asked: Extent, count: int
+    options: ReadOptions, place: HistoryPlace, there: Extent, asked: Extent, count: int
 ) -> list[Slice]:
     if asked.end > there.end:
         raise StateError(

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame as dead jobs that are to run again: `.option("op", "redrive")`.
+"""Rows of a DataFrame as redrives of dead jobs: `.option("op", "redrive")`.
 
-What the table `dlq` has may be written back as it is: of its columns only `job_id`, `body` and
-`args` count here, and the others are there to choose rows by.
+Rows of the table `dlq` may be written back as they are: only the columns `job_id`, `body` and
+`args` are used, the others allow filtering.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REQUEST_MARK: Final = "ExecName"
 
 
 def check_redrive_columns(schema: StructType) -> None:
-    """Whether rows of these columns can be dead jobs.
+    """Check that rows with this schema can be redrives.
 
     Raises:
         LocalError: BAD_OPTIONS; it names the column.
@@ -50,10 +50,10 @@ def check_redrive_columns(schema: StructType) -> None:
 
 
 class Redrives:
-    """Makes redrives of the rows that one task has.
+    """Converts the rows of one task to redrives.
 
     Args:
-        partition: The task's number, for errors.
+        partition: The task's partition, for errors.
     """
 
     def __init__(self, partition: int) -> None:
@@ -61,7 +61,7 @@ class Redrives:
         self._count = 0
 
     def jobs(self, batches: Iterator[Any]) -> Iterator[Redrive]:
-        """The jobs of Arrow batches, in order.
+        """The redrives of Arrow batches, in order.
 
         Raises:
             LocalError: BAD_OPTIONS; it names row and column.
@@ -80,29 +80,29 @@ class Redrives:
         try:
             return as_id(job_id or "")
         except RollqError:
-            raise self._bad_row("job_id", job_id, "give the id of a dead job") from None
+            raise self._row_error("job_id", job_id, "give the id of a dead job") from None
 
     def _body(self, body: bytes | None, args: Sequence[str | None] | None) -> bytes | None:
-        """The body that a job is to have; None: the one that it has."""
+        """The new body of a job; None: unchanged."""
         if args is None:
             return body
         if None in args:
-            raise self._bad_row("args", args, "an argument is NULL")
+            raise self._row_error("args", args, "an argument is NULL")
         try:
             request = decode_if_marked(body or b"", JobRequest, REQUEST_MARK)
         except RollqError:
             request = None
         if body is None or request is None:
             hint = "this job has a payload and no arguments: set args to NULL, and change the body"
-            raise self._bad_row("args", args, hint)
+            raise self._row_error("args", args, hint)
         made = body
         if tuple(args) != tuple(request.args or ()):
             made = encode_model(structs.replace(request, args=tuple(args)))
         if len(made) > INLINE_BYTES_MAX:
-            raise self._bad_row("args", args, f"at most {INLINE_BYTES_MAX} bytes fit")
+            raise self._row_error("args", args, f"at most {INLINE_BYTES_MAX} bytes fit")
         return made
 
-    def _bad_row(self, column: str, value: Any, hint: str) -> LocalError:
+    def _row_error(self, column: str, value: Any, hint: str) -> LocalError:
         shown = "NULL" if value is None else repr(value)[:80]
         place = f"row {self._count} of partition {self._partition}"
         return _bad(f"{place}: column {column} is {shown}", hint)

@@ -1,7 +1,7 @@
-"""The stream of results: one row for each end of a job, in the order of the log.
+"""The stream of results: one row for each end of a job, in log order.
 
-The history says which jobs ended; what they said is asked of the state of a member. Of a job that
-was forgotten meanwhile, or runs again, only what its event says is there: no output.
+The events say which jobs ended; their results are read from the state of a member. If a job was
+forgotten meanwhile, or runs again, the row has only the fields of the event, and no output.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rollq.history.schema import HistoryRow
 from rollq.history.tables import ResultRow, int32, int64
 from rollq.roles.reader.models import EVENTS, LINES
 from rollq.roles.reader.reader import Reader
-from rollq.spark.source.members import Group
+from rollq.spark.source.members import GroupMembers
 from rollq.spark.source.options import SourceOrigin
 from rollq.spark.source.places import Slice
 from rollq.spark.state_rows import from_state_rows
@@ -26,7 +26,7 @@ from rollq.spark.state_rows import from_state_rows
 STATES: Final = {"ack": "done", "dlq": "dead", "expire": "dead", "cancel": "cancelled"}
 
 
-class GroupResults(Group):
+class GroupResults(GroupMembers):
     """The members of one group, read for results."""
 
     def __init__(self, origin: SourceOrigin, timeout_s: float) -> None:
@@ -39,7 +39,7 @@ class GroupResults(Group):
         )
 
     def tables(self, wanted: Slice, columns: Sequence[Column]) -> Iterator[Any]:
-        """Piece after piece, as they come."""
+        """Read piece by piece."""
         with self._reader as reader, self._asking as asking:
             for piece in reader.pieces(wanted.first, wanted.last, forms=(LINES, EVENTS)):
                 ends = [
@@ -55,7 +55,7 @@ class GroupResults(Group):
 
 
 def result_of(event: HistoryRow, known: ResultRow | None) -> ResultRow:
-    """The row of an end: what the state knows of it, if it is of this very end."""
+    """The row of an end: from the state if it still has this very attempt, else from the event."""
     inner = STATES[event.type]
     state = state_word(inner, event.status)
     if known is not None and (known.state, known.attempt) == (state, event.attempt):

@@ -1,8 +1,8 @@
-"""The rows of a task on their way: cut into segments, each staged as a part of the batch, or kept
-as a blob where there is no room for more that is staged.
+"""Sends the rows of a task in segments, each staged as a part of the batch, or stored as a blob if
+there is no room for more staged jobs.
 
-A segment is made in memory before any of it is sent, so that one that finds no room can go the
-other way. What was kept is staged later by the driver, one segment after the other.
+A segment is built in memory before it is sent, so that it can still be stored as a blob when
+staging is refused. The driver stages stored segments later, one after the other.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES: Final = 8 << 20
 SEGMENT_JOBS: Final = 50_000
-# Rows of one kind that are made and sent together.
+# A page of rows of one kind, which are sent together.
 Page: TypeAlias = AlikeJobs | list[JobSpec] | list[Redrive]
-# The grid has no room for more that is staged, or this batch is as large as one may be.
+# The grid has no room for more staged jobs, or the batch has its maximum size.
 NO_ROOM: Final = (ErrorCode.GRID_FULL, ErrorCode.BATCH_FULL)
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A segment that was kept as a blob: what is in it, and which files its jobs need."""
+class StoredSegment(msgspec.Struct, frozen=True):
+    """A segment stored as a blob: its number of jobs, and the blobs of their input files."""
 
     blob: BlobRef
     count: int
@@ -42,16 +42,16 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class SentSegment(msgspec.Struct, frozen=True):
-    """What became of some rows of a task, in order.
+    """A segment that was sent.
 
     Attributes:
-        place: Which rows they are, for people.
-        ids: Of their jobs, one behind another, if rows give ids or keys: two may be the same.
+        place: Names its rows in error messages.
+        ids: Concatenated job ids, if rows have ids or keys: these may contain duplicates.
     """
 
     place: str
     part: StagedPart | None = None
-    kept: Kept | None = None
+    kept: StoredSegment | None = None
     ids: bytes = b""
 
 
@@ -63,20 +63,20 @@ class SegmentSender:
     client_id: str
     batch_key: str
     partition: int
-    has_ids: bool  # rows give ids or keys
+    has_ids: bool  # rows have ids or keys
     sent: list[SentSegment] = field(default_factory=list)
     _token: str = field(default_factory=lambda: secrets.token_hex(8))
-    _rows: int = 0  # of segments before this one
+    _rows: int = 0  # in earlier segments
     _has_room: bool = True
 
     def send(self, pages: Iterable[Page]) -> list[SentSegment]:
-        """Send rows as they come.
+        """Send rows in segments.
 
         Args:
-            pages: some rows each.
+            pages: pages of rows.
 
         Raises:
-            RollqError: they were refused, or nothing was accepted for too long.
+            RollqError: they were refused, or there was no progress for too long.
         """
         builder = self._builder()
         messages: list[Message] = []
@@ -122,19 +122,21 @@ class SegmentSender:
             except RollqError as error:
                 if error.code not in NO_ROOM:
                     raise
-                self._has_room = False  # nor for what follows
+                self._has_room = False  # store all further segments
         self.client.caches.supply([one for _, supply in messages for one in supply.pieces.values()])
         files = tuple({ref: None for message, _ in messages for ref in refs_of(message)})
         blob = self.client.upload(packed(message.groups for message, _ in messages))
-        self.sent.append(SentSegment(staged.part, kept=Kept(blob, staged.count, files), ids=ids))
+        self.sent.append(
+            SentSegment(staged.part, kept=StoredSegment(blob, staged.count, files), ids=ids)
+        )
         self._rows += staged.count
 
 
 def packed(messages: Iterable[tuple[StagedGroup, ...]]) -> bytes:
-    """What messages hold, as a blob."""
+    """Encode the groups of messages as a blob."""
     return msgspec.msgpack.encode(list(messages))
 
 
 def unpacked(data: bytes) -> list[tuple[StagedGroup, ...]]:
-    """The same again."""
+    """Decode such a blob."""
     return msgspec.msgpack.decode(data, type=list[tuple[StagedGroup, ...]])

@@ -1,7 +1,7 @@
-"""Streaming reads: from offset to offset, each range re-readable as it was, on any member.
+"""Streaming reads: from offset to offset; each range can be read again, from any member.
 
-An offset is a dict with the index of every group that is read next. Spark keeps them in its
-checkpoint, so one that was written by any version must be understood by the next.
+An offset is a dict with the next index by group. Spark stores offsets in its checkpoint, so every
+version must be able to read those of earlier ones.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from rollq.base.errors import DeadlineError, DialError, ErrorCode, RollqError, S
 from rollq.spark.schemas import columns_in
 from rollq.spark.source.holding import Holding
 from rollq.spark.source.moments import ends_of, starts_of
-from rollq.spark.source.offsets import share, share_bytes, with_the_rest
+from rollq.spark.source.offsets import share, share_bytes, with_estimate
 from rollq.spark.source.options import ReadOptions, SourceOrigin
 from rollq.spark.source.origins import Origins
-from rollq.spark.source.places import Located, Place, Sealed, Slice
+from rollq.spark.source.places import HistoryPlace, Located, Sealed, Slice
 from rollq.spark.source.planning import place_of, plan, rows
 from rollq.spark.source.versions import FixesItsEnd, is_bounded, read_limit
 
 
-class EventStream(DataSourceStreamReader, FixesItsEnd):
-    """Reads the events of one or several groups as they come."""
+class EventStreamReader(DataSourceStreamReader, FixesItsEnd):
+    """Reads the events of one or several groups as a stream."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
         self._columns = columns_in(schema, options.table)
         self._origins = Origins(options)
-        self._places: dict[SourceOrigin, Place] = {}
-        self._goal: dict[str, int] | None = None  # where AvailableNow ends
-        self._reached: dict[str, int] | None = None  # where the next batch begins, if we know
-        self._has_begun = False  # whether a batch was planned, or is the first of its query
-        self._planned_s: float | None = None  # when a batch was found to be worth it; None: never
+        self._places: dict[SourceOrigin, HistoryPlace] = {}
+        self._goal: dict[str, int] | None = None  # the end offsets of AvailableNow
+        self._reached: dict[str, int] | None = None  # start of the next micro-batch; None: unknown
+        self._has_begun = False  # a micro-batch was planned, or this is a new query
+        self._planned_s: float | None = None  # when the last micro-batch was due; None: never
         self._holding = Holding()
 
     def initialOffset(self) -> dict[str, int]:
-        """Where a query without a checkpoint begins."""
+        """The start offsets of a query without a checkpoint."""
         start = starts_of(self._options, self._located())
         self._hold(start)
         self._reached = start
@@ -51,13 +51,13 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
     def latestOffset(
         self, start: Mapping[str, int] | None = None, limit: Any = None
     ) -> dict[str, int]:
-        """Where the next batch ends; Spark before 4.2 tells neither start nor limit."""
+        """The end of the next micro-batch; Spark before 4.2 passes neither start nor limit."""
         begin = self._reached if start is None else start
         groups = self._located()
         ends = self._ends(groups)
         if begin is not None:
-            # A member that is behind may say less than another has said before. A group that is
-            # left out stays where it was: when it comes back, it is read from there.
+            # A lagging member may report less than another has before: offsets never decrease. A
+            # group that is unavailable keeps its offset, and is read from there when it is back.
             ends = dict(begin) | {
                 group: max(end, begin.get(group, 0)) for group, end in ends.items()
             }
@@ -70,7 +70,7 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         return ends
 
     def getDefaultReadLimit(self) -> Any:
-        """The bounds of a batch, in a form that Spark gives back to `latestOffset`."""
+        """The limits of a micro-batch, as an object that Spark passes back to `latestOffset`."""
         options = self._options
         return read_limit(
             offsets_max=options.offsets_max,
@@ -79,17 +79,17 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """A query with this trigger ends where the history ends now."""
+        """With this trigger a query ends at the current end of the history."""
         self._goal = self._ends(self._located())
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """What there is, for those who watch the query's progress."""
+        """The latest offsets, for the query's progress."""
         return {one.extent.group: one.extent.end for one in self._located()}
 
     def partitions(
         self, start: Mapping[str, int], end: Mapping[str, int]
     ) -> Sequence[InputPartition]:
-        """Slices of a batch; of a batch that is repeated too."""
+        """Plan the slices of a micro-batch, perhaps a repeated one."""
         promised = {group for group in end if end[group] > start.get(group, 0)}
         groups = self._located(promised)
         self._check_groups(start, groups)
@@ -99,15 +99,15 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         return slices
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of a slice."""
+        """Read the rows of a slice."""
         if not isinstance(partition, Slice):
             return iter(())
         return rows(self._options, self._columns, partition)
 
     def commit(self, end: Mapping[str, int]) -> None:
-        """Everything before `end` was processed: what is held back for this reader may go. It is
-        told from time to time only, because telling is an entry of the log, which is read again.
-        If no member can be told now, more is kept than need be until a later batch tells it."""
+        """Everything before `end` was processed: release the history held for this reader. Reported
+        only from time to time, because each report is a log entry, which is read again. If no
+        member can be reached, history is held longer, until a later report."""
         if self._options.reader_name and self._holding.is_due(end, time.monotonic()):
             with contextlib.suppress(DialError, DeadlineError):
                 self._hold(end)
@@ -122,11 +122,11 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
     # --- groups
 
     def _located(self, promised: set[str] | frozenset[str] = frozenset()) -> list[Located]:
-        """The groups that are there. One that cannot be reached is an error, or, if loss is none,
-        is left out for now.
+        """The available groups. An unreachable one is an error, or is left out if failOnDataLoss is
+        off.
 
         Args:
-            promised: groups that must be there: a batch says so.
+            promised: groups that the planned micro-batch needs.
         """
         found: list[Located] = []
         missing: RollqError | None = None
@@ -144,7 +144,7 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
         return found
 
     def _check_groups(self, start: Mapping[str, int], groups: Sequence[Located]) -> None:
-        """A group that is new is read from its beginning; one that is gone is missed."""
+        """A new group is read from its beginning; a missing one is an error with failOnDataLoss."""
         gone = sorted(start.keys() - {one.extent.group for one in groups})
         if gone and self._options.fail_on_data_loss:
             raise StateError(
@@ -153,17 +153,17 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
                 "give its servers again; failOnDataLoss=false goes on without it",
             )
 
-    # --- how far
+    # --- ends of micro-batches
 
     def _ends(self, groups: Sequence[Located]) -> dict[str, int]:
-        """Where one could read to now, within `endingOffsets` and the goal of AvailableNow."""
+        """The end offsets, within `endingOffsets` and the end of AvailableNow."""
         if self._goal is not None:
             return dict(self._goal)
         wanted = ends_of(self._options, groups)
         return {one.extent.group: min(one.extent.end, wanted[one.extent.group]) for one in groups}
 
     def _is_enough(self, begins: Mapping[str, int], ends: Mapping[str, int]) -> bool:
-        """Whether so much waits, or waits for so long, that it is worth a batch."""
+        """Whether the backlog is large enough, or old enough, for a micro-batch."""
         options = self._options
         now_s = time.monotonic()
         waiting = sum(max(end - begins.get(group, 0), 0) for group, end in ends.items())
@@ -175,7 +175,7 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
     def _bounded(
         self, groups: Sequence[Located], begins: Mapping[str, int], ends: dict[str, int]
     ) -> dict[str, int]:
-        """As far as one batch may go."""
+        """Apply the limits of a micro-batch."""
         if self._options.offsets_max:
             ends = share(begins, ends, self._options.offsets_max)
         if self._options.bytes_max:
@@ -184,6 +184,6 @@ class EventStream(DataSourceStreamReader, FixesItsEnd):
                 first = max(begins[extent.group], extent.first)
                 last = ends.get(extent.group, 0) - 1
                 if first <= last:
-                    pieces[extent.group] = with_the_rest(place.sealed(first, last), first, last)
+                    pieces[extent.group] = with_estimate(place.sealed(first, last), first, last)
             ends = share_bytes(pieces, ends, self._options.bytes_max)
         return ends

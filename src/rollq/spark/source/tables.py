@@ -1,5 +1,5 @@
-"""Tables of the state: every group's as of one log index, written down by one of its members when
-the read is planned, and read by tasks part by part."""
+"""State tables: each group's are exported at one log index by one of its members when the read is
+planned, and read by tasks part by part."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rollq.spark.state_rows import from_state_lines
 
 @dataclass(frozen=True)
 class TableSlice(InputPartition):
-    """What one task reads: a part of a table of one group."""
+    """A partition: a part of a table of one group."""
 
     handle: TableHandle
     number: int
 
 
 class TablesReader(DataSourceReader):
-    """Reads a table of the state of every group."""
+    """Reads a state table of every group."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         self._options = options
@@ -36,7 +36,7 @@ class TablesReader(DataSourceReader):
         self._needed = needed(self._columns, options.conditions)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The parts of all groups. The tables are as they are now."""
+        """Export the tables now, and plan their parts."""
         slices: list[InputPartition] = []
         for origin in self._options.origins:
             with self._reader(origin.servers, origin.group) as reader:
@@ -45,9 +45,9 @@ class TablesReader(DataSourceReader):
         return slices
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of a part."""
+        """Read the rows of a part."""
         if not isinstance(partition, TableSlice):
-            return  # Spark makes one of its own when there are none
+            return  # Spark creates an empty one if there are none
         handle = partition.handle
         with self._reader(handle.address) as reader:
             for lines in reader.part(handle, partition.number):

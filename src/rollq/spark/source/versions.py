@@ -1,13 +1,13 @@
-"""What differs between the versions of Spark that the source runs on; elsewhere nothing asks.
+"""The differences between the supported Spark versions; no other module checks for them.
 
-- Before 4.1 a streaming write is given rows. They are made into Arrow batches here.
-- Before 4.2 Spark says neither where a batch begins nor how long it may be: the reader remembers
-  where the last one ended. After a restart Spark tells it by planning a batch of nothing.
-- Before 4.2 a reader cannot fix where `AvailableNow` ends: Spark asks once, before all else, and
-  reads up to there in one batch. After a restart that looks like any other trigger, so the first
-  answer has no bound: a query that stops too early is worse than a long batch.
+- Before 4.1 a streaming writer gets rows. They are converted to Arrow batches here.
+- Before 4.2 Spark passes neither the start of a micro-batch nor a limit: the reader remembers the
+  last end. After a restart Spark reveals it by planning an empty batch.
+- Before 4.2 a reader cannot fix the end of `AvailableNow`: Spark asks for the latest offset once,
+  first, and reads up to it in one batch. After a restart this looks like any other trigger, so the
+  first answer is unlimited: a query that stops too early is worse than a large batch.
 
-What is asked is whether Spark has a thing, not what its version is.
+Features are detected, not version numbers.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _STREAMS_GET_ARROW: Final = StreamWriter is not datasource.DataSourceStreamWrite
 
 
 def streamed_batches(given: Iterator[Any], schema: StructType) -> Iterator[Any]:
-    """What a streaming write is given, as Arrow batches."""
+    """The input of a streaming writer as Arrow batches."""
     return given if _STREAMS_GET_ARROW else batches_of_rows(given, schema)
 
 
 def batches_of_rows(rows: Iterator[Row], schema: StructType) -> Iterator[Any]:
-    """Rows as the Arrow batches that newer Sparks would have given."""
+    """Rows as the Arrow batches that newer Spark versions pass."""
     from pyspark.sql.conversion import LocalDataToArrowConversion
 
     while page := list(islice(rows, PAGE_ROWS)):
-        # It knows that times in rows are those of the machine's zone.
+        # It converts times from the machine's time zone.
         yield from LocalDataToArrowConversion.convert(page, schema, False).to_batches()
 
 
 def read_limit(*, offsets_max: int, bytes_max: int, offsets_min: int) -> Any:
-    """The form in which Spark since 4.2 is told that batches have bounds. It knows one bound; what
-    counts for us is whether it gives that back, or asks for all. 0: there is no such bound."""
+    """The limit object for Spark 4.2 and newer. Spark supports one limit; it only matters whether
+    it passes this back or asks for everything. 0: no such limit."""
     from pyspark.sql.streaming import datasource as limits
 
     if offsets_max:
@@ -71,10 +71,10 @@ def read_limit(*, offsets_max: int, bytes_max: int, offsets_min: int) -> Any:
 
 
 def is_bounded(limit: Any, default: bool) -> bool:
-    """Whether a batch is to keep to the bounds.
+    """Whether the limits apply to a micro-batch.
 
     Args:
-        limit: what Spark says; nothing before 4.2.
-        default: what holds if it says nothing.
+        limit: passed by Spark; None before 4.2.
+        default: the result without it.
     """
     return default if limit is None else type(limit).__name__ != "ReadAllAvailable"

@@ -1,10 +1,9 @@
-"""Writes: every row is a job, a new one or a dead one that is to run again. Tasks send theirs ahead
-unseen, the driver accepts all: by one entry of the log, or by several in order if one cannot hold
-them.
+"""Writes: every row is a new job, or the redrive of a dead one. Tasks stage their rows, the driver
+commits them: by one log entry, or by several in order if one cannot hold them.
 
-What a task sends has a name of its own, so a task that runs twice does no harm: only what Spark
-took as its result is named by the driver. The write has a key; one that was accepted before is not
-accepted again, however often it is repeated, and one that was accepted in part goes on.
+The parts of a task have unique names, so a task that runs twice does no harm: the driver commits
+only the parts of the result that Spark accepted. The write has a key: a retry of a write that was
+accepted has no effect, and one that was accepted in part is continued.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from rollq.spark.source.write_options import REDRIVE, WriteOptions
 if TYPE_CHECKING:
     from rollq.roles.client.blocking import BlockingClient
 
-QUERY_BYTES_MAX: Final = 64  # of a query's id and the number of its batch
+QUERY_BYTES_MAX: Final = 64  # of a query id and a batch id
 
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """What a task tells the driver: what it sent ahead, if it had any rows."""
+    """The commit message of a task: the segments that it sent, if it had any rows."""
 
     batch_key: str
     segments: list[SentSegment]
 
 
 class JobsWriter(DataSourceArrowWriter):
-    """One batch of jobs."""
+    """A batch write."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
         _check(schema, options, overwrite)
@@ -53,20 +52,20 @@ class JobsWriter(DataSourceArrowWriter):
         self._names = schema.fieldNames()
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """Send the rows of a task ahead."""
+        """Send the rows of a task."""
         return send(self._options, self._batch_key, iterator, self._names)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Accept them all."""
+        """Accept the segments of all tasks."""
         accept(self._options, self._batch_key, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Forget what was sent."""
+        """Drop what was staged."""
         forget(self._options, self._batch_key)
 
 
 class JobsStream(StreamWriter):
-    """Batches of a streaming query; each is known by the query and its number."""
+    """A streaming write; each micro-batch has a key made of query id and batch id."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
         _check(schema, options, overwrite)
@@ -75,11 +74,11 @@ class JobsStream(StreamWriter):
         self._schema = schema
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """Send the rows of a task ahead."""
+        """Send the rows of a task."""
         context = _context()
         query = context.getLocalProperty("sql.streaming.queryId")
         number = context.getLocalProperty("streaming.sql.batchId")
-        if not query or not number:  # all batches would be taken for the first
+        if not query or not number:  # all micro-batches would have the same key
             raise StateError(
                 ErrorCode.WRONG_STATE,
                 "Spark does not say which batch of which query this is",
@@ -91,19 +90,18 @@ class JobsStream(StreamWriter):
         return send(self._options, f"{prefix}{query}-{number}", batches, names)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Accept the batch."""
+        """Accept the micro-batch."""
         for key in _keys(messages):
             accept(self._options, key, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Forget what was sent. The key of a batch without a message is not known: the grid drops
-        it after a while."""
+        """Drop what was staged. If no message has the key, the grid drops it after a while."""
         for key in _keys(messages):
             forget(self._options, key)
 
 
 def send(options: WriteOptions, batch_key: str, batches: Iterator[Any], names: list[str]) -> Sent:
-    """Send the rows of a task ahead."""
+    """Send the rows of a task."""
     partition = _context().partitionId()
     pages: Iterator[Page] = (
         paged(Redrives(partition).jobs(batches))
@@ -122,7 +120,7 @@ def send(options: WriteOptions, batch_key: str, batches: Iterator[Any], names: l
 def accept(
     options: WriteOptions, batch_key: str, messages: list[WriterCommitMessage | None]
 ) -> None:
-    """Accept what the tasks sent: in one entry of the log, or in several if one cannot hold it."""
+    """Accept the segments of all tasks."""
     sent = [each for each in messages if isinstance(each, Sent) and each.segments]
     if sent:
         with _client(options) as client:
@@ -131,7 +129,7 @@ def accept(
 
 
 def forget(options: WriteOptions, batch_key: str) -> None:
-    """Drop what was sent and will not be accepted."""
+    """Drop what was staged."""
     with _client(options) as client:
         client.drop_batch(batch_key, client_id=options.client_id)
 

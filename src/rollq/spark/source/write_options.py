@@ -1,4 +1,4 @@
-"""The options of writes: where jobs go, under which name a batch is known, what holds for all."""
+"""The options of writes: the target group, the batch key, defaults of jobs."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _DEFAULTS: Final[dict[str, Callable[[str], Any]]] = {
 }
 WRITE_NAMES: Final = ("servers", "credentials", "op", "batchKey", "clientId", "timeout", *_DEFAULTS)
 SUBMIT: Final = "submit"  # rows are new jobs
-REDRIVE: Final = "redrive"  # rows are dead jobs that are to run again
+REDRIVE: Final = "redrive"  # rows are redrives of dead jobs
 
 
 @dataclass(slots=True, frozen=True)
 class WriteOptions:
-    """How to write."""
+    """Validated options of a write."""
 
     servers: str
-    batch_key: str  # empty: a new one for every write
-    client_id: str  # whose jobs they are
-    defaults: dict[str, Any]  # of columns that rows do not have
+    batch_key: str  # empty: a random one for every write
+    client_id: str  # the client of the jobs
+    defaults: dict[str, Any]  # values of job columns for rows that do not set them
     timeout_s: float
     op: str = SUBMIT
-    credentials: str = ""  # a directory, which is on every executor
+    credentials: str = ""  # a directory on every executor
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check the options of a write.
+    """Validate the options of a write.
 
     Raises:
-        LocalError: BAD_OPTIONS; it names the option and says what it may be.
+        LocalError: BAD_OPTIONS; it names the option and its allowed values.
     """
     options = {name.lower(): value for name, value in given.items()}
     check_names(options, (*WRITE_NAMES, *SPARKS_NAMES))
