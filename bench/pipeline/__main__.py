@@ -21,7 +21,7 @@ from bench.pipeline import duck
 from bench.pipeline.kills import kills
 from bench.pipeline.processes import ProcessRun, run_pipeline
 from rollq.history.segments import range_of
-from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.tables import paths
 
 KILL_EVENTS = 20_000
@@ -113,7 +113,7 @@ def _link(files: list[Path], folder: Path) -> None:
         (folder / path.name).symlink_to(path.absolute())
 
 
-def _sizes(tables: Path, manifest: Manifest) -> None:
+def _sizes(tables: Path, manifest: TableManifest) -> None:
     for name, files in manifest.tables.items():
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
         print(f"  {name}: {rows} rows in {len(files)} files, {size / 1e6:.1f} MB")

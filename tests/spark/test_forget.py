@@ -16,7 +16,7 @@ from rollq.cli.main import app
 from rollq.grid.events import Event
 from rollq.spark.asking.queries import loader
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.forgetting import Chosen
+from rollq.spark.pipeline.forgetting import Selection
 from rollq.spark.pipeline.manifest import Book
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.upkeep import forget, rebuild
@@ -78,7 +78,7 @@ def test_what_is_left_is_as_if_the_rest_had_never_been(
     assert 0 < len(left) < len(known)
     held = loader(spark, out)("gold_execs")  # by somebody who goes on reading
 
-    done = forget(spark, out, Chosen(client=client, before_ms=before_ms))
+    done = forget(spark, out, Selection(client=client, before_ms=before_ms))
     assert in_table(out) == on_disk(out) == places(left)
     assert differences(out, [plain(left, known)]) == []
     assert (done.failed, outcomes(spark, out)) == ([], {"ok"})
@@ -139,8 +139,8 @@ def test_a_group_is_removed_and_others_stay(spark: SparkSession, tmp_path: Path)
     assert in_table(out, "one") == places(new)
 
     # The last group of a folder leaves tables without rows.
-    forget(spark, out, Chosen(group="one"))
-    forget(spark, out, Chosen(group="two"))
+    forget(spark, out, Selection(group="one"))
+    forget(spark, out, Selection(group="two"))
     assert on_disk(out) == set()
     assert loader(spark, out)("silver_jobs").count() == 0
     assert set(Book(out).expect().marks) == {"one", "two"}
@@ -188,7 +188,7 @@ def test_it_happens_whole_or_not_at_all(
     folder, out = tmp_path / "state", tmp_path / "out"
     seal_lives(folder, Lives(24, turn_ms=TURN_MS), 200)
     before = Pipeline(spark, Feed(path=str(folder)), out).run()
-    chosen = Chosen(client=CLIENT)
+    chosen = Selection(client=CLIENT)
 
     class KilledError(Exception):
         pass

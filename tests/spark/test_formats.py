@@ -25,11 +25,11 @@ from rollq.spark.asking.queries import loader, views
 from rollq.spark.pipeline import lake, lake_formats
 from rollq.spark.pipeline.catalog import BRONZE
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.forgetting import Chosen
+from rollq.spark.pipeline.forgetting import Selection
 from rollq.spark.pipeline.formats import LAKES, form_of, storage_of
 from rollq.spark.pipeline.lake_batch import LakeBatch
 from rollq.spark.pipeline.lake_batches import BatchesTable
-from rollq.spark.pipeline.manifest import Manifest
+from rollq.spark.pipeline.manifest import TableManifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.settings import changed
 from rollq.spark.pipeline.upkeep import compact, forget, rebuild
@@ -99,7 +99,7 @@ def test_rows_are_those_of_a_plain_recomputation(
     assert wrong(spark, out, *groups) == []
 
 
-def read_by_others(out: Path, batch: Manifest, name: str) -> Rows:
+def read_by_others(out: Path, batch: TableManifest, name: str) -> Rows:
     """The rows of a table at the version of a batch, without Spark."""
     version = int(batch.version(name))
     if form_of(out) == "iceberg":
@@ -149,7 +149,7 @@ def test_of_two_writers_one_is_told(
     slow, fast = (Pipeline(spark, feed, out, form=form) for _ in range(2))
     add = BatchesTable.add
 
-    def overtaken(self: BatchesTable, manifest: Manifest, stamp: str) -> None:
+    def overtaken(self: BatchesTable, manifest: TableManifest, stamp: str) -> None:
         monkeypatch.setattr(BatchesTable, "add", add)
         fast.run()
         add(self, manifest, stamp)
@@ -180,7 +180,7 @@ def test_rows_of_a_client_leave_tables_and_files(
     for _ in range(2):
         seal_lives(folder, lives, 150)
         before = pipeline.run()
-    known, chosen = read(folder), Chosen(client="client3")
+    known, chosen = read(folder), Selection(client="client3")
     left = staying(known, "client3")
     with broken_off(monkeypatch, LakeBatch, "replace", 1), pytest.raises(BrokenOffError):
         forget(spark, out, chosen)
@@ -208,7 +208,7 @@ def test_rows_of_a_client_leave_tables_and_files(
     plain = Plain("default", left + new)
     assert differences(out, [plain], partial(lake_rows, spark)) == []
 
-    forget(spark, out, Chosen(group="default"))
+    forget(spark, out, Selection(group="default"))
     assert loader(spark, out)("bronze_events").count() == 0
     assert loader(spark, out)("gold_hourly").count() == 0
 

@@ -15,18 +15,20 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.hints import ExecHint
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION, TABLES, table_of
 from rollq.spark.pipeline.compact import small_files
-from rollq.spark.pipeline.failures import is_passing, told_by_spark
+from rollq.spark.pipeline.failures import as_rollq_error, is_transient
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.hints import exec_rows, hints_of
-from rollq.spark.pipeline.manifest import Book, File, Manifest, Mark
+from rollq.spark.pipeline.manifest import Book, File, Mark, TableManifest
 from rollq.spark.pipeline.tables import paths
 
 pytestmark = pytest.mark.any_spark
 
 
-def manifest(number: int, *names: str, version: int = SCHEMA_VERSION) -> Manifest:
+def manifest(number: int, *names: str, version: int = SCHEMA_VERSION) -> TableManifest:
     files = [File(f"tables/gold_dead/{name}/part.parquet", 1, 4) for name in names]
-    return Manifest(number, version, "path x", 0, 7, {"g": Mark(3, 1, 2)}, {"gold_dead": files})
+    return TableManifest(
+        number, version, "path x", 0, 7, {"g": Mark(3, 1, 2)}, {"gold_dead": files}
+    )
 
 
 def write(out: Path, *names: str) -> None:
@@ -174,9 +176,9 @@ def test_a_source_is_known_by_its_place(tmp_path: Path) -> None:
 def test_errors_of_ours_are_found_in_those_of_spark() -> None:
     inner = DiskError(ErrorCode.DISK_CORRUPT, "segment is damaged", "copy it again")
     text = f"[STREAM_FAILED] …\n  File x\nrollq.base.errors.DiskError: {inner}\n\tat java"
-    found = told_by_spark(RuntimeError(text))
+    found = as_rollq_error(RuntimeError(text))
     assert (type(found), found.code) == (DiskError, ErrorCode.DISK_CORRUPT)
     assert (found.message, found.hint) == ("segment is damaged", "copy it again")
-    assert told_by_spark(RuntimeError("[OTHER] one\ntwo")).code is ErrorCode.BUG
-    assert is_passing(RuntimeError("[STREAM_FAILED] …: Python worker failed to connect back."))
-    assert not is_passing(RuntimeError(text))
+    assert as_rollq_error(RuntimeError("[OTHER] one\ntwo")).code is ErrorCode.BUG
+    assert is_transient(RuntimeError("[STREAM_FAILED] …: Python worker failed to connect back."))
+    assert not is_transient(RuntimeError(text))

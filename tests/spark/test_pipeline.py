@@ -23,7 +23,7 @@ from rollq.spark.pipeline import batch
 from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.parquet import ParquetStorage
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import TableStore
@@ -219,7 +219,7 @@ def test_a_folder_belongs_to_one_source(spark: SparkSession, tmp_path: Path) -> 
     seal_lives(folder, Lives(1, turn_ms=TURN_MS), 100)
     book = Book(out)
     with book.writing():
-        book.commit(Manifest(1, SCHEMA_VERSION, "path elsewhere", 0, 0, {}, {}))
+        book.commit(TableManifest(1, SCHEMA_VERSION, "path elsewhere", 0, 0, {}, {}))
     with pytest.raises(LocalError) as caught:
         Pipeline(spark, Feed(path=str(folder)), out).run()
     assert caught.value.code is ErrorCode.BAD_SETUP

@@ -24,12 +24,12 @@ from rollq.history.segments import Segments
 from rollq.spark.asking.queries import loader
 from rollq.spark.pipeline import batch, gold, parquet, run, tables
 from rollq.spark.pipeline import compact as compacting
-from rollq.spark.pipeline.catalog import DEAD, LEVELS, SCHEMA_VERSION, Table, TableColumn
+from rollq.spark.pipeline.catalog import DEAD, LEVELS, SCHEMA_VERSION, TableColumn, TableSpec
 from rollq.spark.pipeline.compact import compacted
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import TableStore
 from rollq.store.real_disk import RealDisk
@@ -43,7 +43,7 @@ TURN_MS = 40_000
 FEW_ROWS = 40  # of a file, so that there are many
 
 
-def open_files(manifest: Manifest) -> set[str]:
+def open_files(manifest: TableManifest) -> set[str]:
     return {file.path for file in manifest.files("silver_jobs") if file.kind}
 
 
@@ -141,7 +141,7 @@ def test_history_that_is_gone_is_told_unless_it_does_not_matter(
 
 def test_a_new_column_has_a_value_in_older_files(spark: SparkSession, tmp_path: Path) -> None:
     store = TableStore(spark, tmp_path)
-    now = Table(
+    now = TableSpec(
         DEAD.name,
         (
             *DEAD.columns,
@@ -218,13 +218,13 @@ def test_versions_of_tables_that_an_older_rollq_made_are_made_anew(
     class RemadeError(Exception):
         pass
 
-    def remake(self: batch.PipelineBatch) -> Manifest:
+    def remake(self: batch.PipelineBatch) -> TableManifest:
         raise RemadeError
 
     seal_lives(tmp_path, Lives(12, turn_ms=TURN_MS), 10)
     feed = Feed(path=str(tmp_path))
     versions = {"bronze_events": "7"}
-    old = Manifest(3, SCHEMA_VERSION - 1, feed.name, 0, 0, {}, {}, versions=versions)
+    old = TableManifest(3, SCHEMA_VERSION - 1, feed.name, 0, 0, {}, {}, versions=versions)
     storage = SimpleNamespace(
         newest=lambda: old,
         writing=nullcontext,

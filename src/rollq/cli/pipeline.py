@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rollq.cli.progress import Advance
     from rollq.spark.pipeline.checks import CheckResult
     from rollq.spark.pipeline.feed import Feed
-    from rollq.spark.pipeline.manifest import Manifest
-    from rollq.spark.pipeline.run import Step
+    from rollq.spark.pipeline.manifest import TableManifest
+    from rollq.spark.pipeline.run import PipelineStep
 
 EPILOG = """\b
 Examples:
@@ -135,7 +135,7 @@ def run(
             _send(_hints(spark, tables, found), servers, DEFAULT_TIMEOUT_S)
 
 
-def _newest(tables: str, form: str) -> Manifest | None:
+def _newest(tables: str, form: str) -> TableManifest | None:
     """Read the last batch and check write access, before Spark is started."""
     from rollq.spark.pipeline.formats import PARQUET
     from rollq.spark.pipeline.manifest import Book
@@ -255,7 +255,7 @@ class _Shown:
         self._tells_stages = not (as_json or goes_on or sys.stderr.isatty())
         self._before: int | None = None
 
-    def tell(self, step: Step) -> None:
+    def tell(self, step: PipelineStep) -> None:
         """Callback for every step of the run."""
         from rollq.cli.output import remark, write_json, write_line
 
@@ -278,9 +278,9 @@ class _Shown:
         elif self._goes_on:
             write_line(f"batch {manifest.number}: {new} events in {step.batch_s:.1f} s")
             for one in failed:  # with --every the final error may come late or never
-                remark(f"batch {manifest.number}: check failed: {one.told()}")
+                remark(f"batch {manifest.number}: check failed: {one.as_text()}")
 
-    def end(self, manifest: Manifest, failed: Sequence[CheckResult]) -> None:
+    def end(self, manifest: TableManifest, failed: Sequence[CheckResult]) -> None:
         """Show the summary.
 
         Raises:
@@ -309,6 +309,6 @@ def _send(found: list[ExecHint], servers: str, timeout_s: float) -> None:
     with_client(servers, timeout_s, lambda client: client.set_hints(found))
 
 
-def _document(manifest: Manifest) -> dict[str, Any]:
+def _document(manifest: TableManifest) -> dict[str, Any]:
     marks = {group: mark.index for group, mark in manifest.marks.items()}
     return {"batch": manifest.number, "events": manifest.events, "groups": marks}

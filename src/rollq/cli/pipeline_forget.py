@@ -21,7 +21,7 @@ from rollq.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rollq.spark.pipeline.upkeep import Forgotten, Going
+    from rollq.spark.pipeline.upkeep import ForgetPreview, ForgetResult
 
 EPILOG = """\b
 Examples:
@@ -77,13 +77,15 @@ def forget(
     from rollq.cli.tables import spark_for
     from rollq.spark.pipeline import upkeep
     from rollq.spark.pipeline.checks import failure
-    from rollq.spark.pipeline.forgetting import Chosen
+    from rollq.spark.pipeline.forgetting import Selection
 
     _check(is_chosen=bool(client or group or before), asks=not (yes or dry_run), as_json=as_json)
-    chosen = Chosen(group, client, moment_ms(before, int(time.time() * 1000)) if before else None)
+    chosen = Selection(
+        group, client, moment_ms(before, int(time.time() * 1000)) if before else None
+    )
     with spark_for(tables, form, master, conf) as spark:
         with spinner("looking for what goes"):
-            going = upkeep.what_goes(spark, tables, chosen, form)
+            going = upkeep.preview(spark, tables, chosen, form)
         if dry_run:
             _show_planned(going, as_json=as_json)
             return
@@ -144,7 +146,7 @@ def _check(*, is_chosen: bool, asks: bool, as_json: bool) -> None:
         )
 
 
-def _show_planned(going: Going, *, as_json: bool) -> None:
+def _show_planned(going: ForgetPreview, *, as_json: bool) -> None:
     from rollq.cli.output import remark, write_answer
 
     document = {"events": going.events, "jobs": going.jobs, "staying": going.staying}
@@ -154,7 +156,7 @@ def _show_planned(going: Going, *, as_json: bool) -> None:
         remark(_staying(going))
 
 
-def _document(done: Forgotten, going: Going) -> dict[str, object]:
+def _document(done: ForgetResult, going: ForgetPreview) -> dict[str, object]:
     tables = {
         name: {"removed": rows - done.rows_after[name], "rows": done.rows_after[name]}
         for name, rows in done.rows_before.items()
@@ -167,7 +169,7 @@ def _document(done: Forgotten, going: Going) -> dict[str, object]:
     }
 
 
-def _show_done(done: Forgotten, going: Going) -> None:
+def _show_done(done: ForgetResult, going: ForgetPreview) -> None:
     from rollq.cli.output import write_line, write_table
 
     if not going.events:
@@ -179,6 +181,6 @@ def _show_done(done: Forgotten, going: Going) -> None:
     write_table(("table", "removed", "rows"), rows)
 
 
-def _staying(going: Going) -> str:
+def _staying(going: ForgetPreview) -> str:
     stay = "stays" if going.staying == 1 else "stay"
     return f"{counted(going.staying, 'job')} that matched {stay}: not over, or not by then"

@@ -20,7 +20,7 @@ from rollq.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from rollq.spark.pipeline.manifest import File, Manifest
+    from rollq.spark.pipeline.manifest import File, TableManifest
 
 _EPILOGS = {
     "status": """\b
@@ -99,7 +99,7 @@ def status(
     write_table(("table", *names), rows)
 
 
-def _file_sizes(tables: str) -> tuple[Manifest, list[tuple[Any, ...]]]:
+def _file_sizes(tables: str) -> tuple[TableManifest, list[tuple[Any, ...]]]:
     from rollq.spark.pipeline.catalog import TABLES
     from rollq.spark.pipeline.manifest import Book
 
@@ -110,7 +110,7 @@ def _file_sizes(tables: str) -> tuple[Manifest, list[tuple[Any, ...]]]:
 
 def _versions(
     tables: str, form: str, master: str, conf: list[str] | None
-) -> tuple[Manifest, list[tuple[Any, ...]]]:
+) -> tuple[TableManifest, list[tuple[Any, ...]]]:
     from rollq.cli.tables import spark_for
     from rollq.spark.pipeline.catalog import TABLES
     from rollq.spark.pipeline.formats import storage_of

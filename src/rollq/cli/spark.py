@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rollq.spark.asking.queries import Load
-    from rollq.spark.pipeline.manifest import Manifest
+    from rollq.spark.pipeline.manifest import TableManifest
 
 SAID_LINES: Final = 5
 _NOT_FETCHED: Final = "unresolved dependency: "
@@ -110,7 +110,7 @@ def _warm_place(tables: Path) -> str:
 
 
 def suited_to(
-    manifest: Manifest | None, ends: Mapping[str, int] | None = None
+    manifest: TableManifest | None, ends: Mapping[str, int] | None = None
 ) -> Mapping[str, str]:
     """Spark settings for a command that reads whole tables or history: a fast start for few rows.
 
@@ -130,7 +130,7 @@ def suited_to(
     return QUICK if rows <= QUICK_ROWS else {}
 
 
-def _rows(manifest: Manifest) -> float:
+def _rows(manifest: TableManifest) -> float:
     return float(sum(file.rows for files in manifest.tables.values() for file in files))
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from rollq.cli.progress import spinner
 from rollq.cli.spark import QUICK_ROWS, suited_to
-from rollq.spark.pipeline.manifest import File, Manifest, Mark
+from rollq.spark.pipeline.manifest import File, Mark, TableManifest
 from rollq.spark.session import QUICK
 
 
-def manifest(rows: int, *, events: int = 0, index: int = 0) -> Manifest:
+def manifest(rows: int, *, events: int = 0, index: int = 0) -> TableManifest:
     files = {"bronze_events": [File("a", rows, 1)]}
-    return Manifest(1, 1, "path here", 0, events, {"one": Mark(index, 0, 0)}, files)
+    return TableManifest(1, 1, "path here", 0, events, {"one": Mark(index, 0, 0)}, files)
 
 
 def test_few_rows_get_a_quick_start() -> None:

@@ -1,9 +1,8 @@
-"""One batch: new events in, the next manifest out. Nothing of it is visible before that.
+"""One batch: processes new events and returns the next manifest. Nothing is visible before commit.
 
-Everything follows from the manifest before and the new events alone, so that a batch that was
-broken off is simply made again. Only what new events touch is read and written: open jobs, hours in
-which they happened, the days since the last of them. How tables are kept is not known here: what
-is read and replaced is told to a `TableBatch`.
+A batch depends only on the previous manifest and the new events, so an interrupted batch is simply
+run again. Only what new events touch is read and written: open jobs, the hours of the events, the
+days since the last batch. The table format is hidden behind `TableBatch`.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from rollq.spark.pipeline.catalog import (
     STEPS,
     UTILISATION,
     WORKERS,
-    Table,
+    TableSpec,
 )
-from rollq.spark.pipeline.checks import CheckResult, told_of
+from rollq.spark.pipeline.checks import CheckResult, stats_of
 from rollq.spark.pipeline.dialect import SPARK
-from rollq.spark.pipeline.manifest import Manifest, Mark
+from rollq.spark.pipeline.manifest import Mark, TableManifest
 from rollq.spark.pipeline.profile import Profile, profile_of
 from rollq.spark.pipeline.settings import SMALL_ROWS, note_work, small_work
 from rollq.spark.pipeline.storage import OPEN_ONLY, NewEvents, Only, TableBatch
@@ -50,60 +49,60 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SMALL_HOURS_ROWS: Final = 1_000_000
-ROWS_PER_INDEX: Final = 100  # before anything is known
+ROWS_PER_INDEX: Final = 100  # estimate for the first batch
 THREADS: Final = 3
 
-Told = Callable[[str], None]
+OnStage = Callable[[str], None]
 
 
 class PipelineBatch:
-    """The making of one manifest."""
+    """Makes one manifest."""
 
     def __init__(
-        self, spark: SparkSession, tables: TableBatch, before: Manifest, told: Told
+        self, spark: SparkSession, tables: TableBatch, before: TableManifest, told: OnStage
     ) -> None:
         self._spark = spark
         self._tables = tables
         self._before = before
-        self._told = told
+        self._on_stage = told
         self._profile = Profile({}, [], {}, {})
         self._is_small = False
         self._has_open_jobs = False
-        self._readers_told: Mapping[str, checks.Told] = {}
+        self._read_stats: Mapping[str, checks.ReadStats] = {}
         self.checked: list[CheckResult] = []
 
-    def make(self, reading: Reading) -> Manifest | None:
+    def make(self, reading: Reading) -> TableManifest | None:
         """The manifest after these events, without tables; None if all of them are in the tables
         already."""
-        self._told("bronze")
+        self._on_stage("bronze")
         known = {group: mark.index for group, mark in self._before.marks.items()}
         is_small = reading.rows_about(self._rows_per_index()) <= SMALL_ROWS / 2
         new = self._tables.write_events(reading, known, is_small=is_small)
         if not new.rows:
             return None
         marks = self._before.marks
-        self._readers_told = told_of(new.hours, marks, reading.starts, reading.missing)
+        self._read_stats = stats_of(new.hours, marks, reading.starts, reading.missing)
         return self._make_of(new, marks)
 
-    def remake(self) -> Manifest:
-        """The manifest after all events that are in the tables; the rest is made anew. Groups have
-        been read as far as before, also where events were removed since."""
+    def remake(self) -> TableManifest:
+        """The manifest after rebuilding all tables from bronze. The offsets of groups are
+        unchanged, even if events were removed."""
         number, source = self._before.number, self._before.source
         marks = {
             group: msgspec.structs.replace(mark, first_ms=mark.last_ms)
             for group, mark in self._before.marks.items()
         }
-        self._before = Manifest(number, SCHEMA_VERSION, source, 0, 0, {}, {})
-        new = self._tables.begin_anew()
-        self._readers_told = told_of(new.hours, marks, {}, {})
+        self._before = TableManifest(number, SCHEMA_VERSION, source, 0, 0, {}, {})
+        new = self._tables.begin_rebuild()
+        self._read_stats = stats_of(new.hours, marks, {}, {})
         return self._make_of(new, marks)
 
-    def _make_of(self, new: NewEvents, reached: Mapping[str, Mark]) -> Manifest:
+    def _make_of(self, new: NewEvents, reached: Mapping[str, Mark]) -> TableManifest:
         made_ms = int(time.time() * 1000)
         self._profile = profile_of(new.hours, reached)
         if new.rows:
             self._make_tables(new, made_ms)
-        return Manifest(
+        return TableManifest(
             number=self._before.number + 1,
             schema_version=SCHEMA_VERSION,
             source=self._before.source,
@@ -117,25 +116,25 @@ class PipelineBatch:
         self._is_small = new.rows <= SMALL_ROWS
         with small_work(self._spark, self._is_small):
             self._view("news", self._tables.new(BRONZE))
-            self._told("silver")
+            self._on_stage("silver")
             self._make_silver()
         self._is_small = self._is_small and self._rows_of_hours() <= SMALL_HOURS_ROWS
         with small_work(self._spark, self._is_small):
-            self._told("gold")
+            self._on_stage("gold")
             self._make_gold()
-            self._told("checks")
+            self._on_stage("checks")
             self._make_checks(made_ms)
         note_work(self._spark, new.rows)
 
     def _marks(self) -> dict[str, Mark]:
-        whole = {group: told.is_whole for group, told in self._readers_told.items()}
+        whole = {group: told.is_whole for group, told in self._read_stats.items()}
         return {
             group: msgspec.structs.replace(mark, is_whole=whole.get(group, mark.is_whole))
             for group, mark in self._profile.marks.items()
         }
 
     def _rows_per_index(self) -> float:
-        """How many events an index has had so far."""
+        """The mean number of events per index so far."""
         indexes = sum(mark.index for mark in self._before.marks.values())
         return self._before.events / indexes if indexes else ROWS_PER_INDEX
 
@@ -150,10 +149,10 @@ class PipelineBatch:
             work.append(self._make_sessions)
         if self._profile.has_acts:
             work.append(self._make_audit)
-        self._together(work)
+        self._concurrently(work)
 
     def _make_arrays(self) -> None:
-        """Arrays before jobs, because tasks ask for them."""
+        """Arrays before jobs, as tasks refer to them."""
         self._view("open_arrays", self._tables.found(ARRAYS, OPEN_ONLY))
         self._query("array_marks", crowds.array_marks(SPARK))
         rows = self._spark.sql(crowds.arrays(SPARK))
@@ -170,17 +169,17 @@ class PipelineBatch:
         self._tables.append(AUDIT, self._single(self._spark.sql(crowds.acts(SPARK))))
 
     def _make_moves(self) -> None:
-        taken = self._tables.take_open_jobs()
-        self._has_open_jobs = taken is not None
-        if taken is not None:
-            self._view("open_jobs", taken)
+        open_jobs = self._tables.take_open_jobs()
+        self._has_open_jobs = open_jobs is not None
+        if open_jobs is not None:
+            self._view("open_jobs", open_jobs)
         has_arrays = self._profile.has_arrays
-        query = silver.moves(SPARK, has_arrays=has_arrays, has_open=taken is not None)
+        query = silver.moves(SPARK, has_arrays=has_arrays, has_open=open_jobs is not None)
         staged = self._tables.stage(self._spark.sql(query), "moves", is_small=self._is_small)
         staged.createOrReplaceTempView("moves")
 
     def _make_attempts(self) -> None:
-        """Those that ended, and those that run: the latter are few, and written again each time."""
+        """Ended attempts are appended; running ones are few, and are rewritten in each batch."""
         query = f"{silver.ended_attempts(SPARK)} UNION ALL {silver.begun_attempts(SPARK)}"
         if self._tables.has(ATTEMPTS, OPEN_ONLY):
             self._view("running_before", self._tables.found(ATTEMPTS, OPEN_ONLY))
@@ -188,7 +187,7 @@ class PipelineBatch:
         rows = self._spark.sql(f"{query} SORT BY ended_at")
         self._tables.replace_open(ATTEMPTS, rows, "ended_at IS NULL")
         ended = Only(is_open=False)
-        # While these ran, their hours counted them otherwise, or not at all.
+        # The hours in which they ran had counted them differently, or not at all.
         for first_ms, _ in self._tables.new_spans(ATTEMPTS, ended):
             self._profile.reach_back(first_ms)
         self._view("ended", self._tables.new(ATTEMPTS, ended))
@@ -216,18 +215,18 @@ class PipelineBatch:
         self._view("sessions", self._tables.now(WORKERS))
         touched = {day_of(ms) for ms in hours}, self._profile.touched_if()
         ran = {day_of(ms) for ms in self._profile.ran_days()}, self._profile.ran_if()
-        self._together(
+        self._concurrently(
             [
                 lambda: self._make_hourly(*touched),
                 self._make_execs,
-                lambda: self._renew(UTILISATION, gold.utilisation(SPARK), *ran),
+                lambda: self._replace_hours(UTILISATION, gold.utilisation(SPARK), *ran),
                 self._make_depth,
-                lambda: self._renew(DEAD, gold.dead(SPARK), *touched),
+                lambda: self._replace_hours(DEAD, gold.dead(SPARK), *touched),
             ]
         )
 
     def _make_hourly(self, days: set[str], is_anew: str) -> None:
-        """The hours of events anew; what ran on from earlier hours is added to these."""
+        """Recompute the hours of new events; run time in earlier hours is added to those."""
         spans = self._tables.new_spans(BUSY)
         if not self._profile.is_within(spans):
             self._view("new_busy", self._tables.new(BUSY))
@@ -235,11 +234,11 @@ class PipelineBatch:
             days = days | days_of(spans)
         else:
             late = None
-        self._renew(HOURLY, gold.hourly(SPARK), days, is_anew, late)
+        self._replace_hours(HOURLY, gold.hourly(SPARK), days, is_anew, late)
 
     def _rows_of_hours(self) -> float:
-        """About how many rows are read again for the hours that were touched: new ones may be few,
-        and those that they came to many."""
+        """The estimated number of rows to read for the touched hours: few new rows may touch hours
+        with many."""
         first_ms, last_ms = self._profile.first_ms, max(ms for _, ms in self._profile.hours)
         return sum(
             self._tables.rows_about(table, first_ms, last_ms + HOUR_MS)
@@ -252,7 +251,7 @@ class PipelineBatch:
         self._view("new_steps", self._tables.new(STEPS))
         if self._tables.has(LEVELS):
             self._view("levels_before", self._tables.found(LEVELS))
-        else:  # a batch of an older version, or none: what all steps add up to
+        else:  # no levels yet, or an older version: sum up all steps
             steps = self._tables.found(STEPS)
             renamed = steps.withColumnsRenamed({"waits": "waiting", "runs": "running"})
             renamed.createOrReplaceTempView("levels_before")
@@ -267,7 +266,7 @@ class PipelineBatch:
         self._tables.replace(EXECS, self._single(execs))
 
     def _make_checks(self, made_ms: int) -> None:
-        """What all of it adds up to: a few numbers a group."""
+        """Compute the facts for the checks, and append the results."""
         for table in (JOBS, ATTEMPTS, DEPTH, HOURLY, DEAD):
             self._view(f"new_{table.name.partition('_')[2]}", self._tables.new(table))
         self._view("levels_now", self._tables.now(LEVELS))
@@ -279,22 +278,22 @@ class PipelineBatch:
             since_ms=self._profile.first_ms,
         )
         found = {(row[0], row[1]): row[2] for row in self._spark.sql(query).collect()}
-        self.checked = checks.judge(found, self._readers_told)
+        self.checked = checks.judge(found, self._read_stats)
         number, at = self._before.number + 1, datetime.fromtimestamp(made_ms / 1000, UTC)
         rows = [(one.group, number, at, *one[1:]) for one in self.checked]
         frame = self._spark.createDataFrame(rows, CHECKS.ddl)
         self._tables.append(CHECKS, frame.coalesce(1))
 
-    def _renew(
+    def _replace_hours(
         self,
-        table: Table,
+        table: TableSpec,
         query: str,
         days: set[str],
         is_anew: str,
         late: DataFrame | None = None,
     ) -> None:
-        """Replace some hours of a table; the other hours of their days are written again, with
-        what came late added to them."""
+        """Replace some hours of a table. Files are by day, so the other hours of the touched days
+        are rewritten, with late additions."""
         rows = self._spark.sql(query).select(*table.names)
         of_days = Only(days=days)
         rest = None if late is None else late.limit(0)
@@ -308,8 +307,8 @@ class PipelineBatch:
             rows = rows.unionByName(rest.select(*table.names))
         self._tables.replace_days(table, self._single(rows), days)
 
-    def _together(self, works: Sequence[Callable[[], None]]) -> None:
-        """Do what does not depend on each other at once: most of a small job is planning, and that
+    def _concurrently(self, works: Sequence[Callable[[], None]]) -> None:
+        """Run independent work concurrently: most of the time of a small job is planning, which
         leaves cores idle."""
         with ThreadPoolExecutor(THREADS) as threads:
             for done in [threads.submit(work) for work in works]:
@@ -319,10 +318,9 @@ class PipelineBatch:
         self._spark.sql(text).createOrReplaceTempView(name)
 
     def _view(self, name: str, rows: DataFrame) -> None:
-        """Rows that queries ask for; of a small batch one partition, so that nothing is exchanged
-        between tasks."""
+        """Register a view; of a small batch with one partition, which avoids shuffles."""
         (rows.coalesce(1) if self._is_small else rows).createOrReplaceTempView(name)
 
     def _single(self, rows: DataFrame) -> DataFrame:
-        """Few rows, as one file."""
+        """Few rows, written as one file."""
         return rows.coalesce(1) if self._is_small else rows.repartition(1)

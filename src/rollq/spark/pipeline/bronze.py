@@ -1,7 +1,7 @@
-"""Events as they were, written down by the tasks that read them: rows stay in Arrow all the way.
+"""Events, written to files by the tasks that read them: rows stay in Arrow all the way.
 
-Each task tells what it wrote and in which hours something happened, so that later stages need not
-look again to know what a batch touches.
+Each task also returns statistics by hour, so that later stages know what the batch touches without
+reading it again.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from rollq.spark.source.planning import rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-GROUP_ROWS: Final = 131_072  # of a row group: readers skip whole ones
+GROUP_ROWS: Final = 131_072  # rows of a row group, the unit of pruning
 PAGE_BYTES: Final = 256 << 10
-ROW_BYTES: Final = 200  # of a line of JSON, about
+ROW_BYTES: Final = 200  # approximate size of a JSON line
 TOLD: Final = "told"
 _US: Final = 1000  # microseconds of a millisecond
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A range of the history, cut into what single tasks read."""
+    """A range of the history, divided into slices for tasks."""
 
     options: ReadOptions
     slices: list[Slice]
-    indexes: int  # how many
-    size_bytes: int = 0  # as JSON lines, if that is known
-    starts: Mapping[str, int] = field(default_factory=dict)  # by group the first index
-    missing: Mapping[str, int] = field(default_factory=dict)  # by group how many are gone
+    indexes: int  # length of the range
+    size_bytes: int = 0  # as JSON lines; 0: unknown
+    starts: Mapping[str, int] = field(default_factory=dict)  # first index by group
+    missing: Mapping[str, int] = field(default_factory=dict)  # count of missing indexes by group
 
     def rows_about(self, rows_per_index: float) -> float:
-        """How many rows are to be expected."""
+        """The expected number of rows."""
         return self.size_bytes / ROW_BYTES if self.size_bytes else self.indexes * rows_per_index
 
 
 class Hour(msgspec.Struct, frozen=True):
-    """What is known of the events of an hour."""
+    """Statistics of the events of one hour, from one task."""
 
     group: str
     hour_ms: int
@@ -72,14 +72,14 @@ class Hour(msgspec.Struct, frozen=True):
     last_ms: int
     has_arrays: bool
     has_workers: bool
-    has_acts: bool  # that somebody asked for
+    has_acts: bool  # actions of users
     events: int = 0
-    astray: int = 0  # that do not follow the one before: twice, too early, or after a gap
-    back: int = 0  # whose time is before that of the one before
+    astray: int = 0  # out of order: duplicates, or after a gap
+    back: int = 0  # with an earlier timestamp than the event before
 
 
 class Written(msgspec.Struct):
-    """What tasks did."""
+    """The output of tasks."""
 
     files: list[File]
     hours: list[Hour]
@@ -94,15 +94,15 @@ def write(
     *,
     is_small: bool,
 ) -> Written:
-    """Write events as new files of the bronze table, unseen by readers until a manifest names them.
+    """Write events as new files of the bronze table, invisible until a manifest lists them.
 
     Args:
         spark: the session.
-        reading: what to read.
+        reading: the range to read.
         out: the folder of the tables.
-        stamp: names the folder below.
-        known: by group the index up to which all is in the tables; it is left out.
-        is_small: few rows are expected, for which no task is worth its start: they are read here.
+        stamp: the name of the batch's folder.
+        known: by group the last index that is in the tables; events up to it are skipped.
+        is_small: few rows are expected, which are read on the driver rather than in tasks.
     """
     count = len(reading.slices)
     if not count:
@@ -122,8 +122,8 @@ def write(
 
 
 def events(spark: SparkSession, reading: Reading, known: Mapping[str, int]) -> DataFrame:
-    """Events as rows, for those who write them by Spark; as `write`, those that are known are left
-    out."""
+    """Events as a DataFrame, for formats that are written by Spark; known events are skipped, as in
+    `write`."""
     count = len(reading.slices)
     task = partial(read_by_task, reading, dict(known))
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, BRONZE.ddl)
@@ -132,7 +132,7 @@ def events(spark: SparkSession, reading: Reading, known: Mapping[str, int]) -> D
 def read_by_task(
     reading: Reading, known: Mapping[str, int], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does that tells rows: slices by their numbers."""
+    """A task that returns rows of slices."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             wanted = reading.slices[number]
@@ -147,7 +147,7 @@ def written_by_task(
     known: Mapping[str, int],
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """What a task does: slices by their numbers."""
+    """A task that writes slices to files."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             wanted = reading.slices[number]
@@ -159,7 +159,7 @@ def written_by_task(
 
 
 def _tables(options: ReadOptions, wanted: Slice, known: int) -> Iterator[pa.Table]:
-    """New rows of a slice, so many at once as a row group has."""
+    """The new rows of a slice, in tables of the size of a row group."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in rows(options, columns_of(options.table, BRONZE.names), wanted):
@@ -178,7 +178,7 @@ def _tables(options: ReadOptions, wanted: Slice, known: int) -> Iterator[pa.Tabl
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being written."""
+    """An open file."""
 
     path: Path
     writer: Any
@@ -187,7 +187,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Writer:
-    """The files of one slice, by day. Their names are of this attempt of the task alone."""
+    """The files of one slice, by day. File names are unique to this attempt of the task."""
 
     out: Path
     stamp: str
@@ -206,7 +206,7 @@ class _Writer:
         for day in there:
             rows = table if len(there) == 1 else table.filter(pc.equal(days, day))
             self._write(day_of(day * DAY_MS), rows)
-        # History goes on in time: of the others there is hardly more, and if so in another file.
+        # History is in order of time: earlier days rarely get more rows, which go to another file.
         for day in self._open.keys() - {day_of(day * DAY_MS) for day in there}:
             self._close(day)
         self._hours += self._told(table, ms)
@@ -258,7 +258,7 @@ class _Writer:
 
 
 def hours_of(events: DataFrame) -> list[Hour]:
-    """What is known of the hours of events that were written before."""
+    """Statistics by hour of events in a table, to rebuild from."""
     from pyspark.sql.functions import expr
 
     ms = "unix_millis(_ts)"

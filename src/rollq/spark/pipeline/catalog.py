@@ -1,7 +1,7 @@
-"""What tables there are: their columns, in order, and how their files are split.
+"""The tables: their columns, in order, and their partitioning.
 
-Columns are appended, never taken away or changed; each has the schema version that brought it, and
-what stands in rows of files that are older.
+Columns are only ever appended; each has the schema version that introduced it, and its value in
+files of older versions.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ class TableColumn(NamedTuple):
 
     name: str
     type: str
-    since: int = 1  # the schema version
-    before: str = "NULL"  # in rows of older versions
+    since: int = 1  # schema version that introduced it
+    before: str = "NULL"  # its value in rows of older versions
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """One table. `by` is the moment after which its files are split by day; without it they are
-    not. With `since`, a row lasts from that moment to the other. With `has_open`, some rows may
-    still change. Internal tables carry state from batch to batch and are not shown to users."""
+class TableSpec:
+    """One table.
+
+    Attributes:
+        by: The timestamp column that files are partitioned by, in days; empty: not partitioned.
+        since: The start of a row's interval, which ends at `by`; empty: a row is at one moment.
+        is_internal: It carries state from batch to batch, and is not visible to users.
+        has_open: Rows are open until they are final; open rows are rewritten by later batches.
+    """
 
     name: str
     columns: tuple[TableColumn, ...]
@@ -38,7 +43,7 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The columns as Spark takes them."""
+        """The columns as a DDL string for Spark."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
 
     @property
@@ -48,23 +53,23 @@ class Table:
 
 
 def _columns(text: str, *newer: TableColumn) -> tuple[TableColumn, ...]:
-    """From `name type, name type`; then those that a later version brought."""
+    """From `name type, name type`, followed by columns of later versions."""
     pairs = (part.split() for part in text.split(","))
     return (*(TableColumn(name, kind) for name, kind in pairs), *newer)
 
 
-# What a job or array was asked to run, as JSON.
+# The program and arguments of a job or array, as JSON.
 REQUEST: Final = TableColumn("request", "string", since=3)
-# Who asked for what.
+# Who requested which action.
 ASKED: Final = tuple(
     TableColumn(name, "string", since=4)
     for name in ("asked_by", "account", "action", "resource", "address")
 )
 
-# What a new job waits for, as JSON.
+# The dependencies of a new job, as JSON.
 PARENTS: Final = TableColumn("parents", "string", since=5)
 
-BRONZE: Final = Table(
+BRONZE: Final = TableSpec(
     "bronze_events",
     _columns(
         "type string, job_id string, job_key string, client_id string, queue string, exec string,"
@@ -79,7 +84,7 @@ BRONZE: Final = Table(
     ),
     by="_ts",
 )
-JOBS: Final = Table(
+JOBS: Final = TableSpec(
     "silver_jobs",
     _columns(
         "group string, job_id string, job_key string, client_id string, queue string, exec string,"
@@ -93,7 +98,7 @@ JOBS: Final = Table(
     by="ended_at",
     has_open=True,
 )
-ATTEMPTS: Final = Table(
+ATTEMPTS: Final = TableSpec(
     "silver_attempts",
     _columns(
         "group string, job_id string, attempt int, fence bigint, exec string, client_id string,"
@@ -106,7 +111,7 @@ ATTEMPTS: Final = Table(
     since="assigned_at",
     has_open=True,
 )
-ARRAYS: Final = Table(
+ARRAYS: Final = TableSpec(
     "silver_arrays",
     _columns(
         "group string, array_id string, client_id string, queue string, exec string, priority int,"
@@ -117,7 +122,7 @@ ARRAYS: Final = Table(
     ),
     has_open=True,
 )
-WORKERS: Final = Table(
+WORKERS: Final = TableSpec(
     "silver_workers",
     _columns(
         "group string, worker_id string, name string, slots bigint, up_at timestamp,"
@@ -125,7 +130,7 @@ WORKERS: Final = Table(
     ),
     has_open=True,
 )
-AUDIT: Final = Table(
+AUDIT: Final = TableSpec(
     "silver_audit",
     _columns(
         "group string, at timestamp, type string, asked_by string, account string, action string,"
@@ -135,7 +140,7 @@ AUDIT: Final = Table(
     ),
     by="at",
 )
-HOURLY: Final = Table(
+HOURLY: Final = TableSpec(
     "gold_hourly",
     _columns(
         "group string, dimension string, name string, hour timestamp, submitted bigint,"
@@ -147,17 +152,17 @@ HOURLY: Final = Table(
     ),
     by="hour",
 )
-DEAD: Final = Table(
+DEAD: Final = TableSpec(
     "gold_dead",
     _columns("group string, hour timestamp, exec string, cause string, jobs bigint"),
     by="hour",
 )
-DEPTH: Final = Table(
+DEPTH: Final = TableSpec(
     "gold_depth",
     _columns("group string, queue string, minute timestamp, waiting bigint, running bigint"),
     by="minute",
 )
-UTILISATION: Final = Table(
+UTILISATION: Final = TableSpec(
     "gold_utilisation",
     _columns(
         "group string, worker_id string, name string, hour timestamp, slots bigint, busy_ms bigint,"
@@ -165,7 +170,7 @@ UTILISATION: Final = Table(
     ),
     by="hour",
 )
-EXECS: Final = Table(
+EXECS: Final = TableSpec(
     "gold_execs",
     _columns(
         "group string, exec string, jobs bigint, run_ms_p50 bigint, run_ms_p95 bigint,"
@@ -173,8 +178,8 @@ EXECS: Final = Table(
         "failed bigint, dead bigint, retried bigint, runs bigint"
     ),
 )
-# What the checks of each batch found.
-CHECKS: Final = Table(
+# The outcomes of the checks of each batch.
+CHECKS: Final = TableSpec(
     "gold_checks",
     _columns(
         "group string, batch bigint, at timestamp, name string, outcome string, expected bigint,"
@@ -182,15 +187,15 @@ CHECKS: Final = Table(
     ),
     by="at",
 )
-# What came and went in each minute, so that a day can be added up again.
-STEPS: Final = Table(
+# Changes of depth in each minute, from which a day can be recomputed.
+STEPS: Final = TableSpec(
     "state_steps",
     _columns("group string, queue string, minute timestamp, waits bigint, runs bigint"),
     by="minute",
     is_internal=True,
 )
-# In which hours attempts ran for how long; of each batch those that ended in it.
-BUSY: Final = Table(
+# Run time of attempts by hour; each batch adds the attempts that ended in it.
+BUSY: Final = TableSpec(
     "state_busy",
     _columns(
         "group string, hour timestamp, exec string, client_id string, queue string,"
@@ -199,10 +204,10 @@ BUSY: Final = Table(
     by="hour",
     is_internal=True,
 )
-# How many wait and run in each queue after all that is known; rows of the depth without a minute.
-LEVELS: Final = Table("state_levels", DEPTH.columns, is_internal=True)
-# How often each exec took how long: percentiles of all time without reading all attempts.
-COUNTS: Final = Table(
+# Waiting and running jobs of each queue after the batch; rows of the depth without a minute.
+LEVELS: Final = TableSpec("state_levels", DEPTH.columns, is_internal=True)
+# Histograms of run and wait times by exec: all-time percentiles without reading all attempts.
+COUNTS: Final = TableSpec(
     "state_counts",
     _columns("group string, exec string, metric string, value bigint, n bigint"),
     is_internal=True,
@@ -217,8 +222,8 @@ TABLES: Final = {
 }
 
 
-def table_of(name: str) -> Table:
-    """The table of a name.
+def table_of(name: str) -> TableSpec:
+    """The table of this name.
 
     Raises:
         LocalError: BAD_OPTIONS; there is none.

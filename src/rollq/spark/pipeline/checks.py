@@ -1,9 +1,9 @@
-"""What must be so in every batch, whatever happened: counts of tables that were made by different
-queries and must agree, and bounds that nothing can pass.
+"""Data quality checks of every batch: counts of tables that were made by different queries must
+agree, and bounds must hold.
 
-`facts` is the question, one pass over what the batch has written; `judge` says what follows from
-the answer. A check that fails keeps nothing back: the batch is committed with what was found, as
-rows of the table `gold_checks`, and the run ends with an error.
+`facts` is one query over what the batch has written; `judge` derives the results. A failed check
+does not prevent the commit: the results are rows of the table `gold_checks`, and the run ends with
+an error.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ OK: Final = "ok"
 FAILED: Final = "failed"
 UNKNOWN: Final = "unknown"
 NAMED_MAX: Final = 3
-FIRST_INDEX: Final = 1  # of every log
-# An end is stamped when a leader hears of it, which takes a fail-over at worst: at the edges of an
-# hour so much of a run may be counted in another one.
+FIRST_INDEX: Final = 1  # the first index of a log
+# An end is stamped when the leader receives it, after a fail-over at worst: so much run time may
+# be counted in the next hour.
 SLACK_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """One thing that must be so."""
+    """One check."""
 
     name: str
-    words: str  # what must be so; `found` is compared with `expected`
-    needs_whole: bool = False  # only told where no index of the group's history is missing
+    words: str  # the condition as text; `found` must equal `expected`
+    needs_whole: bool = False  # unknown if any index of the group's history is missing
 
 
 DATA_CHECKS: Final = (
@@ -63,7 +63,7 @@ DATA_CHECKS: Final = (
 
 
 class CheckResult(NamedTuple):
-    """What a check found of a group; a row of `gold_checks` beside batch and time."""
+    """The result of a check for one group; a row of `gold_checks` without batch and time."""
 
     group: str
     name: str
@@ -71,43 +71,43 @@ class CheckResult(NamedTuple):
     expected: int
     found: int
 
-    def told(self) -> str:
-        """In words."""
+    def as_text(self) -> str:
+        """As text."""
         words = next(check.words for check in DATA_CHECKS if check.name == self.name)
         numbers = f"expected {self.expected}, found {self.found}"
         return f"{self.name} ({words}) of group {self.group}: {numbers}"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What those who read the events of a group tell of them."""
+class ReadStats:
+    """Statistics of the events of a group in this batch, from the tasks that read them."""
 
     events: int = 0
-    astray: int = 0  # that do not follow the one before
-    missing: int = 0  # indexes that should have been there
-    is_whole: bool = False  # no index is missing, now or before
-    goes_back: bool = False  # the time of an event is before that of an earlier one
+    astray: int = 0  # out of order
+    missing: int = 0  # indexes that could not be read
+    is_whole: bool = False  # no index is missing, in this batch or before
+    goes_back: bool = False  # some timestamp is before an earlier one
 
 
-def told_of(
+def stats_of(
     hours: Iterable[Hour],
     before: Mapping[str, Mark],
     starts: Mapping[str, int],
     missing: Mapping[str, int],
-) -> dict[str, Told]:
-    """By group what is known of new events.
+) -> dict[str, ReadStats]:
+    """Statistics of new events by group.
 
     Args:
-        hours: as the tasks told that wrote them.
-        before: how far the groups had been read.
-        starts: by group the first index that was read now.
-        missing: by group how many indexes should have been there.
+        hours: returned by the tasks.
+        before: the marks of the previous manifest.
+        starts: by group the first index of this batch.
+        missing: by group the number of missing indexes.
     """
     groups: dict[str, list[Hour]] = {}
     for hour in hours:
         groups.setdefault(hour.group, []).append(hour)
     return {
-        group: Told(
+        group: ReadStats(
             events=sum(hour.events for hour in every),
             astray=sum(hour.astray for hour in every),
             missing=missing.get(group, 0),
@@ -119,19 +119,21 @@ def told_of(
 
 
 def _is_whole(group: str, before: Mapping[str, Mark], starts: Mapping[str, int]) -> bool:
-    """Whether all that came before is there."""
+    """Whether the history before this batch is complete."""
     return before[group].is_whole if group in before else starts.get(group) == FIRST_INDEX
 
 
-def judge(facts: Mapping[tuple[str, str], int], told: Mapping[str, Told]) -> list[CheckResult]:
-    """What follows from facts, by group and name, and from what readers told."""
-    return [result for group, one in told.items() for result in _of_group(group, facts, one)]
+def judge(
+    facts: Mapping[tuple[str, str], int], stats: Mapping[str, ReadStats]
+) -> list[CheckResult]:
+    """The results of all checks, from the facts by group and name, and the readers' statistics."""
+    return [result for group, one in stats.items() for result in _of_group(group, facts, one)]
 
 
 def failure(failed: Iterable[CheckResult]) -> LocalError:
-    """What a run ends with."""
+    """The error that ends a run with failed checks."""
     every = list(failed)
-    named = "; ".join(result.told() for result in every[:NAMED_MAX])
+    named = "; ".join(result.as_text() for result in every[:NAMED_MAX])
     more = f"; and {len(every) - NAMED_MAX} more" if len(every) > NAMED_MAX else ""
     return LocalError(
         ErrorCode.CHECK_FAILED,
@@ -141,15 +143,15 @@ def failure(failed: Iterable[CheckResult]) -> LocalError:
 
 
 def _of_group(
-    group: str, facts: Mapping[tuple[str, str], int], told: Told
+    group: str, facts: Mapping[tuple[str, str], int], stats: ReadStats
 ) -> Iterator[CheckResult]:
     def fact(name: str) -> int:
         return facts.get((group, name), 0)
 
     pairs = {
-        "events": (told.events, fact("events")),
-        "order": (0, told.astray + fact("late")),
-        "missing": (0, told.missing),
+        "events": (stats.events, fact("events")),
+        "order": (0, stats.astray + fact("late")),
+        "missing": (0, stats.missing),
         "jobs": (fact("begun"), fact("jobs_begun")),
         "attempts": (fact("assigned"), fact("attempts")),
         "ends": (0, fact("ended_twice") + fact("jobs_unbegun")),
@@ -162,8 +164,8 @@ def _of_group(
     for check in DATA_CHECKS:
         expected, found = pairs[check.name]
         outcome = OK if expected == found else FAILED
-        is_unknown = check.needs_whole and not told.is_whole
-        if is_unknown or (check.name == "depth" and told.goes_back):
+        is_unknown = check.needs_whole and not stats.is_whole
+        if is_unknown or (check.name == "depth" and stats.goes_back):
             outcome = UNKNOWN
         yield CheckResult(group, check.name, outcome, expected, found)
 
@@ -171,21 +173,21 @@ def _of_group(
 def facts(
     d: SqlDialect, *, known: Mapping[str, int], has_open: bool, has_running: bool, since_ms: int
 ) -> str:
-    """Rows of group, name and number.
+    """A query of facts: rows of group, name and number.
 
-    Reads what the batch has read, `news`, `moves`, `open_jobs` and `running_before` if there are
-    any, and what it has written: `new_jobs`, `new_attempts`, `open_attempts`, `levels_now`,
-    `new_depth`, `busy`, `sessions`, `new_hourly`, `new_dead` and `touched`.
+    Reads the input of the batch (`news`, `moves`, and `open_jobs` and `running_before` if they
+    exist) and its output (`new_jobs`, `new_attempts`, `open_attempts`, `levels_now`, `new_depth`,
+    `busy`, `sessions`, `new_hourly`, `new_dead` and `touched`).
 
     Args:
         d: the dialect.
-        known: by group the last index that was in the tables before.
-        has_open: `open_jobs` is there.
-        has_running: `running_before` is there.
-        since_ms: the oldest moment of a new event.
+        known: by group the last index of the previous batch.
+        has_open: `open_jobs` exists.
+        has_running: `running_before` exists.
+        since_ms: the earliest timestamp of a new event.
     """
     parts = (
-        _of_news(d, known),
+        _news_facts(d, known),
         _of_jobs(d, has_open=has_open),
         _ended_twice(),
         _of_attempts(d, has_running=has_running),
@@ -200,7 +202,7 @@ def facts(
     return " UNION ALL ".join(f"({part})" for part in parts)
 
 
-def _of_news(d: SqlDialect, known: Mapping[str, int]) -> str:
+def _news_facts(d: SqlDialect, known: Mapping[str, int]) -> str:
     first_of_task = f"type = '{JOB_ASSIGNED}' AND attempt = 1 AND array_id IS NOT NULL"
     begun = f"type IN ({quoted(ACCEPTED)}) OR ({first_of_task})"
     late = " OR ".join(
@@ -217,8 +219,8 @@ def _of_news(d: SqlDialect, known: Mapping[str, int]) -> str:
 
 
 def _of_jobs(d: SqlDialect, *, has_open: bool) -> str:
-    """How many more jobs there are than before, of which the beginning is known or not. Of a task
-    it may be that its array is not known, and its first assignment is."""
+    """The number of jobs added, with and without a known beginning. A task of an unknown array
+    begins with its first assignment."""
     columns = f"{d.group} AS grp, submitted_at, array_id, first_assigned_at"
     rows = f"SELECT {columns}, 1 AS more FROM new_jobs"
     if has_open:
@@ -232,8 +234,8 @@ def _of_jobs(d: SqlDialect, *, has_open: bool) -> str:
 
 
 def _ended_twice() -> str:
-    """Ends that follow an end. Where the first was in an earlier batch its job is not open any
-    more, and the second looks like a job without a beginning."""
+    """Ends that follow an end. If the first was in an earlier batch the job is not open any more,
+    and the second looks like a job without a beginning."""
     ends = quoted((JOB_ACKED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED))
     return f"""
         SELECT grp, 'ended_twice', count(*) FROM moves
@@ -249,7 +251,7 @@ def _of_attempts(d: SqlDialect, *, has_running: bool) -> str:
 
 
 def _busy_beyond(d: SqlDialect) -> str:
-    """Hours of workers, as they are before what is more than the slots have is cut off."""
+    """Hours in which a worker ran longer than its slots allow, before utilisation is capped."""
     return f"""
         SELECT ran.grp, 'busy_beyond', count(*)
         FROM (

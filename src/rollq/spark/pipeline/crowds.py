@@ -1,6 +1,6 @@
-"""Arrays, sessions of workers, acts of operators, and the steps of queues, as SQL.
+"""Arrays, sessions of workers, actions of operators, and changes of queue depth, as SQL.
 
-All of them are few beside the jobs: what is open is read and written again in every batch.
+They are few compared to jobs: open rows are rewritten in every batch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _WORKER_WINDOW: Final = "PARTITION BY grp, worker_id ORDER BY i, o"
 
 
 def array_marks(d: SqlDialect, *, news: str = "news", has_open: bool = True) -> str:
-    """What happened to arrays as a whole, with what was known of them then. Reads new events and,
-    if there are any from before, `open_arrays`."""
+    """Events of arrays as a whole, with the state known at each. Reads new events and, if there are
+    any, `open_arrays`."""
     ready = f"""CASE
         WHEN type = '{CARRY}' THEN {d.pack(at="c_ready_at")}
         WHEN type = '{ARRAY_ENQUEUED}' THEN
@@ -63,9 +63,9 @@ def array_marks(d: SqlDialect, *, news: str = "news", has_open: bool = True) -> 
 
 
 def arrays(d: SqlDialect) -> str:
-    """One row an array, of those that are known from their beginning; from `array_marks`."""
+    """One row per array whose beginning is known; from `array_marks`."""
     first = "CASE WHEN starts THEN {} END"
-    # What is told of one that has ended is not looked at: in a later batch it would not be seen.
+    # Events after the end are ignored: in a later batch they would not be seen.
     place = d.pack(i="i", o="o")
     last = f"coalesce(min(CASE WHEN type = '{ARRAY_ENDED}' THEN {place} END), max({place}))"
     return f"""
@@ -83,7 +83,7 @@ def arrays(d: SqlDialect) -> str:
 
 
 def array_lives(d: SqlDialect) -> str:
-    """What tasks must know of their arrays, from `arrays_now`."""
+    """Data of arrays that their tasks need, from `arrays_now`."""
     return f"""
         SELECT {d.group} AS grp, array_id, submitted_at, ready_at, body_bytes, blob_bytes, request,
             first_index,
@@ -94,7 +94,7 @@ def array_lives(d: SqlDialect) -> str:
 
 
 def sessions(d: SqlDialect) -> str:
-    """Sessions of workers: from one coming to the next, or to the going. Reads `news` and
+    """Sessions of workers: from an opening to the next one, or to the closing. Reads `news` and
     `open_workers`."""
     return f"""
         WITH marks AS (
@@ -114,7 +114,7 @@ def sessions(d: SqlDialect) -> str:
 
 
 def acts(d: SqlDialect) -> str:
-    """What somebody asked for, and what they were refused. Reads `news`."""
+    """Actions of users, and refusals. Reads `news`."""
     return f"""
         SELECT _group AS {d.group}, _ts AS at, type, asked_by, account, action, resource, address,
             {d.count}, detail, queue, client_id, job_id, array_id, cache_id,
@@ -124,7 +124,7 @@ def acts(d: SqlDialect) -> str:
 
 
 def steps(d: SqlDialect, *, has_arrays: bool) -> str:
-    """By queue and minute, how many more wait and run than before. Reads `news`, `moves` and
+    """Changes of waiting and running jobs by queue and minute. Reads `news`, `moves` and
     `array_marks`."""
     minute = "date_trunc('minute', {})"
     single = f"{job_steps('news', minute)} UNION ALL {withdrawn('moves', minute)}"
@@ -139,11 +139,11 @@ def steps(d: SqlDialect, *, has_arrays: bool) -> str:
 
 
 def job_steps(events: str, moment: str) -> str:
-    """What events of single jobs add to those that wait and that run.
+    """Changes of waiting and running jobs by events of single jobs.
 
     Args:
         events: the table.
-        moment: what a time is rounded to, as SQL with a place for the time.
+        moment: SQL that rounds a timestamp, with a placeholder for it.
     """
     in_queue = quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))
     return f"""
@@ -160,8 +160,8 @@ def job_steps(events: str, moment: str) -> str:
 
 
 def withdrawn(moves: str, moment: str) -> str:
-    """Jobs that were cancelled or expired while they waited. Whether they did, or were delayed,
-    only the state before tells; all other events tell it themselves."""
+    """Jobs that were cancelled or expired while waiting. Only their previous state tells whether
+    they were waiting or delayed; other events need no previous state."""
     return f"""
         SELECT grp, queue, {moment.format("ts")} AS at, -1 AS waits, 0 AS runs
         FROM {moves}
@@ -169,7 +169,7 @@ def withdrawn(moves: str, moment: str) -> str:
 
 
 def array_steps(marks: str, moment: str) -> str:
-    """What events of arrays add: of tasks that were never assigned."""
+    """Changes by events of arrays: of tasks that were never assigned."""
     return f"""
         SELECT grp, queue, {moment.format("ts")} AS at,
             CASE WHEN type = '{ARRAY_ENQUEUED}' THEN CASE WHEN delay_ms = 0 THEN n ELSE 0 END

@@ -1,12 +1,12 @@
-"""What tables and their columns mean: the one place where figures are defined. `docs/dictionary.md`
-is made from it, and Spark's `DESCRIBE` shows it. Words only; how they come about is SQL elsewhere.
+"""The meaning of tables and columns: the one definition of figures. `docs/dictionary.md` is
+generated from it, and Spark's `DESCRIBE` shows it. Text only; the computation is SQL elsewhere.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# What one row is, by table that users see.
+# The meaning of one row, by public table.
 ROWS: Final = {
     "bronze_events": "a fact, as the history has it; key `_group`, `_index`, `_ordinal`",
     "silver_jobs": "a job as it stands; an id that was forgotten and accepted again is another job",
@@ -22,8 +22,8 @@ ROWS: Final = {
     "gold_execs": "a program or function, over all time",
     "gold_checks": "a check of a batch and group",
 }
-# What a column means wherever it has no meaning of its own.
-_EVERYWHERE: Final = {
+# The meaning of a column, unless the table has its own.
+_COMMON: Final = {
     "group": "name of the group",
     "job_id": "the job",
     "job_key": "what its owner calls the job",
@@ -76,8 +76,8 @@ _PERCENTILES: Final = {
     )
     for percent in (50, 95, 99)
 }
-# What it means in one table.
-_THERE: Final = {
+# The meaning of a column in one table.
+_BY_TABLE: Final = {
     "bronze_events": {
         "type": "what happened: `enqueue`, `assign`, `ack`, `dlq` and so on",
         "job_id": "the job; NULL if it is about something else, or an array as a whole",
@@ -176,8 +176,8 @@ _THERE: Final = {
 }
 
 
-def words_of(table: str, column: str) -> str:
-    """What a column means; empty for those of internal tables."""
+def meaning_of(table: str, column: str) -> str:
+    """The meaning of a column; empty for internal tables."""
     if table not in ROWS:
         return ""
-    return _THERE[table].get(column) or _PERCENTILES.get(column) or _EVERYWHERE[column]
+    return _BY_TABLE[table].get(column) or _PERCENTILES.get(column) or _COMMON[column]

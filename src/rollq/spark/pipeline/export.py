@@ -1,7 +1,7 @@
-"""Tables as others want them: in any format that the session has, such as Delta or Iceberg.
+"""Copies of tables in other formats that the session supports, such as Delta or Iceberg.
 
-Our own folder stays Parquet under a manifest, which is what makes a batch appear whole. A copy is
-replaced as a whole, by whatever the format offers for that.
+The pipeline's own folder stays Parquet with a manifest, which makes batches atomic. A copy is
+overwritten as a whole, with the atomicity of its format.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.catalog import TABLES, table_of
-from rollq.spark.pipeline.manifest import Book, Manifest
+from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.tables import TableStore
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ CSV: Final = "csv"
 
 def export(
     spark: SparkSession, tables: str | Path, to: str, form: str, names: Iterable[str] = ()
-) -> Manifest:
-    """Copy tables, all as of one batch, over what an earlier copy left.
+) -> TableManifest:
+    """Copy tables, all of the same batch, over an earlier copy.
 
     Args:
-        spark: a session that has the format.
+        spark: a session that supports the format.
         tables: the folder of the pipeline.
-        to: a folder or its URL, if it has a slash: each table gets a folder in it. Otherwise a
-            database of the session's catalog, as `lake.rollq`.
-        form: as Spark names it: `delta`, `iceberg`, `orc`, `csv`.
-        names: which tables; all of them if none is named.
+        to: a folder or its URL, if it contains a slash: each table gets a folder in it. Otherwise a
+            database of the session's catalog, such as `lake.rollq`.
+        form: the name of the format in Spark: `delta`, `iceberg`, `orc`, `csv`.
+        names: of the tables; empty: all public tables.
 
     Returns:
-        The manifest of that batch.
+        The manifest of the batch.
 
     Raises:
-        LocalError: BAD_OPTIONS if there is no such table or format, or nothing was ever made.
+        LocalError: BAD_OPTIONS if there is no such table or format, or no batch.
     """
     chosen = [table_of(name) for name in names]
     chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
@@ -48,14 +48,14 @@ def export(
     for table in chosen:
         frame = store.read(table, manifest.files(table.name))
         writer = frame.write.format(form).mode("overwrite")
-        if form == CSV:  # nothing else of the file names its columns
+        if form == CSV:  # otherwise the columns have no names
             writer = writer.option("header", "true")
         try:
             if "/" in to:
                 writer.save(f"{to.rstrip('/')}/{table.name}")
             else:
                 writer.saveAsTable(f"{to}.{table.name}")
-        except Exception as error:  # embedded and by Connect it is another, with the same word
+        except Exception as error:  # Connect raises another class with the same condition
             if "DATA_SOURCE_NOT_FOUND" not in str(error):
                 raise
             raise LocalError(

@@ -1,4 +1,4 @@
-"""From Spark's errors to ours: what went wrong, without a page of Java."""
+"""Converts Spark's errors to errors of rollq, without Java stack traces."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _CLASSES: Final = {
     each.__name__: each for each in (DialError, DiskError, LocalError, RemoteError, StateError)
 }
 _CODES: Final = frozenset(map(int, ErrorCode))
-# Spark gives its Python processes ten seconds to say hello, however busy the machine is.
+# Spark's Python workers must connect within ten seconds, however busy the machine is.
 _PASSING: Final = ("failed to connect back", "CANNOT_OPEN_SOCKET", "SocketTimeoutException")
 LINES: Final = 3
 
 
-def told_by_spark(error: Exception) -> RollqError:
-    """The error of ours that a task or a plan raised, if it was one; else Spark's first words."""
+def as_rollq_error(error: Exception) -> RollqError:
+    """The rollq error that a task or plan raised, if any; else the first lines of Spark's error."""
     text = str(error)
     found = _OURS.search(text)
     if found and found[1] in _CLASSES and int(found[2]) in _CODES:
@@ -36,7 +36,7 @@ def told_by_spark(error: Exception) -> RollqError:
     return LocalError(ErrorCode.BUG, "Spark failed: " + " ".join(lines[:LINES]))
 
 
-def is_passing(error: Exception) -> bool:
-    """Whether the same may go well when it is tried again."""
+def is_transient(error: Exception) -> bool:
+    """Whether a retry may succeed."""
     text = str(error)
     return any(words in text for words in _PASSING)

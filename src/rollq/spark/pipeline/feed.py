@@ -1,8 +1,8 @@
-"""Where events come from: members of groups, or folders of history segments, read as
-`format("rollq")` reads them.
+"""The source of events: members of groups, or folders of history segments, read like
+`format("rollq")`.
 
-The manifest says how far each group was read, and nothing else does: a run begins where the
-manifest ends, whatever became of the runs before it.
+Only the manifest holds the offsets of the groups: a run starts where the newest manifest ends,
+whatever earlier runs did.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from rollq.spark.source.options import read_options
 from rollq.spark.source.places import Extent, HistoryPlace
 from rollq.spark.source.planning import place_of
 
-READER: Final = "pipeline"  # the name under which members keep history for us
+READER: Final = "pipeline"  # the name of the hold on the members' history
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What to read. Several groups are told apart by semicolons, as the source has it."""
+    """The source of a pipeline. Several groups are separated by semicolons, as in the data
+    source."""
 
     servers: str = ""
     path: str = ""
     group: str = ""
     reader: str = READER
     fail_on_data_loss: bool = True
-    credentials: str = ""  # a directory, which is on every executor
+    credentials: str = ""  # a directory on every executor
 
     @property
     def name(self) -> str:
-        """What the manifest remembers, so that two sources are not mixed in one folder."""
+        """Recorded in the manifest, so that two sources are not mixed in one folder."""
         if self.servers:
             return "servers " + ",".join(sorted(self.servers.replace(";", ",").split(",")))
         places = (
@@ -46,7 +47,8 @@ class Feed:
         return "path " + ";".join(places)
 
     def is_same(self, name: str) -> bool:
-        """Whether this may be the source of that name: addresses of members come and go."""
+        """Whether this may be the recorded source: members' addresses may change, if one is
+        common."""
         ours, theirs = self.name, name
         if ours == theirs:
             return True
@@ -55,7 +57,7 @@ class Feed:
         return both and bool({*mine.split(",")} & {*others.split(",")})
 
     def extents(self) -> list[Extent]:
-        """What there is now, by group.
+        """The available history by group.
 
         Raises:
             DialError: no member answers.
@@ -64,11 +66,11 @@ class Feed:
         return [place.extent() for place in self._places()]
 
     def reading(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Reading:
-        """The events of a range of indexes, by group: from, and up to but without.
+        """A range of events, by group from `starts` (inclusive) to `ends` (exclusive).
 
         Raises:
             DialError: no member answers.
-            StateError: HISTORY_GONE; some of it is gone, and that matters.
+            StateError: HISTORY_GONE; some of it was deleted, with `fail_on_data_loss`.
         """
         options = read_options(
             self._options()
@@ -86,7 +88,7 @@ class Feed:
         return Reading(options, slices, count, size_bytes, starts, missing)
 
     def hold(self, starts: Mapping[str, int]) -> None:
-        """Members keep what comes after this for us; what was read may go."""
+        """Move the hold on the members' history to these offsets."""
         if self.servers and self.reader:
             for place in self._places():
                 group = place.extent().group
@@ -94,7 +96,7 @@ class Feed:
                     place.hold(self.reader, starts[group])
 
     def _missing(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> dict[str, int]:
-        """By group how many indexes are gone that should be read."""
+        """By group the number of missing indexes in a range."""
         missing = {}
         for place in self._places():
             extent = place.extent()

@@ -1,13 +1,12 @@
-"""Which events go when a client, a group or old history is removed from the tables, as SQL.
+"""Selects the events to delete for a client, a group or old history, as SQL.
 
-A job goes whole or not at all: the next batch needs the beginning of what has not ended, and
-figures of half a job would be wrong. So a job that has not ended stays with all of its events, and
-so does one that ended after the moment before which history is removed. An array is one with its
-tasks, and a worker that was there at that moment keeps its coming. Only a group that is removed as
-a whole takes everything along.
+A job is deleted with all of its events or not at all: the next batch needs the beginning of open
+jobs, and figures of partial jobs would be wrong. So open jobs are kept, and those that ended after
+the retention time. An array is one unit with its tasks, and the opening of a worker that was
+connected at that time is kept. Only a whole group is deleted unconditionally.
 
-"Before" is told by places in the log, because clocks of leaders differ: what stands before the
-first event of that moment or later.
+"Before" means the position in the log, because clocks of leaders differ: everything before the
+first event at or after that time.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from rollq.grid.events import ARRAY_ENQUEUED, JOB_FORGOTTEN, WORKER_CLOSED, WORKER_OPENED
-from rollq.spark.pipeline.catalog import ARRAYS, BRONZE, JOBS, WORKERS, Table
+from rollq.spark.pipeline.catalog import ARRAYS, BRONZE, JOBS, WORKERS, TableSpec
 from rollq.spark.pipeline.dialect import SqlDialect
 from rollq.spark.pipeline.silver import ACCEPTED, FINAL_STATES, quoted
 
-VIEWS: Final[Mapping[str, Table]] = {  # that the queries read
+VIEWS: Final[Mapping[str, TableSpec]] = {  # that the queries read
     "all_events": BRONZE,
     "all_jobs": JOBS,
     "all_arrays": ARRAYS,
@@ -30,8 +29,8 @@ VIEWS: Final[Mapping[str, Table]] = {  # that the queries read
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is to be removed: what fulfils all that is said here, of which there is something."""
+class Selection:
+    """The selection: events that meet all given criteria, of which there is at least one."""
 
     group: str = ""
     client: str = ""
@@ -44,21 +43,21 @@ class Chosen:
 
 
 def first_indexes(d: SqlDialect, before_ms: int) -> str:
-    """By group the first index that is not before a moment. Reads `all_events`."""
+    """By group the first index at or after a time. Reads `all_events`."""
     return f"""
         SELECT _group, min(_index) FROM all_events
         WHERE _ts >= {d.moment(str(before_ms))} GROUP BY _group
     """
 
 
-def judged_events(d: SqlDialect, chosen: Chosen, firsts: Mapping[str, int]) -> str:
-    """All events, each with what it is a part of (`unit`: a job, an array or a worker; NULL: it
-    stands alone), whether it `is_chosen`, and whether it `goes`. Reads the views above.
+def judged_events(d: SqlDialect, chosen: Selection, firsts: Mapping[str, int]) -> str:
+    """All events with their `unit` (a job, an array or a worker; NULL: none), whether they are
+    selected (`is_chosen`), and whether they are deleted (`goes`). Reads the views above.
 
     Args:
         d: the dialect.
-        chosen: what is to be removed.
-        firsts: what `first_indexes` found; a group that is not there has nothing later.
+        chosen: the selection.
+        firsts: the result of `first_indexes`; a group without one has no later events.
     """
     wanted = []
     if chosen.group:
@@ -79,7 +78,7 @@ def judged_events(d: SqlDialect, chosen: Chosen, firsts: Mapping[str, int]) -> s
 
 
 def summary(d: SqlDialect) -> str:
-    """How many events and jobs go, and how many jobs and arrays were chosen and stay. Reads
+    """The number of deleted events and jobs, and of selected jobs and arrays that are kept. Reads
     `judged`."""
     job = d.pack(g="_group", j="coalesce(job_id, array_id)")
     return f"""
@@ -97,9 +96,9 @@ _UNIT: Final = f"""coalesce(array_id, job_id,
     CASE WHEN type IN ({quoted(_OF_WORKERS)}) THEN worker_id END)"""
 
 
-def _kept(d: SqlDialect, chosen: Chosen, firsts: Mapping[str, int]) -> str:
-    """What stays, and the place at which the first life of it begins that does: an id that was
-    forgotten and accepted again has several. A dead job may be redriven until it is forgotten."""
+def _kept(d: SqlDialect, chosen: Selection, firsts: Mapping[str, int]) -> str:
+    """The units that are kept, with the position at which their first kept life begins: a reused
+    job id has several lives. A dead job may be redriven until it is forgotten."""
 
     def is_later(index: str) -> str:
         is_asked = chosen.before_ms is not None
@@ -149,18 +148,18 @@ def _nothing() -> str:
 
 
 def _place(d: SqlDialect, index: str, ordinal: str) -> str:
-    """A place in the log, as one value that can be compared."""
+    """A position in the log, as a comparable value."""
     return d.pack(i=index, o=ordinal)
 
 
 def _is_later(d: SqlDialect, group: str, index: str, firsts: Mapping[str, int]) -> str:
-    """Whether an index of a group is none of those before the moment."""
+    """Whether an index of a group is at or after the time."""
     whens = " ".join(f"WHEN {d.text(name)} THEN {first}L" for name, first in firsts.items())
     return f"coalesce({index} >= CASE {group} {whens} END, false)" if whens else "false"
 
 
-def _is_after(d: SqlDialect, moment: str, chosen: Chosen) -> str:
-    """Whether it is not before the moment, if there is one."""
+def _is_after(d: SqlDialect, moment: str, chosen: Selection) -> str:
+    """Whether a timestamp is at or after the time, if one is given."""
     if chosen.before_ms is None:
         return "false"
     return f"{moment} >= {d.moment(str(chosen.before_ms))}"

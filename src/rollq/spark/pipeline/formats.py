@@ -1,5 +1,5 @@
-"""The formats that tables can have: which packages Spark needs for them, which one a folder has,
-and the storage that reads and writes it."""
+"""Table formats: the Spark packages they need, detection of the format of a folder, and the
+storage that implements it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAKES: Final[Mapping[str, Callable[[SparkSession, str], LakeFormat]]] = {
 }
 FORMATS: Final = (PARQUET, *LAKES)
 PACKAGES: Final = "spark.jars.packages"
-# By format and version of Spark.
+# By format and Spark version.
 _PACKAGES: Final = {
     ICEBERG: {
         "4.0": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
@@ -50,20 +50,20 @@ _SETTINGS: Final = {
     DELTA: {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.databricks.delta.snapshotPartitions": "4",  # a log of ours is short
+        "spark.databricks.delta.snapshotPartitions": "4",  # the logs are short
     },
 }
-_SIGNS: Final = {ICEBERG: "metadata", DELTA: "_delta_log"}  # what a folder of a table holds
+_SIGNS: Final = {ICEBERG: "metadata", DELTA: "_delta_log"}  # a subfolder of each table
 
 
 def storage_of(spark: SparkSession, tables: str | Path, form: str = "") -> Storage:
-    """The tables of a pipeline.
+    """The storage of the tables of a pipeline.
 
     Args:
-        spark: a session that has the format.
-        tables: a folder; of Iceberg and Delta also a URL as `s3a://bucket/folder`, or a
-            database of a catalog of the session, as `lake.rollq`.
-        form: one of `FORMATS`; if it is not said, what the folder holds.
+        spark: a session that supports the format.
+        tables: a folder; for Iceberg and Delta also a URL such as `s3a://bucket/folder`, or a
+            database of a catalog of the session, such as `lake.rollq`.
+        form: one of `FORMATS`; empty: detected from the folder.
 
     Raises:
         LocalError: BAD_OPTIONS if there is no such format.
@@ -73,12 +73,12 @@ def storage_of(spark: SparkSession, tables: str | Path, form: str = "") -> Stora
         return ParquetStorage(spark, tables)
     place = str(tables)
     if not ("://" in place or is_in_catalog(spark, place)):
-        place = str(Path(place).absolute())  # as executors and the server of Connect see it, too
+        place = str(Path(place).absolute())  # executors and a Connect server have another cwd
     return LakeStorage(spark, LAKES[form](spark, place), place)
 
 
 def form_of(tables: str | Path, form: str = "") -> str:
-    """The format that was named, else that of the tables in a folder; `parquet` if there are none.
+    """The given format, else that of the tables in a folder; `parquet` if there are none.
 
     Raises:
         LocalError: BAD_OPTIONS if there is no such format.
@@ -90,7 +90,7 @@ def form_of(tables: str | Path, form: str = "") -> str:
 
 
 def expect_parquet(tables: str | Path) -> None:
-    """Check that what only tables of Parquet can be used for finds some.
+    """Check that a folder has Parquet tables, for features that need them.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -106,7 +106,7 @@ def expect_parquet(tables: str | Path) -> None:
 
 
 def checked(form: str) -> str:
-    """The name of a format, if it is one."""
+    """Validate the name of a format."""
     if form not in FORMATS:
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"there is no format {form!r}", f"use {', '.join(FORMATS)}"
@@ -115,8 +115,8 @@ def checked(form: str) -> str:
 
 
 def format_settings(form: str, **conf: str) -> dict[str, str]:
-    """Settings of a session that shall have a format: its package, if none is named by the settings
-    that are given, and what the format asks for. Those that are given win.
+    """Session settings for a format: its package, unless the given settings name one, and what the
+    format requires. Given settings take precedence.
 
     Raises:
         LocalError: BAD_SETUP if there is no package for this version of Spark.

@@ -1,8 +1,7 @@
-"""Figures by hour, as SQL: from silver and bronze, always whole hours anew.
+"""Hourly figures, as SQL: whole hours are recomputed from silver and bronze.
 
-`touched` names the (group, hour) pairs to be made; what reads a table reads only the files that can
-hold rows of these. An hour's percentiles are exact: the smallest value that 50, 95, 99 of a hundred
-do not exceed.
+`touched` holds the (group, hour) pairs to compute; only files that may have rows of these are read.
+Percentiles of an hour are exact, by nearest rank.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ def hourly(d: SqlDialect) -> str:
     """Counts, sums and percentiles by dimension and hour. Reads `events`, `attempts`, `busy` and
     `touched`.
 
-    An attempt counts where it was assigned (`started`, wait) and where it ended (all else), but for
-    the time that it ran: that counts in the hours in which it ran. The retry of an attempt counts
-    where that ended. Run times are those of all attempts that ran to an end that their workers
-    told, whatever became of their jobs.
+    An attempt is counted in the hour of its assignment (`started`, wait) and in that of its end
+    (all else), except its run time, which is split over the hours in which it ran. A retry is
+    counted in the hour in which the failed attempt ended. Run times are those of all attempts with
+    a result, whatever the final state of their jobs.
     """
     columns = ", ".join(_DIMENSIONS.values())
     dimensions = ", ".join(f"(grp, hour, {column})" for column in _DIMENSIONS.values())
@@ -58,7 +57,7 @@ def hourly(d: SqlDialect) -> str:
         for metric in ("wait", "run")
         for percent in _PERCENTS
     )
-    # By all dimensions at once before by each of them: then there is less to be done five times.
+    # Aggregate by all dimensions first: that leaves less data for the five grouping sets.
     return f"""
         WITH facts AS ({_facts(d)}),
         cells AS (
@@ -87,7 +86,7 @@ def _dimension() -> str:
 
 
 def _facts(d: SqlDialect) -> str:
-    """One row for each thing that counts, with zeros for what it is not."""
+    """One row per counted item, with zeros in all other columns."""
     columns = ", ".join(_DIMENSIONS.values())
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
     submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
@@ -124,8 +123,8 @@ def _facts(d: SqlDialect) -> str:
 
 
 def late_hourly(d: SqlDialect) -> str:
-    """What attempts add to hours in which they ran and of which there are no events: as rows of
-    `hourly`. Reads `new_busy` and `touched`."""
+    """Additions by run time to hours without new events, as rows of `hourly`. Reads `new_busy` and
+    `touched`."""
     columns = ", ".join(_DIMENSIONS.values())
     dimensions = ", ".join(f"(grp, hour, {column})" for column in _DIMENSIONS.values())
     zeros = ", ".join(f"CAST(0 AS bigint) AS {name}" for name in _COUNTS)
@@ -150,7 +149,7 @@ def late_hourly(d: SqlDialect) -> str:
 
 
 def added_hourly(d: SqlDialect) -> str:
-    """Rows of the same hour as one. Reads `hours_in_parts`."""
+    """Merge rows of the same hour. Reads `hours_in_parts`."""
     sums = ", ".join(f"CAST(sum({name}) AS bigint) AS {name}" for name in (*_COUNTS, *_SUMS))
     most = ", ".join(
         f"max({metric}_ms_p{percent}) AS {metric}_ms_p{percent}"
@@ -165,9 +164,9 @@ def added_hourly(d: SqlDialect) -> str:
 
 
 def busy(d: SqlDialect) -> str:
-    """By hour, for how long attempts ran that ended in this batch. Reads `ended`.
+    """Run time by hour of the attempts that ended in this batch. Reads `ended`.
 
-    One that ran for no time is there with 0: its hour is one in which a worker had a job.
+    An attempt without run time has a row with 0: in that hour a worker had a job.
     """
     within = f"least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms)"
     first = f"start_ms - start_ms % {_HOUR_MS}"
@@ -189,7 +188,7 @@ def busy(d: SqlDialect) -> str:
 
 
 def added_busy(d: SqlDialect) -> str:
-    """Several batches as one. Reads `busy`."""
+    """Sum up several batches. Reads `busy`."""
     return f"""
         SELECT {d.group}, hour, exec, client_id, queue, worker_id,
             CAST(sum(busy_ms) AS bigint) AS busy_ms
@@ -211,13 +210,13 @@ def dead(d: SqlDialect) -> str:
 
 
 def utilisation(d: SqlDialect) -> str:
-    """How much of the time of their slots workers were busy, in hours in which some worker had a
-    job. Reads `busy`, `open_attempts`, `sessions` and `passed`: by group the first and the last
-    hour to be made, and the last moment that is known, until which what is open lasts.
+    """Busy time of workers relative to the capacity of their slots, in hours in which some worker
+    had a job. Reads `busy`, `open_attempts`, `sessions` and `passed`: by group the first and the
+    last hour to compute, and the last known timestamp, at which open intervals are cut.
 
-    A worker is busy while attempts run that have ended. When one began that has not ended, or was
-    lost, is not known: workers fetch ahead. One that has not ended counts from its assignment on,
-    as far as slots are free; one that was lost does not count.
+    A worker is busy while its ended attempts ran. When an open or lost attempt began to run is
+    unknown, because workers prefetch: an open one counts from its assignment, as far as slots are
+    free; a lost one does not count.
     """
     held_ms = f"greatest(least(until_ms, hour_ms + {_HOUR_MS}) - greatest(start_ms, hour_ms), 0)"
     return f"""
@@ -253,7 +252,7 @@ def utilisation(d: SqlDialect) -> str:
 
 
 def _open_by_hour(d: SqlDialect) -> str:
-    """Attempts that have not ended, once for every hour in which their workers had them."""
+    """Open attempts, one row for each hour since their assignment."""
     first = f"start_ms - start_ms % {_HOUR_MS}"
     last = f"greatest(until_ms, start_ms) - greatest(until_ms, start_ms) % {_HOUR_MS}"
     return f"""
@@ -265,7 +264,7 @@ def _open_by_hour(d: SqlDialect) -> str:
 
 
 def _there(d: SqlDialect) -> str:
-    """How much time the slots of workers had, in these hours."""
+    """The capacity of workers in these hours."""
     there_ms = f"least(s.until_ms, h.hour_ms + {_HOUR_MS}) - greatest(s.up_ms, h.hour_ms)"
     return f"""
         SELECT s.grp, s.worker_id, s.name, s.slots, h.hour_ms,

@@ -1,4 +1,4 @@
-"""Estimates of run times, from the tables back to the grid."""
+"""Run time estimates, from the tables back to the grid."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rollq.base.hints import ExecHint
 from rollq.spark.pipeline.catalog import EXECS
 from rollq.spark.pipeline.tables import paths
 
-RUNS_MIN: Final = 20  # fewer runs say little about the next
+RUNS_MIN: Final = 20  # fewer runs are not representative
 
 
 def exec_rows(out: str | Path) -> list[dict[str, Any]]:
-    """The rows of the table that hints are made of, from Parquet files without Spark: it is small.
+    """The rows of `gold_execs`, read from Parquet files without Spark: the table is small.
 
     Raises:
         LocalError: BAD_OPTIONS if there are no tables.
@@ -28,15 +28,15 @@ def exec_rows(out: str | Path) -> list[dict[str, Any]]:
 def hints_of(
     rows: Sequence[Mapping[str, Any]], group: str = "", runs_min: int = RUNS_MIN
 ) -> list[ExecHint]:
-    """What the table of execs says about those that ran often enough.
+    """Hints for execs that have run often enough.
 
     Args:
-        rows: the table.
-        group: whose execs; may be left out if the tables are of one group.
-        runs_min: how often an exec must have run.
+        rows: of `gold_execs`.
+        group: the group; may be empty if the tables have only one.
+        runs_min: the least number of runs.
 
     Raises:
-        LocalError: BAD_OPTIONS if there are several groups and none is named.
+        LocalError: BAD_OPTIONS if there are several groups and none is given.
     """
     groups = sorted({row["group"] for row in rows})
     if len(groups) > 1 and not group:

@@ -1,5 +1,5 @@
-"""A batch that is written to tables of Iceberg or Delta: a commit a table, and at last that of
-the table of batches, before which no reader looks at them."""
+"""A batch for tables of Iceberg or Delta: one commit per table, and a last one in the table of
+batches, which makes them visible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 
 from rollq.spark.pipeline import bronze
 from rollq.spark.pipeline.bronze import Reading
-from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, TABLES, Table, TableColumn
+from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, TABLES, TableColumn, TableSpec
 from rollq.spark.pipeline.compact import ADDED_UP
-from rollq.spark.pipeline.lake_batches import BatchesTable, taken
+from rollq.spark.pipeline.lake_batches import BatchesTable, conflict
 from rollq.spark.pipeline.lake_formats import LakeFormat
-from rollq.spark.pipeline.manifest import Manifest
+from rollq.spark.pipeline.manifest import TableManifest
 from rollq.spark.pipeline.settings import changed
 from rollq.spark.pipeline.storage import ALL, OPEN_ONLY, NewEvents, Only
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 BATCH: Final = "_batch"
 DAY: Final = "_day"
 OPEN: Final = "_open"
-UPKEEP_BATCHES: Final = 100  # how often small files are joined
+UPKEEP_BATCHES: Final = 100  # interval of compaction
 
 
 class LakeBatch:
-    """Commits to tables that no row of `rollq_batches` names yet."""
+    """Writes table versions that no row of `rollq_batches` lists yet."""
 
     def __init__(
         self,
@@ -37,20 +37,20 @@ class LakeBatch:
         lake: LakeFormat,
         batches: BatchesTable,
         *,
-        found: Manifest,
+        found: TableManifest,
         heads: Mapping[str, str],
         stamp: str,
     ) -> None:
         self.stamp = stamp
         self.is_committed = False
-        self.heads = dict(heads)  # the versions of tables that this batch knows
+        self.heads = dict(heads)  # the latest versions that are known to this batch
         self._spark = spark
         self._lake = lake
         self._batches = batches
         self._number = found.number + 1
         self._versions = dict(found.versions or {})
         self._is_anew = False
-        self._written: set[Table] = set()
+        self._written: set[TableSpec] = set()
         self._staged: list[DataFrame] = []
         self._settings = contextlib.ExitStack()
         self._settings.enter_context(changed(spark, lake.settings(stamp)))
@@ -58,34 +58,34 @@ class LakeBatch:
     def write_events(
         self, reading: Reading, known: Mapping[str, int], *, is_small: bool
     ) -> NewEvents:
-        """See `TableBatch`; so are those below."""
+        """See `TableBatch`, also for the methods below."""
         if not reading.slices:
             return NewEvents(0, [])
         self.append(BRONZE, bronze.events(self._spark, reading, known))
         return self._events()
 
-    def begin_anew(self) -> NewEvents:
+    def begin_rebuild(self) -> NewEvents:
         self._is_anew = True
         self._versions = {BRONZE.name: self._versions[BRONZE.name]}
         return self._events()
 
-    def found(self, table: Table, only: Only = ALL) -> DataFrame:
+    def found(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         version = self._versions.get(table.name, "")
         return at_version(self._spark, self._lake, table, version, _condition(table, only))
 
-    def now(self, table: Table, only: Only = ALL) -> DataFrame:
+    def now(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         if self._is_anew and table not in self._written and table is not BRONZE:
             return self.found(table)
         rows = self._spark.table(self._lake.name(table.name))
         return rows.where(_condition(table, only)).select(*table.names)
 
-    def new(self, table: Table, only: Only = ALL) -> DataFrame:
+    def new(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         if self._is_anew:
             return self.now(table, only)
         rows = self._spark.table(self._lake.name(table.name)).where(f"{BATCH} = {self._number}")
         return rows.where(_condition(table, only)).select(*table.names)
 
-    def has(self, table: Table, only: Only = ALL) -> bool:
+    def has(self, table: TableSpec, only: Only = ALL) -> bool:
         return bool(self._versions.get(table.name, ""))
 
     def take_open_jobs(self) -> DataFrame | None:
@@ -96,7 +96,7 @@ class LakeBatch:
         return taken.select(*JOBS.names)
 
     def replace_open_jobs(self, rows: DataFrame) -> None:
-        """Every job that was taken has a row among these, so its old one is known by that."""
+        """Every job that was taken has a row among these, which identifies the row to delete."""
         if not self.has(JOBS):
             self._write(JOBS, rows, open_if="is_open")
             return
@@ -118,13 +118,13 @@ class LakeBatch:
                 THEN INSERT ({", ".join(names)}) VALUES ({", ".join(f"s.{n}" for n in names)})
         """).collect()
 
-    def append(self, table: Table, rows: DataFrame) -> None:
+    def append(self, table: TableSpec, rows: DataFrame) -> None:
         self._write(table, rows)
 
-    def replace_open(self, table: Table, rows: DataFrame, open_if: str) -> None:
+    def replace_open(self, table: TableSpec, rows: DataFrame, open_if: str) -> None:
         self._write(table, rows, f"{OPEN} = true", open_if=open_if)
 
-    def replace_days(self, table: Table, rows: DataFrame, days: Collection[str]) -> None:
+    def replace_days(self, table: TableSpec, rows: DataFrame, days: Collection[str]) -> None:
         self._write(table, rows, _of_days(days))
 
     def replace_depth(self, rows: DataFrame, first_day: str) -> None:
@@ -132,10 +132,10 @@ class LakeBatch:
         self._write(DEPTH, kept.where("minute IS NOT NULL"), f"{DAY} >= DATE '{first_day}'")
         self._write(LEVELS, kept.where("minute IS NULL"), "true")
 
-    def replace(self, table: Table, rows: DataFrame) -> None:
+    def replace(self, table: TableSpec, rows: DataFrame) -> None:
         self._write(table, rows, "true")
 
-    def new_spans(self, table: Table, only: Only = ALL) -> Sequence[tuple[int, int]]:
+    def new_spans(self, table: TableSpec, only: Only = ALL) -> Sequence[tuple[int, int]]:
         first = f"least({table.since or table.by}, {table.by})"
         last = f"greatest({table.since or table.by}, {table.by})"
         spans = self.new(table, only).selectExpr(
@@ -144,13 +144,13 @@ class LakeBatch:
         [row] = spans.collect()
         return [(row[0], row[1])] if row[0] is not None else []
 
-    def rows_about(self, table: Table, first_ms: int, end_ms: int) -> float:
+    def rows_about(self, table: TableSpec, first_ms: int, end_ms: int) -> float:
         return self.now(table, Only(first_ms=first_ms, end_ms=end_ms)).count()
 
     def stage(self, rows: DataFrame, name: str, *, is_small: bool) -> DataFrame:
         return self._keep(rows)
 
-    def commit(self, manifest: Manifest) -> Manifest:
+    def commit(self, manifest: TableManifest) -> TableManifest:
         if manifest.number % UPKEEP_BATCHES == 0:
             self.compact()
         made = msgspec.structs.replace(manifest, versions=self._committed())
@@ -164,7 +164,7 @@ class LakeBatch:
         self._settings.close()
 
     def compact(self) -> bool:
-        """What is a sum of batches is added up on the way."""
+        """Rows that are sums over batches are added up, too."""
         for table, (name, query) in ADDED_UP.items():
             self.now(table).createOrReplaceTempView(name)
             self.replace(table, self._spark.sql(query))
@@ -177,10 +177,10 @@ class LakeBatch:
         return True
 
     def _committed(self) -> dict[str, str]:
-        """The versions of all tables as this batch leaves them.
+        """The versions of all tables after this batch.
 
         Raises:
-            DiskError: DISK_BUSY; somebody else has written to one of them meanwhile.
+            DiskError: DISK_BUSY; another process has written to one of them.
         """
         for table in TABLES.values():
             if self._is_anew and table not in self._written and table is not BRONZE:
@@ -188,7 +188,7 @@ class LakeBatch:
             if table in self._written:
                 newest, stamps = self._lake.committed(table.name, self.heads[table.name])
                 if set(stamps) - {self.stamp}:
-                    raise taken(self._lake.name(table.name))
+                    raise conflict(self._lake.name(table.name))
                 self._versions[table.name] = self.heads[table.name] = newest
         self._written.clear()
         return self._versions
@@ -198,9 +198,9 @@ class LakeBatch:
         return NewEvents(rows.count(), bronze.hours_of(rows))
 
     def _write(
-        self, table: Table, rows: DataFrame, instead_of: str = "", open_if: str = ""
+        self, table: TableSpec, rows: DataFrame, instead_of: str = "", open_if: str = ""
     ) -> None:
-        """Add rows, in place of those that fulfil something, by one commit."""
+        """Add rows in one commit, in place of rows that meet a condition."""
         from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
         writer = self._shaped(table, rows, open_if).writeTo(self._lake.name(table.name))
@@ -212,8 +212,8 @@ class LakeBatch:
         else:
             writer.append()
 
-    def _shaped(self, table: Table, rows: DataFrame, open_if: str) -> DataFrame:
-        """Rows with the columns of the table."""
+    def _shaped(self, table: TableSpec, rows: DataFrame, open_if: str) -> DataFrame:
+        """Rows with the technical columns of the table."""
         more = [f"{self._number}L AS {BATCH}"]
         if table.has_open:
             more.append(f"({open_if}) AS {OPEN}")
@@ -230,10 +230,9 @@ class LakeBatch:
 
 
 def at_version(
-    spark: SparkSession, lake: LakeFormat, table: Table, version: str, only: str = "true"
+    spark: SparkSession, lake: LakeFormat, table: TableSpec, version: str, only: str = "true"
 ) -> DataFrame:
-    """A table as it was at a version; columns that it did not have then have their value for
-    older rows."""
+    """A table at a version; columns that it did not have then get their value for older rows."""
     if not version:
         return spark.createDataFrame([], table.ddl)
     rows = spark.sql(f"SELECT * FROM {lake.name(table.name)} VERSION AS OF {version}").where(only)
@@ -247,7 +246,7 @@ def _value(column: TableColumn, *, is_there: bool) -> str:
     return f"{value} AS `{column.name}`"
 
 
-def _condition(table: Table, only: Only) -> str:
+def _condition(table: TableSpec, only: Only) -> str:
     found = [only.moments(table)]
     if only.is_open is not None:
         found.append(f"{OPEN} = {str(only.is_open).lower()}" if table.has_open else "true")
@@ -263,8 +262,8 @@ def _of_days(days: Collection[str]) -> str:
     return f"{DAY} IN ({listed})"
 
 
-def columns_of(table: Table) -> str:
-    """Of a table as it is created."""
+def columns_of(table: TableSpec) -> str:
+    """The columns of a table as created, with the technical ones."""
     return ", ".join(
         (
             table.ddl,
@@ -275,8 +274,8 @@ def columns_of(table: Table) -> str:
     )
 
 
-def split_of(table: Table) -> list[str]:
-    """The columns that files of a table are split by."""
+def split_of(table: TableSpec) -> list[str]:
+    """The partition columns of a table."""
     return [*((OPEN,) if table.has_open else ()), *((DAY,) if table.by else ())]
 
 

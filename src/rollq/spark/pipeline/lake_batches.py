@@ -1,5 +1,5 @@
-"""The table `rollq_batches`: a row for every batch, with the versions of tables that belong
-together. What is not named there does not count."""
+"""The table `rollq_batches`: one row per batch, with the table versions that belong together.
+Other versions are invisible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.spark.pipeline.lake_formats import LakeFormat
-from rollq.spark.pipeline.manifest import Manifest, decoded
+from rollq.spark.pipeline.manifest import TableManifest, decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ _COLUMNS: Final = (
     "number bigint, made_at timestamp, stamp string, events bigint, source string, "
     "versions map<string, string>, manifest string"
 )
-_NOT_THERE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
+_NOT_FOUND: Final = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND")
 
 
 class BatchesTable:
@@ -31,19 +31,19 @@ class BatchesTable:
         self._name = lake.name(BATCHES)
 
     def create(self) -> None:
-        """Make the table, if there is none."""
+        """Create the table, if there is none."""
         self._lake.create(BATCHES, _COLUMNS)
 
-    def newest(self) -> Manifest | None:
+    def newest(self) -> TableManifest | None:
         """The last batch; None if there is none."""
         rows = self._rows("manifest", "ORDER BY number DESC LIMIT 1")
         return decoded(rows[0][0].encode(), self._name) if rows else None
 
-    def add(self, manifest: Manifest, stamp: str) -> None:
-        """Make a batch the newest, by one commit.
+    def add(self, manifest: TableManifest, stamp: str) -> None:
+        """Commit a batch.
 
         Raises:
-            DiskError: DISK_BUSY; there is one of its number.
+            DiskError: DISK_BUSY; there is a batch with its number.
         """
         row = (manifest.number, manifest.made_ms, stamp, manifest.events, manifest.source)
         text = msgspec.json.encode(manifest).decode()
@@ -58,7 +58,7 @@ class BatchesTable:
                     s.versions, s.manifest)
         """).collect()
         if self._rows("stamp", f"WHERE number = {manifest.number}") != [(stamp,)]:
-            raise taken(self._name)
+            raise conflict(self._name)
 
     def span(self) -> tuple[int, int]:
         """The oldest and the newest number."""
@@ -66,26 +66,26 @@ class BatchesTable:
         return first or 0, last or 0
 
     def forget(self, number: int) -> int:
-        """Remove rows up to that number. Returns when the oldest of the others was made."""
+        """Remove rows up to that number; returns when the oldest remaining batch was made."""
         self._spark.sql(f"DELETE FROM {self._name} WHERE number <= {number}").collect()
         [(made_ms,)] = self._rows("unix_millis(min(made_at))")
         return int(made_ms)
 
     def _rows(self, what: str, rest: str = "") -> list[tuple[Any, ...]]:
-        """None if there is no such table."""
+        """The rows of a query; empty if there is no such table."""
         from pyspark.errors import AnalysisException
 
         try:
             found = self._spark.sql(f"SELECT {what} FROM {self._name} {rest}").collect()
         except AnalysisException as error:
-            if any(word in str(error) for word in _NOT_THERE):
+            if any(word in str(error) for word in _NOT_FOUND):
                 return []
             raise
         return [tuple(row) for row in found]
 
 
-def taken(place: str) -> DiskError:
-    """What a writer is told that finds what another wrote."""
+def conflict(place: str) -> DiskError:
+    """The error of a writer that finds the commit of another."""
     return DiskError(
         ErrorCode.DISK_BUSY,
         f"another pipeline has written to {place}",

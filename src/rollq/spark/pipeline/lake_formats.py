@@ -1,7 +1,7 @@
-"""What is asked of a format whose tables have versions, and the words of Iceberg and Delta for it.
+"""The interface of a table format with versions, and its implementations for Iceberg and Delta.
 
-A version of a table is a number that the format gave it; it can be read, and gone back to, for as
-long as it is not expired.
+A version has a number assigned by the format; the table can be read at it, or restored to it, until
+it expires.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from rollq.spark.pipeline.settings import changed
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-STAMP: Final = "rollq-stamp"  # what a commit of ours says which batch it is of
+STAMP: Final = "rollq-stamp"  # commit property that identifies the batch
 HOUR_MS: Final = 3_600_000
 _DELTA: Final = "spark.databricks.delta"
-USUAL_COMMITS: Final = 8  # a batch makes at most so many to a table, but for rare ones
+USUAL_COMMITS: Final = 8  # of one batch to a table, except in rare cases
 
 
 class LakeFormat(Protocol):
-    """The words of one format for the tables of one place."""
+    """One format, for the tables in one place."""
 
     form: str
     properties: Mapping[str, str]  # of new tables
 
     def name(self, table: str) -> str:
-        """A table as SQL names it."""
+        """The name of a table in SQL."""
 
     def create(self, table: str, columns: str, split: Sequence[str] = ()) -> None:
-        """Make a table, if there is none."""
+        """Create a table, if there is none."""
 
     def settings(self, stamp: str) -> Mapping[str, str]:
-        """Settings of Spark under which commits carry this stamp."""
+        """Spark settings that attach this stamp to commits."""
 
     def version(self, table: str) -> str:
-        """The newest version; "" if nothing was ever written."""
+        """The newest version; "" if the table was never written."""
 
     def committed(self, table: str, since: str) -> tuple[str, list[str]]:
-        """The newest version, and the stamps of all that was committed after an older one; "" for
-        what has none."""
+        """The newest version, and the stamps of all commits after an older version; "" for a commit
+        without one."""
 
     def restore(self, table: str, version: str) -> None:
-        """Make the table as it was at that version."""
+        """Restore the table to a version."""
 
     def compact(self, table: str) -> None:
-        """Make few large files of many small ones."""
+        """Merge small files."""
 
     def expire(self, table: str, before_ms: int, kept: int) -> None:
-        """Remove what only versions older than this moment need, but for the last so many."""
+        """Delete data that only versions before this time need, except for the last `kept`."""
 
 
 class Iceberg:
-    """Tables of Iceberg: those of a catalog of the session, or of a folder."""
+    """Tables of Iceberg: in a catalog of the session, or in a folder."""
 
     form = "iceberg"
     properties: Mapping[str, str] = {
@@ -72,7 +72,7 @@ class Iceberg:
             self._prefix = f"{namespace}."
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {tables}")
         else:
-            # Folders have names of their own, so that one session can have several.
+            # One catalog per folder, so that a session can use several.
             self._catalog = f"rollq_{hashlib.sha256(tables.encode()).hexdigest()[:8]}"
             self._prefix = ""
             key = f"spark.sql.catalog.{self._catalog}"
@@ -81,7 +81,7 @@ class Iceberg:
             spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
 
     def name(self, table: str) -> str:
-        """See `LakeFormat`; so are those below."""
+        """See `LakeFormat`, also for the methods below."""
         return f"{self._catalog}.{self._prefix}{table}"
 
     def create(self, table: str, columns: str, split: Sequence[str] = ()) -> None:
@@ -130,11 +130,11 @@ class Iceberg:
 
 
 class Delta:
-    """Tables of Delta: those of a catalog of the session, or each a folder in a folder."""
+    """Tables of Delta: in a catalog of the session, or each in a subfolder."""
 
     form = "delta"
-    # As long as a batch can be read, if it is among the last of them; no VACUUM of others takes it
-    # away before.
+    # Batches that are among the last remain readable for so long; a VACUUM by others does not
+    # remove them earlier.
     properties: Mapping[str, str] = {
         "delta.logRetentionDuration": "interval 90 days",
         "delta.deletedFileRetentionDuration": "interval 90 days",
@@ -146,13 +146,13 @@ class Delta:
         self._is_in_catalog = is_in_catalog(spark, tables)
         if self._is_in_catalog:
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {tables}")
-        # The newest batch is read at its versions, however long ago it was.
+        # The newest batch is read at its versions, however old they are.
         spark.conf.set(
             f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration", "false"
         )
 
     def name(self, table: str) -> str:
-        """See `LakeFormat`; so are those below."""
+        """See `LakeFormat`, also for the methods below."""
         if self._is_in_catalog:
             return f"{self._tables}.{table}"
         return f"delta.`{self._tables.rstrip('/')}/{table}`"
@@ -163,13 +163,13 @@ class Delta:
     def settings(self, stamp: str) -> Mapping[str, str]:
         return {
             f"{_DELTA}.commitInfo.userMetadata": stamp,
-            # Rows that come in place of those that are open need not be open.
+            # Rows that replace open rows need not be open.
             f"{_DELTA}.replaceWhere.constraintCheck.enabled": "false",
         }
 
     def version(self, table: str) -> str:
         [newest] = self._history(table, 1)
-        return str(newest["version"] or "")  # the first is that of the creation
+        return str(newest["version"] or "")  # version 0 is the creation
 
     def committed(self, table: str, since: str) -> tuple[str, list[str]]:
         first = int(since or 0) + 1
@@ -191,11 +191,11 @@ class Delta:
         self._spark.sql(f"OPTIMIZE {self.name(table)}").collect()
 
     def expire(self, table: str, before_ms: int, kept: int) -> None:
-        """Versions are kept by their age alone, in whole hours; the newest stays in any case."""
+        """Delta retains versions by age in whole hours, and always the newest."""
         age_ms = max(int(time.time() * 1000) - before_ms, 0)
         quietly = {
-            f"{_DELTA}.retentionDurationCheck.enabled": "false",  # nobody else writes
-            f"{_DELTA}.vacuum.logging.enabled": "false",  # by commits, which would be new versions
+            f"{_DELTA}.retentionDurationCheck.enabled": "false",  # there is one writer
+            f"{_DELTA}.vacuum.logging.enabled": "false",  # it would commit new versions
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
         }
         with changed(self._spark, quietly):
@@ -204,7 +204,7 @@ class Delta:
             ).collect()
 
     def _history(self, table: str, limit: int) -> list[Row]:
-        """The last commits, the newest first."""
+        """The last commits, newest first."""
         return self._spark.sql(f"DESCRIBE HISTORY {self.name(table)} LIMIT {limit}").collect()
 
 
@@ -222,8 +222,8 @@ def _creation(lake: LakeFormat, table: str, columns: str, split: Sequence[str]) 
 
 
 def is_in_catalog(spark: SparkSession, tables: str) -> bool:
-    """Whether it is a database of a catalog that the session has, as `lake.rollq`; else a folder
-    or its URL."""
+    """Whether it is a database of a catalog of the session, such as `lake.rollq`; else it is a
+    folder or URL."""
     catalog, _, namespace = tables.partition(".")
     if not (catalog and namespace) or "/" in tables:
         return False

@@ -1,5 +1,4 @@
-"""Depth of queues over time and estimates of execs, as SQL: both are sums that only grow, kept as
-small tables of their own."""
+"""Queue depth over time and estimates by exec, as SQL: cumulative sums, kept in small tables."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from rollq.spark.pipeline.silver import REQUEUES, quoted
 
 
 def depth(d: SqlDialect) -> str:
-    """How many wait and run at the end of each minute in which a job came or went; and, with no
-    minute, how many do after all that is known. Until the next of its rows a queue stays as it is.
+    """Waiting and running jobs at the end of each minute with a change, valid until the next row;
+    and the current level of each queue, in rows without a minute.
 
-    Reads `levels_before` (such rows without a minute, of the batch before), `new_steps` and
-    `day_steps` (all steps from a day on, the new ones too). It counts back from the end, so
-    that nothing before that day is asked for. Where the beginning of the history is missing, depth
-    counts from what is known and may be below zero.
+    Reads `levels_before` (the levels of the previous batch), `new_steps` and `day_steps` (all steps
+    from a day on, including new ones). It sums backwards from the current level, so that nothing
+    before that day is read. If the beginning of the history is missing, values are relative and may
+    be negative.
     """
     return f"""
         WITH changes AS (
@@ -48,9 +47,8 @@ def depth(d: SqlDialect) -> str:
 
 
 def counts(d: SqlDialect) -> str:
-    """How often each exec had which value, in this batch. Reads `ended` (attempts that ended) and
-    `news`. A run is an attempt that ran to an end that its worker told, whatever came of its job:
-    one that was retried or the last of a dead job took its time as well."""
+    """Histograms of this batch by exec. Reads `ended` (ended attempts) and `news`. All attempts
+    with a run time count, including retried ones and the last of a dead job."""
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
     submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
     return f"""
@@ -74,7 +72,7 @@ def counts(d: SqlDialect) -> str:
 
 
 def added_counts(d: SqlDialect) -> str:
-    """The counts of several batches as one. Reads `counts`."""
+    """Sum up several batches. Reads `counts`."""
     return f"""
         SELECT {d.group}, exec, metric, value, CAST(sum(n) AS bigint) AS n
         FROM counts GROUP BY {d.group}, exec, metric, value
@@ -82,7 +80,7 @@ def added_counts(d: SqlDialect) -> str:
 
 
 def execs(d: SqlDialect) -> str:
-    """Estimates by exec over all time, from the counts. Reads `counts`."""
+    """All-time estimates by exec. Reads `counts`."""
     percentiles = ", ".join(
         f"min(CASE WHEN metric = '{metric}' AND upto * 100 >= total * {percent} THEN value END)"
         f" AS {metric}_ms_p{percent}"

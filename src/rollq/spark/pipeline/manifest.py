@@ -1,8 +1,9 @@
-"""The manifest: which files are the tables. One a batch, written aside and renamed, so that all
-tables change together or not at all; the newest number counts.
+"""The manifest: the list of files that are the tables. Each batch writes one to a temporary file
+and renames it, so that all tables change atomically; the highest number is current.
 
-`<out>/_rollq/manifest-<number>.json`. Older manifests and what only they name are kept for a while,
-for readers that began with them. One writer at a time, by a lock that dies with its process.
+`<out>/_rollq/manifest-<number>.json`. Superseded manifests and their files are kept for a while,
+for readers that began with them. A lock ensures a single writer, and is released when its process
+ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 
 FOLDER: Final = "_rollq"
 DATA: Final = "tables"
-KEEP_S: Final = 3600.0  # how long files outlive the manifest that named them
+KEEP_S: Final = 3600.0  # how long files are kept after their manifest is superseded
 _FORMAT: Final = "rollq-pipeline"
 
 
@@ -34,33 +35,33 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str  # below the out folder
     rows: int
     bytes: int
-    day: str = ""  # what its rows are split by, as 2026-11-15
-    kind: str = ""  # "open": its rows may still change
-    first_ms: int = 0  # the bounds of the moment that the table is split by
+    day: str = ""  # its partition, such as 2026-11-15
+    kind: str = ""  # "open": later batches may change its rows
+    first_ms: int = 0  # minimum and maximum of the partition timestamp
     last_ms: int = 0
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How far a group has been read."""
+    """The read position of a group."""
 
-    index: int  # everything up to here is in the tables
-    first_ms: int  # the oldest and the newest moment of an event
+    index: int  # the last index that is in the tables
+    first_ms: int  # the earliest and the latest event timestamp
     last_ms: int
-    is_whole: bool = False  # nothing is missing, from its first index on
+    is_whole: bool = False  # no index is missing since the first
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """All tables at one moment."""
+class TableManifest(msgspec.Struct, frozen=True):
+    """The state of all tables after a batch."""
 
     number: int
     schema_version: int
-    source: str  # where the events come from
+    source: str  # the name of the feed
     made_ms: int
-    events: int  # all so far
+    events: int  # in total
     marks: dict[str, Mark]
     tables: dict[str, list[File]]
     format: str = _FORMAT
-    # Of tables in a format that has versions; the files are its own business then.
+    # Of formats with versions, instead of `tables`.
     versions: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     def files(self, table: str) -> list[File]:
@@ -68,22 +69,22 @@ class Manifest(msgspec.Struct, frozen=True):
         return self.tables.get(table, [])
 
     def version(self, table: str) -> str:
-        """The version of a table in a format that has some; "" if it was never written."""
+        """The version of a table in a format with versions; "" if it was never written."""
         return self.versions.get(table, "") if self.versions else ""
 
 
 class Book:
-    """The manifests of one out folder."""
+    """The manifests of one folder."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
         self.folder = out / FOLDER
 
-    def newest(self) -> Manifest | None:
-        """The manifest that counts; None if nothing was ever committed here.
+    def newest(self) -> TableManifest | None:
+        """The current manifest; None if nothing was ever committed here.
 
         Raises:
-            DiskError: DISK_VERSION if a newer rollq wrote it, DISK_CORRUPT if it cannot be read.
+            DiskError: DISK_VERSION if a newer version wrote it, DISK_CORRUPT if it cannot be read.
         """
         while True:
             numbers = self._numbers()
@@ -92,13 +93,13 @@ class Book:
             try:
                 return _read(self._path(numbers[-1]))
             except FileNotFoundError:
-                continue  # a writer swept it between our two looks: there is a newer one
+                continue  # swept since it was listed: there is a newer one
 
-    def expect(self) -> Manifest:
+    def expect(self) -> TableManifest:
         """As `newest`, for readers.
 
         Raises:
-            LocalError: BAD_OPTIONS if there is no pipeline here.
+            LocalError: BAD_OPTIONS if nothing was ever committed here.
         """
         manifest = self.newest()
         if manifest is None:
@@ -109,8 +110,8 @@ class Book:
             )
         return manifest
 
-    def commit(self, manifest: Manifest) -> None:
-        """Make a manifest the one that counts; durable when it returns."""
+    def commit(self, manifest: TableManifest) -> None:
+        """Make a manifest the current one; durable when it returns."""
         before = self.newest()
         known = {file.path for files in before.tables.values() for file in files} if before else ()
         new = [
@@ -132,10 +133,11 @@ class Book:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only writer while this lasts.
+        """Hold the writer lock inside the block.
 
         Raises:
-            DiskError: DISK_BUSY if another process writes here, DISK_FAILED if no process can.
+            DiskError: DISK_BUSY if another process writes here, DISK_FAILED if the folder is not
+                writable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -158,14 +160,15 @@ class Book:
             yield
 
     def sweep(self, keep_s: float = KEEP_S) -> int:
-        """Remove manifests that were superseded long ago, and all files that none of the rest
-        names: what crashed batches left, too. Only for the writer. Returns how many folders went.
+        """Remove manifests that were superseded long ago, and all files that no remaining manifest
+        lists, including those of crashed batches. Only for the writer. Returns the number of
+        removed folders.
         """
         numbers = self._numbers()
         now = time.time()
         kept: list[int] = numbers[-1:]
         for older, newer in pairwise(numbers):
-            # A manifest was superseded when the next one was written.
+            # A manifest is superseded when the next one is written.
             if now - self._path(newer).stat().st_mtime < keep_s:
                 kept.append(older)
             else:
@@ -203,18 +206,18 @@ def _manifests(names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if name.startswith("manifest-") and name.endswith(".json"))
 
 
-def _read(path: Path) -> Manifest:
+def _read(path: Path) -> TableManifest:
     return decoded(path.read_bytes(), str(path))
 
 
-def decoded(data: bytes, place: str) -> Manifest:
-    """A manifest that was read somewhere.
+def decoded(data: bytes, place: str) -> TableManifest:
+    """Decode a manifest.
 
     Raises:
-        DiskError: DISK_VERSION if a newer rollq wrote it, DISK_CORRUPT if it cannot be read.
+        DiskError: DISK_VERSION if a newer version wrote it, DISK_CORRUPT if it cannot be decoded.
     """
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=TableManifest)
     except msgspec.MsgspecError as error:
         raise DiskError(
             ErrorCode.DISK_CORRUPT,

@@ -1,5 +1,5 @@
-"""Tables as Parquet files that a manifest names: the format that needs no package, only a file
-system that drivers and executors see.
+"""Tables as Parquet files listed in a manifest: a format without packages that needs a file system
+shared by driver and executors.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import msgspec
 
 from rollq.spark.pipeline import bronze
 from rollq.spark.pipeline.bronze import Reading
-from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, Table
+from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, TableSpec
 from rollq.spark.pipeline.compact import FEW, compacted
-from rollq.spark.pipeline.manifest import Book, File, Manifest
+from rollq.spark.pipeline.manifest import Book, File, TableManifest
 from rollq.spark.pipeline.storage import ALL, NewEvents, Only
 from rollq.spark.pipeline.tables import OPEN, TableStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SMALL_FILE_ROWS: Final = 100_000  # of open jobs: up to this size written anew in every batch
+SMALL_FILE_ROWS: Final = 100_000  # smaller files of open jobs are rewritten in every batch
 
 
 class ParquetStorage:
@@ -32,20 +32,20 @@ class ParquetStorage:
         self._book = Book(Path(out))
         self._store = TableStore(spark, self._book.out)
 
-    def newest(self) -> Manifest | None:
-        """See `Storage`; so are those below."""
+    def newest(self) -> TableManifest | None:
+        """See `Storage`, also for the methods below."""
         return self._book.newest()
 
-    def expect(self) -> Manifest:
+    def expect(self) -> TableManifest:
         return self._book.expect()
 
     def writing(self) -> AbstractContextManager[None]:
         return self._book.writing()
 
-    def read(self, manifest: Manifest, table: Table) -> DataFrame:
+    def read(self, manifest: TableManifest, table: TableSpec) -> DataFrame:
         return self._store.read(table, manifest.files(table.name))
 
-    def batch(self, found: Manifest, stamp: str) -> ParquetBatch:
+    def batch(self, found: TableManifest, stamp: str) -> ParquetBatch:
         return ParquetBatch(self._store, self._book, found, stamp)
 
     def sweep(self) -> None:
@@ -56,28 +56,28 @@ class ParquetStorage:
 
 
 class ParquetBatch:
-    """Files that are added to those of the manifest, or come in their place."""
+    """Adds and replaces files of the previous manifest."""
 
-    def __init__(self, store: TableStore, book: Book, found: Manifest, stamp: str) -> None:
+    def __init__(self, store: TableStore, book: Book, found: TableManifest, stamp: str) -> None:
         self._stamp = stamp
         self._files = dict(found.tables)
         self._store = store
         self._book = book
         self._found: Mapping[str, list[File]] = found.tables
         self._new: dict[str, list[File]] = {}
-        self._kept_jobs: list[File] = []  # files of open jobs that nothing happens to
+        self._kept_jobs: list[File] = []  # files of open jobs without new events
 
     def write_events(
         self, reading: Reading, known: Mapping[str, int], *, is_small: bool
     ) -> NewEvents:
-        """See `TableBatch`; so are those below."""
+        """See `TableBatch`, also for the methods below."""
         written = bronze.write(
             *(self._store.spark, reading, self._store.out, self._stamp, known), is_small=is_small
         )
         self._put(BRONZE, [*self._found.get(BRONZE.name, ()), *written.files], written.files)
         return NewEvents(sum(file.rows for file in written.files), written.hours)
 
-    def begin_anew(self) -> NewEvents:
+    def begin_rebuild(self) -> NewEvents:
         events = self._files.get(BRONZE.name, [])
         self._found = {}
         self._files = {}
@@ -85,16 +85,16 @@ class ParquetBatch:
         hours = bronze.hours_of(self._store.read(BRONZE, events))
         return NewEvents(sum(file.rows for file in events), hours)
 
-    def found(self, table: Table, only: Only = ALL) -> DataFrame:
+    def found(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         return self._read(table, self._found.get(table.name, ()), only)
 
-    def now(self, table: Table, only: Only = ALL) -> DataFrame:
+    def now(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         return self._read(table, self._files.get(table.name, ()), only)
 
-    def new(self, table: Table, only: Only = ALL) -> DataFrame:
+    def new(self, table: TableSpec, only: Only = ALL) -> DataFrame:
         return self._read(table, self._new.get(table.name, ()), only)
 
-    def has(self, table: Table, only: Only = ALL) -> bool:
+    def has(self, table: TableSpec, only: Only = ALL) -> bool:
         return bool(_chosen(self._found.get(table.name, ()), only))
 
     def take_open_jobs(self) -> DataFrame | None:
@@ -104,20 +104,20 @@ class ParquetBatch:
         return self._store.read(JOBS, touched) if touched else None
 
     def replace_open_jobs(self, rows: DataFrame) -> None:
-        # In the order in which they came: old ones end together, so that few files change.
+        # By time of submission: old jobs end together, so that few files change.
         ordered = rows.sortWithinPartitions("submitted_at")
         new = self._store.write(ordered, JOBS, self._stamp, open_if="is_open")
         self._put(JOBS, [*self._final(JOBS), *self._kept_jobs, *new], new)
 
-    def append(self, table: Table, rows: DataFrame) -> None:
+    def append(self, table: TableSpec, rows: DataFrame) -> None:
         new = self._store.write(rows, table, self._stamp)
         self._put(table, [*self._found.get(table.name, ()), *new], new)
 
-    def replace_open(self, table: Table, rows: DataFrame, open_if: str) -> None:
+    def replace_open(self, table: TableSpec, rows: DataFrame, open_if: str) -> None:
         new = self._store.write(rows, table, self._stamp, open_if)
         self._put(table, [*self._final(table), *new], new)
 
-    def replace_days(self, table: Table, rows: DataFrame, days: Collection[str]) -> None:
+    def replace_days(self, table: TableSpec, rows: DataFrame, days: Collection[str]) -> None:
         kept = [file for file in self._found.get(table.name, ()) if file.day not in days]
         new = self._store.write(rows, table, self._stamp)
         self._put(table, [*kept, *new], new)
@@ -130,15 +130,15 @@ class ParquetBatch:
         self._put(DEPTH, [*kept, *minutes], minutes)
         self._put(LEVELS, levels, levels)
 
-    def replace(self, table: Table, rows: DataFrame) -> None:
+    def replace(self, table: TableSpec, rows: DataFrame) -> None:
         new = self._store.write(rows, table, self._stamp)
         self._put(table, new, new)
 
-    def new_spans(self, table: Table, only: Only = ALL) -> Sequence[tuple[int, int]]:
+    def new_spans(self, table: TableSpec, only: Only = ALL) -> Sequence[tuple[int, int]]:
         files = _chosen(self._new.get(table.name, ()), only)
         return [(file.first_ms, file.last_ms) for file in files]
 
-    def rows_about(self, table: Table, first_ms: int, end_ms: int) -> float:
+    def rows_about(self, table: TableSpec, first_ms: int, end_ms: int) -> float:
         files = self._files.get(table.name, ())
         return sum(file.rows * _share(file, first_ms, end_ms) for file in files)
 
@@ -152,7 +152,7 @@ class ParquetBatch:
         self._files = compacted(self._store, before, self._stamp, many=FEW)
         return self._files != before
 
-    def commit(self, manifest: Manifest) -> Manifest:
+    def commit(self, manifest: TableManifest) -> TableManifest:
         joined = compacted(self._store, self._files, f"{self._stamp}-c")
         made = msgspec.structs.replace(manifest, tables=joined)
         self._book.commit(made)
@@ -162,8 +162,8 @@ class ParquetBatch:
         self._store.unstage()
 
     def _touched(self, files: list[File]) -> list[File]:
-        """The files of open jobs that must be written anew: all small ones, and of the large ones
-        those that hold a job with new events."""
+        """The files of open jobs to rewrite: all small ones, and large ones that hold a job with
+        new events."""
         large = [file for file in files if file.rows > SMALL_FILE_ROWS]
         if not large:
             return files
@@ -180,19 +180,19 @@ class ParquetBatch:
             if file.rows <= SMALL_FILE_ROWS or any(end.endswith(file.path) for end in ends)
         ]
 
-    def _read(self, table: Table, files: Sequence[File], only: Only) -> DataFrame:
+    def _read(self, table: TableSpec, files: Sequence[File], only: Only) -> DataFrame:
         rows = self._store.read(table, _chosen(files, only))
         moments = only.moments(table)
         return rows if moments == "true" else rows.where(moments)
 
-    def _put(self, table: Table, files: list[File], new: list[File]) -> None:
+    def _put(self, table: TableSpec, files: list[File], new: list[File]) -> None:
         self._files[table.name] = files
         self._new[table.name] = new
 
-    def _open(self, table: Table) -> list[File]:
+    def _open(self, table: TableSpec) -> list[File]:
         return [file for file in self._found.get(table.name, ()) if file.kind == OPEN]
 
-    def _final(self, table: Table) -> list[File]:
+    def _final(self, table: TableSpec) -> list[File]:
         return [file for file in self._found.get(table.name, ()) if file.kind != OPEN]
 
 
@@ -201,7 +201,7 @@ def _chosen(files: Sequence[File], only: Only) -> list[File]:
 
 
 def _may_hold(file: File, only: Only) -> bool:
-    """Whether a file may have such rows."""
+    """Partition pruning: whether a file may have matching rows."""
     is_open = file.kind == OPEN
     return (
         (only.is_open is None or only.is_open == is_open)
@@ -213,6 +213,6 @@ def _may_hold(file: File, only: Only) -> bool:
 
 
 def _share(file: File, first_ms: int, end_ms: int) -> float:
-    """Which part of a file is of a span of time, if its rows are spread evenly."""
+    """The fraction of a file in a time span, if its rows are evenly distributed."""
     within = min(file.last_ms, end_ms) - max(file.first_ms, first_ms)
     return max(within, 0) / max(file.last_ms - file.first_ms, within, 1)

@@ -1,4 +1,4 @@
-"""What a batch of new events touches, as the tasks told that wrote them."""
+"""What a batch of new events touches, from the statistics of the tasks that wrote them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rollq.spark.pipeline.tables import DAY_MS, HOUR_MS
 
 @dataclass(slots=True)
 class Profile:
-    """Where groups stand after the batch, and which hours its events are of."""
+    """The marks of groups after the batch, and the hours of its events."""
 
     marks: dict[str, Mark]
-    hours: list[tuple[str, int]]  # group and start of the hour in milliseconds
-    passed: Mapping[str, tuple[int, int]]  # by group the first and the last hour since the last
-    # The same, reaching back to where what ended in this batch had begun: what workers did in these
-    # hours is known better now.
+    hours: list[tuple[str, int]]  # group, and start of the hour in milliseconds
+    passed: Mapping[str, tuple[int, int]]  # by group the first and last hour since the last batch
+    # The same, extended back to the start of attempts that ended in this batch: their run time
+    # changes the utilisation of these hours.
     ran: Mapping[str, tuple[int, int]]
     has_arrays: bool = False
     has_workers: bool = False
@@ -27,18 +27,18 @@ class Profile:
 
     @property
     def first_ms(self) -> int:
-        """The oldest moment from which on something changes: what was open went on since the last
-        event of the batch before."""
+        """The earliest time that changes: open intervals have continued since the last event of the
+        previous batch."""
         return min(first for first, _ in self.passed.values())
 
     def reach_back(self, ms: int) -> None:
-        """Something that has ended in this batch had begun at that moment."""
+        """Extend `ran` back to the start of an attempt that ended in this batch."""
         self.ran = {
             group: (min(first, _hour(ms)), last) for group, (first, last) in self.ran.items()
         }
 
     def is_within(self, spans: Iterable[tuple[int, int]]) -> bool:
-        """Whether all hours of some spans of time are hours of events."""
+        """Whether all hours of some time spans are hours of new events."""
         hours = {ms for _, ms in self.hours}
         return (
             all(
@@ -50,17 +50,16 @@ class Profile:
         )
 
     def touched_sql(self) -> str:
-        """The hours of events."""
+        """The hours of new events as rows."""
         return _rows(self.hours)
 
     @property
     def ran_first_ms(self) -> int:
-        """The oldest moment from which on workers are known to have done something else."""
+        """The start of the first hour whose utilisation changes."""
         return min(first for first, _ in self.ran.values())
 
     def ran_sql(self) -> str:
-        """By group the hours in which workers may have done something else than was known before,
-        and the last moment that is known."""
+        """By group the hours whose utilisation changes, and the last known timestamp."""
         rows = ", ".join(
             f"({SPARK.text(group)}, {first}L, {last}L, {self.marks[group].last_ms}L)"
             for group, (first, last) in self.ran.items()
@@ -68,7 +67,7 @@ class Profile:
         return f"SELECT * FROM VALUES {rows} AS t(grp, first_ms, last_ms, until_ms)"
 
     def ran_days(self) -> list[int]:
-        """Moments of all days that these hours are of."""
+        """A timestamp in each day of these hours."""
         return [
             ms
             for first, last in self.ran.values()
@@ -76,16 +75,16 @@ class Profile:
         ]
 
     def touched_if(self) -> str:
-        """Whether a row with a group and an hour is of an hour of events."""
+        """SQL condition: a row is of an hour of new events."""
         return _within((group, ms, ms) for group, ms in self.hours)
 
     def ran_if(self) -> str:
-        """Whether it is of one of these."""
+        """SQL condition: a row is of an hour in `ran`."""
         return _within((group, *hours) for group, hours in self.ran.items())
 
 
 def profile_of(hours: Iterable[Hour], before: Mapping[str, Mark]) -> Profile:
-    """From what is known of the hours of new events, some of them in several pieces."""
+    """Combine the statistics of hours, of which some come from several tasks."""
     marks = dict(before)
     firsts: dict[str, int] = {}
     found: set[tuple[str, int]] = set()
@@ -128,7 +127,7 @@ def _rows(pairs: list[tuple[str, int]]) -> str:
 
 
 def _within(spans: Iterable[tuple[str, int, int]]) -> str:
-    """Hours of groups as a condition, those that follow each other as one."""
+    """Hours of groups as an SQL condition, with consecutive hours merged."""
     merged: list[tuple[str, int, int]] = []
     for group, first, last in spans:
         if merged and merged[-1][0] == group and merged[-1][2] + HOUR_MS == first:

@@ -1,7 +1,7 @@
-"""A run of the pipeline: the history is cut into batches, and each becomes a manifest.
+"""A run of the pipeline: divides the history into batches, each of which commits a manifest.
 
-A batch begins where the manifest ends. It holds offsets and tables together, so that there is no
-moment at which they could disagree.
+A batch starts where the manifest ends. The manifest holds offsets and tables, so that they always
+agree.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.batch import PipelineBatch
 from rollq.spark.pipeline.catalog import SCHEMA_VERSION
 from rollq.spark.pipeline.checks import FAILED, CheckResult
-from rollq.spark.pipeline.failures import is_passing, told_by_spark
+from rollq.spark.pipeline.failures import as_rollq_error, is_transient
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.formats import storage_of
-from rollq.spark.pipeline.manifest import Manifest
-from rollq.spark.pipeline.settings import suited
+from rollq.spark.pipeline.manifest import TableManifest
+from rollq.spark.pipeline.settings import pipeline_settings
 from rollq.spark.pipeline.upkeep import stamp_of
 from rollq.spark.source.holding import Holding
 from rollq.spark.source.offsets import share
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 BATCH_INDEXES: Final = 5_000_000
 TRIES_MAX: Final = 4
-SWEEP_BATCHES: Final = 20  # how often a long run removes files that no manifest needs any more
+SWEEP_BATCHES: Final = 20  # interval of sweeps in a long run
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """How a run gets on."""
+class PipelineStep:
+    """Progress of a run."""
 
-    stage: str  # what is being made; "" when a batch is done
-    manifest: Manifest  # the last that was committed
-    ends: Mapping[str, int]  # by group where its history ended when the run began
-    batch_s: float = 0.0  # how long the batch took
-    checked: Sequence[CheckResult] = ()  # of a batch that is done
+    stage: str  # the current stage of a batch; "" after its commit
+    manifest: TableManifest  # the last committed one
+    ends: Mapping[str, int]  # by group the end of the history when it was last listed
+    batch_s: float = 0.0  # duration of the batch
+    checked: Sequence[CheckResult] = ()  # of a committed batch
 
 
-Told = Callable[[Step], None]
+OnProgress = Callable[[PipelineStep], None]
 
 
 class Pipeline:
-    """The tables of one out folder, and what feeds them."""
+    """Updates the tables of one folder from one feed."""
 
     def __init__(
         self,
@@ -62,55 +62,53 @@ class Pipeline:
         *,
         form: str = "",
         most: int = BATCH_INDEXES,
-        told: Told = lambda step: None,
+        told: OnProgress = lambda step: None,
         has_moved: bool = False,
     ) -> None:
-        """Nothing happens yet.
+        """No IO yet.
 
         Args:
-            spark: a session, embedded or on a cluster that sees the folder too.
-            feed: where events come from.
+            spark: a session, local or on a cluster that shares the folder.
+            feed: the source of events.
             out: the folder of the tables, or their database; see `storage_of`.
-            form: their format: `parquet`, `iceberg` or `delta`; that which they have, if none is
-                named.
-            most: log indexes a batch.
-            told: called as the run gets on.
-            has_moved: the source is the same as before, though it looks like another.
+            form: their format, `parquet`, `iceberg` or `delta`; empty: that of existing tables.
+            most: the most log indexes per batch.
+            told: called with progress.
+            has_moved: accept a source with another name than recorded.
         """
         self._spark = spark
         self._feed = feed
         self._out = out
         self._storage = storage_of(spark, out, form)
         self._most = most
-        self._told = told
+        self._on_progress = told
         self._has_moved = has_moved
         self._ends: dict[str, int] = {}
-        self._newest = _nothing(feed)
-        self._starts: dict[str, int] = {}  # by group the index that is read next
+        self._newest = _empty_manifest(feed)
+        self._starts: dict[str, int] = {}  # by group the next index to read
         self._holding = Holding()
         self._stop = Event()
-        self.failed: list[CheckResult] = []  # checks of the batches that this made
+        self.failed: list[CheckResult] = []  # failed checks of this run's batches
 
-    def run(self, every_s: float = 0.0) -> Manifest:
-        """Take in everything that there is now; with `every_s`, go on with what comes until
+    def run(self, every_s: float = 0.0) -> TableManifest:
+        """Process everything that is available; with `every_s`, continue with new events until
         `stop` or an interrupt.
 
         Raises:
-            RollqError: no member answers, the folder cannot be written or belongs to another
-                source, history is gone that was not read; the tables are as the last batch left
-                them.
+            RollqError: no member answers, the folder is not writable or belongs to another source,
+                or unread history was deleted. The tables are as the last batch left them.
         """
         extents = self._feed.extents()
-        with self._storage.writing(), suited(self._spark):
+        with self._storage.writing(), pipeline_settings(self._spark):
             self._newest = self._storage.newest() or self._newest
             self._check_source()
             self._storage.sweep()
             if self._newest.number and self._newest.schema_version < SCHEMA_VERSION:
-                self._again(lambda: self._commit(lambda batch: batch.remake()))
+                self._with_retries(lambda: self._commit(lambda batch: batch.remake()))
             self._starts = {group: mark.index + 1 for group, mark in self._newest.marks.items()}
             first = self._newest.number
             while True:
-                self._take_all(extents)
+                self._process_available(extents)
                 if not every_s or self._stop.wait(every_s):
                     if self._newest.number > first:
                         self._hold()
@@ -118,7 +116,7 @@ class Pipeline:
                 extents = self._feed.extents()
 
     def stop(self) -> None:
-        """End a run that goes on; a batch that is being made is given up."""
+        """End a continuous run; the current batch is not committed."""
         self._stop.set()
 
     def _check_source(self) -> None:
@@ -132,12 +130,12 @@ class Pipeline:
             )
         self._newest = msgspec.structs.replace(self._newest, source=self._feed.name)
 
-    def _take_all(self, extents: Sequence[Extent]) -> None:
-        """Batch after batch, to the end of the history as it was found."""
+    def _process_available(self, extents: Sequence[Extent]) -> None:
+        """Process batches up to the end of the history as listed."""
         for each in extents:
             self._starts.setdefault(each.group, each.first)
-        # A member that is behind may say less than another has said before, and a group that is
-        # left out stays where it was.
+        # Offsets never decrease: a lagging member may report less than another has before, and an
+        # unavailable group keeps its offset.
         self._ends = self._starts | {
             each.group: max(each.end, self._starts[each.group]) for each in extents
         }
@@ -145,7 +143,7 @@ class Pipeline:
         while self._starts != self._ends and not self._stop.is_set():
             ends = share(self._starts, self._ends, self._most)
             here = {each.group for each in extents}
-            self._try({group: end for group, end in ends.items() if group in here})
+            self._run_batch({group: end for group, end in ends.items() if group in here})
             self._starts = ends
             self._hold_if_due()
 
@@ -154,19 +152,19 @@ class Pipeline:
             self._hold()
 
     def _hold(self) -> None:
-        """Tell members what they need not keep for us any more."""
+        """Report the offsets to members, which may then delete older history."""
         self._holding.tried(self._starts, time.monotonic())
         self._feed.hold(self._starts)
 
-    def _try(self, ends: dict[str, int]) -> None:
-        """One batch."""
+    def _run_batch(self, ends: dict[str, int]) -> None:
+        """Run one batch."""
         starts = {group: self._starts[group] for group in ends}
-        self._again(
+        self._with_retries(
             lambda: self._commit(lambda batch: batch.make(self._feed.reading(starts, ends)))
         )
 
-    def _again(self, work: Callable[[], None]) -> None:
-        """Do it; once more, if Spark trips over a machine that is busy."""
+    def _with_retries(self, work: Callable[[], None]) -> None:
+        """Run work, with retries for transient errors of Spark on a busy machine."""
         from pyspark.errors import PySparkException
 
         for left in reversed(range(TRIES_MAX)):
@@ -174,14 +172,14 @@ class Pipeline:
                 work()
                 return
             except PySparkException as error:
-                if not (left and is_passing(error)):
-                    raise told_by_spark(error) from error
+                if not (left and is_transient(error)):
+                    raise as_rollq_error(error) from error
 
-    def _commit(self, making: Callable[[PipelineBatch], Manifest | None]) -> None:
+    def _commit(self, making: Callable[[PipelineBatch], TableManifest | None]) -> None:
         started = time.monotonic()
         tables = self._storage.batch(self._newest, stamp_of(self._newest))
         try:
-            batch = PipelineBatch(self._spark, tables, self._newest, self._tell)
+            batch = PipelineBatch(self._spark, tables, self._newest, self._report_stage)
             manifest = making(batch)
             if manifest is None:
                 return
@@ -192,11 +190,11 @@ class Pipeline:
             self._storage.sweep()
         self.failed += [one for one in batch.checked if one.outcome == FAILED]
         batch_s = time.monotonic() - started
-        self._told(Step("", manifest, self._ends, batch_s, batch.checked))
+        self._on_progress(PipelineStep("", manifest, self._ends, batch_s, batch.checked))
 
-    def _tell(self, stage: str) -> None:
-        self._told(Step(stage, self._newest, self._ends))
+    def _report_stage(self, stage: str) -> None:
+        self._on_progress(PipelineStep(stage, self._newest, self._ends))
 
 
-def _nothing(feed: Feed) -> Manifest:
-    return Manifest(0, SCHEMA_VERSION, feed.name, 0, 0, {}, {})
+def _empty_manifest(feed: Feed) -> TableManifest:
+    return TableManifest(0, SCHEMA_VERSION, feed.name, 0, 0, {}, {})

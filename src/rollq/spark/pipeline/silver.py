@@ -1,16 +1,16 @@
 """Jobs and attempts from events, as SQL.
 
-Each event of a job that changes its state is a *mark*: what the state was until then says the mark
-before it. A job that was open after the last batch comes as one more mark, `carry`, in front of its
-new ones, so that only open jobs are ever read again. One pass over the marks of a job, in order,
-gives its attempts (a mark that follows `running` ends one) and its row (the last mark of a life).
+Each event that changes the state of a job is a *mark*; the previous mark has the state before it.
+A job that was open after the last batch is one more mark, `carry`, before its new ones, so that
+only open jobs are ever read again. One pass over the marks of a job, in order, gives its attempts
+(a mark after `running` ends one) and its row (the last mark of a life).
 
-None of these queries has a WITH: Spark does not find a persisted table below one, and would make
-`moves` anew for each that asks for it.
+No query here uses WITH: Spark does not find a cached table below one, and would recompute `moves`
+for each query.
 
-A life begins when a job is accepted; an id that was forgotten and is accepted again begins another
-and is another job, with a row of its own. Tasks of arrays have no mark of acceptance: their first
-assignment begins their life, and what came before is known from the array.
+A life begins when a job is accepted; if a forgotten id is accepted again it begins another life,
+which is another job with a row of its own. Tasks of arrays have no mark of acceptance: their life
+begins with the first assignment, and earlier data is from the array.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ MARKS: Final = (
     *(JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, JOB_REDRIVEN, JOB_PURGED),
 )
 CARRY: Final = "carry"
-# As people are told them, here and everywhere.
+# The states, as shown to users.
 WAITING: Final = "waiting"
 DELAYED: Final = "delayed"
 BLOCKED: Final = "blocked"
 RUNNING: Final = "running"
 FINAL_STATES: Final = ("ok", "failed", "cancelled", "purged")  # a dead job may be redriven
-# Ids first: Spark sorts by the first bytes of the first column, and those of groups are the same.
+# Job ids first: Spark sorts by a prefix of the first column, and groups have equal prefixes.
 _WINDOW: Final = "PARTITION BY job_id, grp ORDER BY i, o"
 OUTCOMES: Final = {  # of attempts, by the event that ended them
     JOB_CANCELLED: "cancelled",
@@ -71,19 +71,19 @@ CAUSES: Final = {  # of the numbers in the history
     7: "id_taken",
     8: "parent",
 }
-# An attempt after which its job was dead came to an end like any other; `dead` is one that ran, and
-# had an exit code for which its job would have been tried again.
+# The outcome of the last attempt of a dead job, by cause; `dead` is one that ran, and had a
+# retryable exit code.
 _DEAD_OUTCOMES: Final = {1: "lease_lost", 2: "worker_down", 3: "nacked", 4: "dead"}
 _EXIT_CODE: Final = 4  # the cause
 
 
 def quoted(words: tuple[str, ...]) -> str:
-    """Words as a list in SQL."""
+    """A list of string literals in SQL."""
     return ", ".join(f"'{word}'" for word in words)
 
 
 def moves(d: SqlDialect, *, has_arrays: bool, has_open: bool) -> str:
-    """The marks that end an attempt or are the last of a life, with what came before them.
+    """The marks that end an attempt or a life, with the values of the previous mark.
 
     Reads `news` (new events), `open_jobs` if there are any, and `array_lives` if some of the events
     are of tasks of arrays.
@@ -136,7 +136,7 @@ def moves(d: SqlDialect, *, has_arrays: bool, has_open: bool) -> str:
 
 
 def _event_marks(d: SqlDialect, has_arrays: bool) -> str:
-    """New events as marks. Text is NULL where it is absent, so `array_id` tells a task."""
+    """New events as marks. Missing text is NULL, so `array_id` identifies tasks."""
     first_of_task = f"(e.type = '{JOB_ASSIGNED}' AND e.attempt = 1 AND e.array_id IS NOT NULL)"
     lives = ("l.submitted_at", "l.body_bytes", "l.blob_bytes", "l.request")
     join = f"""
@@ -170,14 +170,14 @@ def _event_marks(d: SqlDialect, has_arrays: bool) -> str:
 
 
 def _of_run(column: str) -> str:
-    """What an event says of a program that ran; NULL if it is not known to have run."""
+    """A field of a program that ran; NULL if it is not known to have run."""
     return f"""CASE WHEN e.type IN ({quoted((JOB_ACKED, JOB_RETRIED))})
             OR (e.type = '{JOB_DEAD}' AND e.cause = {_EXIT_CODE}) OR e.run_ms > 0
             THEN e.{column} END AS {column}"""
 
 
 def after_of(kind: str, delay_ms: str, status: str) -> str:
-    """The state that an event leads to."""
+    """The state after an event."""
     return f"""CASE
         WHEN {kind} IN ({quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))}) THEN '{WAITING}'
         WHEN {kind} = '{JOB_ASSIGNED}' THEN '{RUNNING}'
@@ -192,7 +192,7 @@ def after_of(kind: str, delay_ms: str, status: str) -> str:
 
 
 def _carry_marks(d: SqlDialect) -> str:
-    """Open jobs as the first of their marks."""
+    """Open jobs as their first marks."""
     return f"""
         SELECT {d.group}, job_id, last_index, last_ordinal, since, '{CARRY}', state, true,
             attempts, 0, priority, client_id, queue, exec, array_id, job_key,
@@ -204,7 +204,7 @@ def _carry_marks(d: SqlDialect) -> str:
 
 
 def _begun(d: SqlDialect) -> str:
-    """On marks that begin a life: what is known of its acceptance."""
+    """On marks that begin a life: data of the acceptance."""
     packed = d.pack(
         at="s_at", body_bytes="s_body_bytes", blob_bytes="s_blob_bytes", request="s_request"
     )
@@ -212,7 +212,7 @@ def _begun(d: SqlDialect) -> str:
 
 
 def _started(d: SqlDialect) -> str:
-    """On marks that begin a life, and on its first assignment: what is known of the latter."""
+    """On marks that begin a life, and on its first assignment: data of the latter."""
     return f"""CASE
         WHEN type = '{CARRY}' THEN {d.pack(at="c_first_at", wait_ms="c_first_wait_ms")}
         WHEN type = '{JOB_ASSIGNED}' AND attempt = 1 THEN {d.pack(at="ts", wait_ms="own_wait_ms")}
@@ -221,7 +221,7 @@ def _started(d: SqlDialect) -> str:
 
 
 def ended_attempts(d: SqlDialect) -> str:
-    """Attempts that came to their end, from `moves`."""
+    """Ended attempts, from `moves`."""
     dead = " ".join(f"WHEN {number} THEN '{word}'" for number, word in _DEAD_OUTCOMES.items())
     others = " ".join(f"WHEN '{kind}' THEN '{word}'" for kind, word in OUTCOMES.items())
     return f"""
@@ -240,14 +240,14 @@ def ended_attempts(d: SqlDialect) -> str:
 
 
 def _slot_taken_at(d: SqlDialect) -> str:
-    """When an attempt that ended began to run: so long before its end as it ran, whenever it was
-    assigned, because workers fetch ahead. NULL if it is not known to have run."""
+    """When an ended attempt began to run: `run_ms` before its end rather than at its assignment,
+    because workers prefetch. NULL if it is not known to have run."""
     ran_at = d.moment(f"{d.ms('ts')} - run_ms")
     return f"CASE WHEN run_ms IS NOT NULL THEN least(ts, greatest(p_ts, {ran_at})) END"
 
 
 def begun_attempts(d: SqlDialect) -> str:
-    """Attempts that began in this batch and run on, from `moves`."""
+    """Attempts that began in this batch and are still running, from `moves`."""
     return f"""
         SELECT grp AS {d.group}, job_id, attempt, fence, exec, client_id, queue, worker_id,
             ts AS assigned_at, CAST(NULL AS timestamp) AS ended_at, 'running' AS outcome,
@@ -261,7 +261,7 @@ def begun_attempts(d: SqlDialect) -> str:
 
 
 def running_attempts(d: SqlDialect) -> str:
-    """Attempts that ran before this batch and run on: nothing happened to their jobs. Reads
+    """Attempts from before this batch that are still running, without new events. Reads
     `running_before` and `news`."""
     return f"""
         SELECT r.* FROM running_before r LEFT ANTI JOIN news n
@@ -270,8 +270,8 @@ def running_attempts(d: SqlDialect) -> str:
 
 
 def jobs(d: SqlDialect) -> str:
-    """Rows of jobs from `moves`; those that may still change are `is_open`."""
-    # A purge follows the end that it takes from the list of the dead.
+    """Rows of jobs from `moves`; `is_open` if a later batch may change them."""
+    # A purge follows the end of the dead job.
     is_end = "after IN ('ok', 'failed', 'dead', 'cancelled', 'purged')"
     ended_at = f"""CASE WHEN type = '{CARRY}' THEN c_ended_at WHEN after = 'purged' THEN p_ts
         WHEN {is_end} THEN ts END"""

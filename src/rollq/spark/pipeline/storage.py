@@ -1,9 +1,8 @@
-"""Where tables are kept: what a run and its batches ask of a format.
+"""The interface of table formats for runs and batches.
 
-Two things are asked for: `Storage`, the tables of one pipeline, of which the newest manifest says
-which batch they are of; and `TableBatch`, the writing of one batch, of which no reader sees
-anything until it commits. Formats are implemented beside this: `parquet` by files that a manifest
-names, `lake` by Iceberg and Delta. No query of the tables knows which it is.
+`Storage` is the tables of one pipeline, whose newest manifest says which batch is current;
+`TableBatch` writes one batch, which is invisible until it commits. `parquet` implements both with
+files listed in a manifest, `lake` with Iceberg and Delta. Queries do not depend on the format.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rollq.spark.pipeline.bronze import Hour, Reading
-from rollq.spark.pipeline.catalog import Table
+from rollq.spark.pipeline.catalog import TableSpec
 from rollq.spark.pipeline.dialect import SPARK
-from rollq.spark.pipeline.manifest import Manifest
+from rollq.spark.pipeline.manifest import TableManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Which rows of a table are read: those that fulfil all that is said here."""
+    """A predicate on the rows of a table: all given conditions must hold."""
 
-    is_open: bool | None = None  # whether they may still change
-    days: Collection[str] | None = None  # by the moment that the table is split by; open ones not
+    is_open: bool | None = None  # whether later batches may change them
+    days: Collection[str] | None = None  # partitions; open rows have none
     first_day: str = ""
-    first_ms: int | None = None  # that are of this moment or last until then, or are open
+    first_ms: int | None = None  # rows at or after this time, lasting until then, or open
     end_ms: int | None = None
 
-    def moments(self, table: Table) -> str:
-        """What `first_ms` and `end_ms` ask for, as SQL."""
+    def moments(self, table: TableSpec) -> str:
+        """The time conditions, as SQL."""
         found = []
         if self.first_ms is not None:
             first = SPARK.moment(str(self.first_ms))
@@ -52,115 +51,113 @@ OPEN_ONLY = Only(is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class NewEvents:
-    """What was written of the history."""
+    """The events written to the bronze table."""
 
     rows: int
     hours: list[Hour]
 
 
 class TableBatch(Protocol):
-    """The tables as a batch found them, and what it makes of them."""
+    """The tables as a batch found them, and its changes."""
 
     def write_events(
         self, reading: Reading, known: Mapping[str, int], *, is_small: bool
     ) -> NewEvents:
-        """Add events to the bronze table, but for those up to the index that is known of their
-        group. With `is_small`, few are expected."""
+        """Append events to the bronze table, except those up to the known index of their group.
+        With `is_small`, few are expected."""
 
-    def begin_anew(self) -> NewEvents:
-        """All events count as new, and all other tables are as if they were empty."""
+    def begin_rebuild(self) -> NewEvents:
+        """Start a rebuild: all events count as new, and all other tables as empty."""
 
-    def found(self, table: Table, only: Only = ALL) -> DataFrame:
-        """Rows as the batch found them."""
+    def found(self, table: TableSpec, only: Only = ALL) -> DataFrame:
+        """Rows from before the batch."""
 
-    def now(self, table: Table, only: Only = ALL) -> DataFrame:
-        """Rows with what the batch has written so far."""
+    def now(self, table: TableSpec, only: Only = ALL) -> DataFrame:
+        """Rows including the changes of the batch so far."""
 
-    def new(self, table: Table, only: Only = ALL) -> DataFrame:
-        """Rows that the batch has written."""
+    def new(self, table: TableSpec, only: Only = ALL) -> DataFrame:
+        """Rows written by the batch."""
 
-    def has(self, table: Table, only: Only = ALL) -> bool:
-        """Whether `found` may have rows: False only if there are none."""
+    def has(self, table: TableSpec, only: Only = ALL) -> bool:
+        """Whether `found` may have rows; False only if there are none."""
 
     def take_open_jobs(self) -> DataFrame | None:
-        """Open jobs as the batch found them, those with new events among them: the view `news` has
-        these. None if there are none. Their rows come again with `replace_open_jobs`."""
+        """Open jobs from before the batch, at least those with new events in the view `news`; None
+        if there are none. `replace_open_jobs` must write them again."""
 
     def replace_open_jobs(self, rows: DataFrame) -> None:
-        """Add jobs, those that are open by the column `is_open`, in place of those taken."""
+        """Write jobs, open ones by the column `is_open`, in place of those taken."""
 
-    def append(self, table: Table, rows: DataFrame) -> None:
-        """Add rows."""
+    def append(self, table: TableSpec, rows: DataFrame) -> None:
+        """Append rows."""
 
-    def replace_open(self, table: Table, rows: DataFrame, open_if: str) -> None:
-        """Add rows, those that are open by this SQL, in place of all that were open."""
+    def replace_open(self, table: TableSpec, rows: DataFrame, open_if: str) -> None:
+        """Write rows, open ones by this SQL condition, in place of all open rows."""
 
-    def replace_days(self, table: Table, rows: DataFrame, days: Collection[str]) -> None:
-        """Put rows in place of all that were of these days."""
+    def replace_days(self, table: TableSpec, rows: DataFrame, days: Collection[str]) -> None:
+        """Replace the partitions of these days."""
 
     def replace_depth(self, rows: DataFrame, first_day: str) -> None:
-        """Put rows in place of the depth from that day on; those without a minute are the levels
-        of queues after the batch, in place of all of these."""
+        """Replace the depth from that day on; rows without a minute replace the levels of all
+        queues."""
 
-    def replace(self, table: Table, rows: DataFrame) -> None:
-        """Put rows in place of all."""
+    def replace(self, table: TableSpec, rows: DataFrame) -> None:
+        """Replace all rows."""
 
-    def new_spans(self, table: Table, only: Only = ALL) -> Sequence[tuple[int, int]]:
-        """From when to when rows last that the batch has written: spans that hold all of them, none
-        if there are none."""
+    def new_spans(self, table: TableSpec, only: Only = ALL) -> Sequence[tuple[int, int]]:
+        """Time spans that cover all rows written by the batch; empty if there are none."""
 
-    def rows_about(self, table: Table, first_ms: int, end_ms: int) -> float:
-        """About how many rows there are now of a span of time."""
+    def rows_about(self, table: TableSpec, first_ms: int, end_ms: int) -> float:
+        """The estimated number of rows in a time span."""
 
     def stage(self, rows: DataFrame, name: str, *, is_small: bool) -> DataFrame:
-        """Rows that several questions of the batch are asked of, made once."""
+        """Materialise an intermediate result that several queries use."""
 
     def compact(self) -> bool:
-        """Make few large files of many small ones. Returns whether there was something to do."""
+        """Merge small files; returns whether there was something to do."""
 
-    def commit(self, manifest: Manifest) -> Manifest:
-        """Make what was written the tables that readers see, all at once. The manifest is without
-        tables; returns it with them."""
+    def commit(self, manifest: TableManifest) -> TableManifest:
+        """Make all changes visible at once. The given manifest is without tables; returns the
+        complete one."""
 
     def end(self) -> None:
-        """The batch is committed, or given up."""
+        """Release resources after the commit, or after a failure."""
 
 
 class Storage(Protocol):
     """The tables of one pipeline."""
 
-    def newest(self) -> Manifest | None:
-        """The last batch that was committed; None if there is none."""
+    def newest(self) -> TableManifest | None:
+        """The current manifest; None if there is none."""
 
-    def expect(self) -> Manifest:
+    def expect(self) -> TableManifest:
         """As `newest`, for readers.
 
         Raises:
-            LocalError: BAD_OPTIONS if nothing was ever made here.
+            LocalError: BAD_OPTIONS if nothing was ever committed here.
         """
 
     def writing(self) -> AbstractContextManager[None]:
-        """Be the only writer while this lasts.
+        """Hold the writer lock inside the block.
 
         Raises:
-            DiskError: another process writes here, or none can.
+            DiskError: another process writes here, or the place is not writable.
         """
 
-    def read(self, manifest: Manifest, table: Table) -> DataFrame:
-        """A table as a batch left it."""
+    def read(self, manifest: TableManifest, table: TableSpec) -> DataFrame:
+        """A table as of a manifest."""
 
-    def batch(self, found: Manifest, stamp: str) -> TableBatch:
-        """The writing of the next batch. Only for the writer.
+    def batch(self, found: TableManifest, stamp: str) -> TableBatch:
+        """Begin the next batch. Only for the writer.
 
         Args:
-            found: the manifest that is newest.
-            stamp: a name that no other batch has.
+            found: the current manifest.
+            stamp: a unique name for the batch.
         """
 
     def sweep(self) -> None:
-        """Remove what no reader needs any more, and what broken batches left. Only for the
-        writer."""
+        """Remove superseded data and the remains of failed batches. Only for the writer."""
 
     def prune(self) -> None:
-        """Remove at once what the newest batch does not need, whoever still reads it. Only for
-        the writer."""
+        """Remove everything that the current manifest does not need, even if readers still use it.
+        Only for the writer."""

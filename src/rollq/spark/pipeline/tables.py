@@ -1,7 +1,7 @@
-"""Reading and writing Parquet files that a manifest names.
+"""Reads and writes Parquet files listed in a manifest.
 
-Readers of a table go through the manifest; the folders also hold what batches left that never
-came to their end. Which files a batch reads and replaces is decided in `parquet`.
+Tables must be read through the manifest: the folders also hold files of failed batches. `parquet`
+decides which files a batch reads and replaces.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rollq.spark.pipeline.catalog import Table, TableColumn, table_of
-from rollq.spark.pipeline.dictionary import words_of
+from rollq.spark.pipeline.catalog import TableColumn, TableSpec, table_of
+from rollq.spark.pipeline.dictionary import meaning_of
 from rollq.spark.pipeline.manifest import DATA, Book, File
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The folders that files are split into.
+# The partition columns of files.
 DAY: Final = "day"
 KIND: Final = "kind"
 OPEN: Final = "open"
 FINAL: Final = "final"
-_NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"  # Spark's word for NULL
+_NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"  # Spark's partition value for NULL
 CODEC: Final = "zstd"
 STAGED_CODEC: Final = "lz4_raw"
 FILE_ROWS_MAX: Final = 500_000
 WRITING: Final = {
     "compression": CODEC,
     "maxRecordsPerFile": str(FILE_ROWS_MAX),
-    # A folder is part of no table until a manifest names its files: no need to move them then.
+    # Files need not be moved on commit: a manifest lists them afterwards.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -42,42 +42,42 @@ _MS: Final = 1000
 _ALWAYS: Final = (0, 1 << 62)
 
 
-def described(frame: DataFrame, table: Table) -> DataFrame:
-    """The same rows; `DESCRIBE` of a view of them says what the columns mean."""
+def described(frame: DataFrame, table: TableSpec) -> DataFrame:
+    """The same rows, with column comments for `DESCRIBE` on a view."""
     from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-    words = {name: words_of(table.name, name) for name in table.names}
+    words = {name: meaning_of(table.name, name) for name in table.names}
     return frame.select(
         *(F.col(name).alias(name, metadata={"comment": words[name]}) for name in table.names)
     )
 
 
 def paths(out: str | Path, name: str) -> list[Path]:
-    """The Parquet files that hold a table now, for those who read them by themselves."""
+    """The Parquet files of a table, for readers without Spark."""
     table = table_of(name)
     book = Book(Path(out))
     return [book.out / file.path for file in book.expect().files(table.name)]
 
 
 def day_of(ms: int) -> str:
-    """The day of a moment, as files are named by it."""
+    """The day of a timestamp, as a partition value."""
     return datetime.fromtimestamp(ms / _MS, UTC).strftime("%Y-%m-%d")
 
 
 def days_of(spans: Iterable[tuple[int, int]]) -> set[str]:
-    """The days of spans of time."""
+    """The days of time spans."""
     return {day_of(ms) for first, last in spans for ms in (*range(first, last + 1, DAY_MS), last)}
 
 
 class TableStore:
-    """The files of one out folder."""
+    """The Parquet files of one folder."""
 
     def __init__(self, spark: SparkSession, out: Path) -> None:
         self.out = out.absolute()
         self.spark = spark
         self._staged: list[Callable[[], object]] = []
 
-    def read(self, table: Table, files: Iterable[File]) -> DataFrame:
+    def read(self, table: TableSpec, files: Iterable[File]) -> DataFrame:
         """The rows of some files of a table."""
         named = [str(self.out / file.path) for file in files]
         if not named:
@@ -86,15 +86,16 @@ class TableStore:
         late = [column for column in table.columns if column.before != "NULL"]
         return frame.withColumns({one.name: _filled(one) for one in late}) if late else frame
 
-    def write(self, frame: DataFrame, table: Table, stamp: str, open_if: str = "") -> list[File]:
-        """Write rows as new files of a table, which no reader sees until a manifest names them.
+    def write(
+        self, frame: DataFrame, table: TableSpec, stamp: str, open_if: str = ""
+    ) -> list[File]:
+        """Write rows as new files of a table, invisible until a manifest lists them.
 
         Args:
-            frame: the rows; columns that the table does not have are left out.
-            table: what they are rows of.
-            stamp: names the folder; what it holds from before is removed.
-            open_if: which rows may still change, as SQL; they get files of their own, which are not
-                split by day.
+            frame: the rows; additional columns are dropped.
+            table: the table.
+            stamp: the name of the folder, which is cleared first.
+            open_if: SQL condition of open rows; they get separate files without a day partition.
         """
         from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
@@ -113,7 +114,7 @@ class TableStore:
         return sorted((file for file in found if file.rows), key=lambda file: file.path)
 
     def stage(self, frame: DataFrame, name: str, stamp: str) -> DataFrame:
-        """Write what several questions of one batch are asked of, until `unstage`."""
+        """Write an intermediate result to files, until `unstage`."""
         folder = self.out / DATA / f"_{name}" / stamp
         self._staged.append(partial(shutil.rmtree, folder, ignore_errors=True))
         shutil.rmtree(folder, ignore_errors=True)
@@ -121,13 +122,13 @@ class TableStore:
         return self.spark.read.schema(frame.schema).parquet(str(folder))
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """As `stage`, in memory: for few rows. The first question makes them."""
+        """As `stage`, in memory, for few rows. Computed by the first query."""
         kept = frame.persist()
         self._staged.append(kept.unpersist)
         return kept
 
     def unstage(self) -> None:
-        """The batch is done; files of one that broke off go with the next sweep."""
+        """Release intermediate results; those of a failed batch are removed by the next sweep."""
         while self._staged:
             self._staged.pop()()
 
@@ -138,8 +139,8 @@ def _filled(column: TableColumn) -> Any:
     return F.expr(f"coalesce(`{column.name}`, {column.before})")
 
 
-def describe(path: Path, out: Path, table: Table) -> File:
-    """What a manifest says of a file, from its footer and the folders that it lies in."""
+def describe(path: Path, out: Path, table: TableSpec) -> File:
+    """The manifest entry of a file, from its footer and its partition folders."""
     import pyarrow.parquet as pq
 
     footer = pq.read_metadata(path)
@@ -154,12 +155,12 @@ def describe(path: Path, out: Path, table: Table) -> File:
         day=day if day != _NO_DAY else "",
         kind=OPEN if within.get(KIND) == OPEN else "",
         first_ms=min(first for first, _ in bounds),
-        last_ms=max(last for _, last in bounds),  # an end may be before its start: clocks differ
+        last_ms=max(last for _, last in bounds),  # an end may precede its start, as clocks differ
     )
 
 
 def _bounds(footer: Any, by: str) -> tuple[int, int]:
-    """The least and the greatest of a moment; all of time if the footer does not tell."""
+    """Minimum and maximum of a timestamp column; all of time without statistics."""
     lows: list[int] = []
     highs: list[int] = []
     names: Sequence[str] = footer.schema.names

@@ -1,4 +1,4 @@
-"""What is done to tables beside taking in events: a batch of its own, seen at once as any other."""
+"""Operations on tables other than taking in events; each is a batch of its own."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline import forgetting
-from rollq.spark.pipeline.batch import PipelineBatch, Told
-from rollq.spark.pipeline.catalog import BRONZE, TABLES, Table
+from rollq.spark.pipeline.batch import OnStage, PipelineBatch
+from rollq.spark.pipeline.catalog import BRONZE, TABLES, TableSpec
 from rollq.spark.pipeline.checks import FAILED, CheckResult
 from rollq.spark.pipeline.dialect import SPARK
-from rollq.spark.pipeline.forgetting import Chosen
+from rollq.spark.pipeline.forgetting import Selection
 from rollq.spark.pipeline.formats import storage_of
-from rollq.spark.pipeline.manifest import Manifest
-from rollq.spark.pipeline.settings import suited
+from rollq.spark.pipeline.manifest import TableManifest
+from rollq.spark.pipeline.settings import pipeline_settings
 from rollq.spark.pipeline.storage import Storage
 
 if TYPE_CHECKING:
@@ -28,29 +28,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
-    """What would go."""
+class ForgetPreview:
+    """What `forget` would remove."""
 
     events: int
     jobs: int  # and arrays
-    staying: int  # jobs and arrays that were chosen and stay, because they are not over
+    staying: int  # selected jobs and arrays that are kept because they are open
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What went."""
+class ForgetResult:
+    """What was removed."""
 
-    manifest: Manifest
+    manifest: TableManifest
     rows_before: Mapping[str, int]  # by table
     rows_after: Mapping[str, int]
     failed: Sequence[CheckResult]
 
 
-def compact(spark: SparkSession, tables: str | Path, form: str = "") -> tuple[Manifest, Manifest]:
-    """Make few large files of many small ones, and remove what no reader needs any more.
+def compact(
+    spark: SparkSession, tables: str | Path, form: str = ""
+) -> tuple[TableManifest, TableManifest]:
+    """Merge small files, and remove superseded data.
 
     Returns:
-        The manifest before and the one after, which may be the same.
+        The manifests before and after, which may be equal.
 
     Raises:
         LocalError: there are no tables here.
@@ -58,7 +60,7 @@ def compact(spark: SparkSession, tables: str | Path, form: str = "") -> tuple[Ma
     """
     storage = storage_of(spark, tables, form)
     storage.expect()
-    with storage.writing(), suited(spark):
+    with storage.writing(), pipeline_settings(spark):
         before = after = storage.expect()
         batch = storage.batch(before, stamp_of(before))
         try:
@@ -74,18 +76,18 @@ def compact(spark: SparkSession, tables: str | Path, form: str = "") -> tuple[Ma
 
 
 def rebuild(
-    spark: SparkSession, tables: str | Path, form: str = "", told: Told = lambda stage: None
-) -> tuple[Manifest, list[CheckResult]]:
-    """Make all tables anew from the events, which stay as they are. Readers see the old ones until
-    all of the new ones are there.
+    spark: SparkSession, tables: str | Path, form: str = "", told: OnStage = lambda stage: None
+) -> tuple[TableManifest, list[CheckResult]]:
+    """Rebuild all tables from the events, which are not changed. The new tables become visible at
+    once, when all are complete.
 
     Args:
-        spark: a session that has the format.
+        spark: a session that supports the format.
         tables: see `storage_of`; `form` too.
-        told: called with what is being made.
+        told: called with the current stage.
 
     Returns:
-        The manifest of the new tables, and the checks that failed.
+        The manifest of the new tables, and the failed checks.
 
     Raises:
         LocalError: there are no tables here.
@@ -93,7 +95,7 @@ def rebuild(
     """
     storage = storage_of(spark, tables, form)
     storage.expect()
-    with storage.writing(), suited(spark):
+    with storage.writing(), pipeline_settings(spark):
         before = storage.expect()
         batch = storage.batch(before, stamp_of(before))
         try:
@@ -105,36 +107,38 @@ def rebuild(
     return after, [one for one in made.checked if one.outcome == FAILED]
 
 
-def what_goes(spark: SparkSession, tables: str | Path, chosen: Chosen, form: str = "") -> Going:
-    """What `forget` would remove.
+def preview(
+    spark: SparkSession, tables: str | Path, chosen: Selection, form: str = ""
+) -> ForgetPreview:
+    """Count what `forget` would remove.
 
     Raises:
         LocalError: there are no tables here, or they have no such group.
     """
     storage = storage_of(spark, tables, form)
     manifest = _expect(storage, chosen)
-    with suited(spark):
+    with pipeline_settings(spark):
         _judge(spark, chosen, lambda table: storage.read(manifest, table))
         [row] = spark.sql(forgetting.summary(SPARK)).collect()
-    return Going(*row)
+    return ForgetPreview(*row)
 
 
 def forget(
     spark: SparkSession,
     tables: str | Path,
-    chosen: Chosen,
+    chosen: Selection,
     form: str = "",
-    told: Told = lambda stage: None,
-) -> Forgotten:
-    """Remove events, and make all tables anew from those that are left. Readers see the old ones
-    until all of the new ones are there; then the old ones are removed from the disk at once,
-    whoever still reads them. How far groups have been read stays, so nothing of it comes again.
+    told: OnStage = lambda stage: None,
+) -> ForgetResult:
+    """Delete events, and rebuild all tables from the rest. The new tables become visible at once,
+    when all are complete; then the old files are deleted immediately, even if readers still use
+    them. The offsets of groups are kept, so that deleted events are not read again.
 
     Args:
-        spark: a session that has the format.
+        spark: a session that supports the format.
         tables: see `storage_of`; `form` too.
-        chosen: what goes, but for jobs that are not over; see `forgetting`.
-        told: called with what is being made.
+        chosen: the selection; open jobs are kept, see `forgetting`.
+        told: called with the current stage.
 
     Raises:
         LocalError: there are no tables here, or they have no such group.
@@ -142,7 +146,7 @@ def forget(
     """
     storage = storage_of(spark, tables, form)
     _expect(storage, chosen)
-    with storage.writing(), suited(spark):
+    with storage.writing(), pipeline_settings(spark):
         before = after = _expect(storage, chosen)
         rows_before = _rows(storage, before)
         failed: list[CheckResult] = []
@@ -152,21 +156,21 @@ def forget(
             if not judged.where("goes").isEmpty():
                 batch.replace(BRONZE, judged.where("NOT goes").select(*BRONZE.names))
                 made = PipelineBatch(spark, batch, before, told)
-                after = batch.commit(_unwhole(made.remake(), chosen))
+                after = batch.commit(_without_beginning(made.remake(), chosen))
                 failed = [one for one in made.checked if one.outcome == FAILED]
         finally:
             batch.end()
         rows_after = _rows(storage, after)
-        storage.prune()  # also what a call left that was killed before it came here
-    return Forgotten(after, rows_before, rows_after, failed)
+        storage.prune()  # also after an earlier call that was killed before this
+    return ForgetResult(after, rows_before, rows_after, failed)
 
 
-def stamp_of(before: Manifest) -> str:
-    """A name for the batch after this one, which no other has."""
+def stamp_of(before: TableManifest) -> str:
+    """A unique name for the batch after this one."""
     return f"{before.number + 1:010d}-{secrets.token_hex(4)}"
 
 
-def _expect(storage: Storage, chosen: Chosen) -> Manifest:
+def _expect(storage: Storage, chosen: Selection) -> TableManifest:
     manifest = storage.expect()
     if chosen.group and chosen.group not in manifest.marks:
         known = ", ".join(manifest.marks)
@@ -176,8 +180,10 @@ def _expect(storage: Storage, chosen: Chosen) -> Manifest:
     return manifest
 
 
-def _judge(spark: SparkSession, chosen: Chosen, read: Callable[[Table], DataFrame]) -> DataFrame:
-    """All events with what becomes of each, as `judged` too."""
+def _judge(
+    spark: SparkSession, chosen: Selection, read: Callable[[TableSpec], DataFrame]
+) -> DataFrame:
+    """All events with the decision for each, registered as the view `judged`."""
     for name, table in forgetting.VIEWS.items():
         read(table).createOrReplaceTempView(name)
     firsts = {}
@@ -189,15 +195,15 @@ def _judge(spark: SparkSession, chosen: Chosen, read: Callable[[Table], DataFram
     return judged
 
 
-def _unwhole(manifest: Manifest, chosen: Chosen) -> Manifest:
-    """What comes of a group that was removed has no beginning."""
+def _without_beginning(manifest: TableManifest, chosen: Selection) -> TableManifest:
+    """After its removal a group's history has no beginning."""
     if not chosen.is_whole_group:
         return manifest
     mark = msgspec.structs.replace(manifest.marks[chosen.group], is_whole=False)
     return msgspec.structs.replace(manifest, marks=manifest.marks | {chosen.group: mark})
 
 
-def _rows(storage: Storage, manifest: Manifest) -> dict[str, int]:
+def _rows(storage: Storage, manifest: TableManifest) -> dict[str, int]:
     public = [table for table in TABLES.values() if not table.is_internal]
     if manifest.versions:
         return {table.name: storage.read(manifest, table).count() for table in public}
