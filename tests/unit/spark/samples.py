@@ -10,13 +10,13 @@ from rollq.spark.report.model import (
     CauseRow,
     Depth,
     ExecRow,
-    Fact,
     Heat,
     Percentiles,
     Report,
     ReportSpan,
     Slot,
     Story,
+    TimelineEvent,
     WorkerFigures,
 )
 from rollq.spark.report.scales import HOUR, SECOND
@@ -145,8 +145,8 @@ def story() -> Story:
             Attempt(3, "w3", at + 42_000, at + 42_050, at + 61_000, "ok"),
         ],
         facts=[
-            Fact(at, "59.0", "enqueue", "client ann, queue default"),
-            Fact(at + 1_200, "60.0", "assign", "attempt 1 on w1"),
+            TimelineEvent(at, "59.0", "enqueue", "client ann, queue default"),
+            TimelineEvent(at + 1_200, "60.0", "assign", "attempt 1 on w1"),
         ],
     )
 
@@ -172,7 +172,7 @@ def hostile() -> Report:
                 submitted_ms=NOON_MS,
                 detail=bad,
                 attempts=[Attempt(1, bad, NOON_MS, NOON_MS, None, bad, bad)],
-                facts=[Fact(NOON_MS, bad, bad, bad)],
+                facts=[TimelineEvent(NOON_MS, bad, bad, bad)],
             )
         ],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base.errors import ErrorCode, StateError
-from rollq.spark.report.model import Attempt, Fact, Story
+from rollq.spark.report.model import Attempt, Story, TimelineEvent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def _standing_out(spark: SparkSession, first_ms: int, last_ms: int) -> dict[str,
     return found
 
 
-def _story(row: Any, why: str, attempts: list[Attempt], facts: list[Fact]) -> Story:
+def _story(row: Any, why: str, attempts: list[Attempt], facts: list[TimelineEvent]) -> Story:
     return Story(
         job_id=row["job_id"],
         why=why,
@@ -110,7 +110,7 @@ def _attempt(row: Any, workers: dict[str, str]) -> Attempt:
     )
 
 
-def _fact(row: Any, workers: dict[str, str]) -> Fact:
+def _fact(row: Any, workers: dict[str, str]) -> TimelineEvent:
     """An event with its details as text."""
     said = []
     for name in _TELLING:
@@ -119,4 +119,6 @@ def _fact(row: Any, workers: dict[str, str]) -> Fact:
             said.append(f"{name} {workers.get(value, value) if name == 'worker_id' else value}")
     if row["detail"]:
         said.append(row["detail"])
-    return Fact(row["at_ms"], f"{row['_index']}.{row['_ordinal']}", row["type"], ", ".join(said))
+    return TimelineEvent(
+        row["at_ms"], f"{row['_index']}.{row['_ordinal']}", row["type"], ", ".join(said)
+    )

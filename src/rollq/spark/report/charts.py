@@ -1,7 +1,6 @@
-"""Charts over time. The drawing is stretched to the width of the page while its words are not:
-shapes are SVG in a box of 1000 by 100, labels are text placed in percent beside them. So a phone
-shows the same chart with letters of the same size. No script: a piece of the period tells its
-figures when the pointer rests on it, or a finger."""
+"""Charts over time. The drawing is stretched to the width of the page while its labels are not:
+shapes are SVG in a box of 1000 by 100, labels are text positioned in percent. So a phone shows the
+same chart with text of the same size. No script: a slot shows its figures on hover or touch."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ HEIGHT: Final = 100.0
 LABEL_GAP_PERCENT: Final = 4.0
 
 Point = tuple[float, float]
-Words = tuple[tuple[str, str], ...]  # name and value, a line each
+TooltipLines = tuple[tuple[str, str], ...]  # lines of a tooltip: name and value
 
 
 @dataclass(frozen=True, slots=True)
 class ChartMark:
-    """A moment, or some time, that is marked on every axis."""
+    """A time or interval that is marked on every axis."""
 
     label: str
     style: str
@@ -34,21 +33,21 @@ class ChartMark:
 
 @dataclass(frozen=True, slots=True)
 class ChartFrame:
-    """The period that all charts of a page share."""
+    """The time range shared by all charts of a page."""
 
     first_ms: int
     last_ms: int
     marks: tuple[ChartMark, ...] = ()
 
     def x(self, at_ms: float) -> float:
-        """Where a moment stands, in the units of the drawing."""
+        """The x coordinate of a time."""
         length = max(1, self.last_ms - self.first_ms)
         return min(max((at_ms - self.first_ms) / length, 0.0), 1.0) * WIDTH
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """One part of stacked columns, from the foot up."""
+class ChartLayer:
+    """One series of stacked columns, from the bottom up."""
 
     name: str
     style: str
@@ -56,9 +55,9 @@ class Layer:
 
 
 def columns(
-    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]
+    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[ChartLayer]
 ) -> Markup:
-    """Stacked columns, one a piece of the period."""
+    """Stacked columns, one per slot."""
     sums = [sum(column) for column in zip(*(one.values for one in layers), strict=True)]
     axis = scales.count_axis(sums)
     shapes: list[Markup] = []
@@ -81,8 +80,8 @@ def columns(
 def fan(
     frame: ChartFrame, step_ms: int, points: Sequence[tuple[int, Percentiles | None]]
 ) -> Markup:
-    """Percentiles: the middle as a line, the tail above it as a fan. Pieces in which nothing
-    ended leave a gap."""
+    """Percentiles: the median as a line, the tail above it as a fan. Slots without values leave a
+    gap."""
     known = [one for _, one in points if one is not None]
     axis = scales.duration_axis([value for one in known for value in (one.p50, one.p99)])
     shapes: list[Markup] = []
@@ -103,9 +102,9 @@ def fan(
 
 
 def levels(
-    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[Layer]
+    frame: ChartFrame, step_ms: int, starts: Sequence[int], layers: Sequence[ChartLayer]
 ) -> Markup:
-    """Levels over time, as steps: each layer an area from the foot, the first behind."""
+    """Levels over time, as steps: each series is an area from the bottom, the first one behind."""
     axis = scales.count_axis([value for one in layers for value in one.values])
     shapes: list[Markup] = []
     for layer in layers:
@@ -120,10 +119,10 @@ def levels(
     return _plot(frame, axis, scales.tick_count, shapes)
 
 
-def with_words(
-    plot: Markup, frame: ChartFrame, step_ms: int, words: Iterable[tuple[int, Words]]
+def with_tooltips(
+    plot: Markup, frame: ChartFrame, step_ms: int, words: Iterable[tuple[int, TooltipLines]]
 ) -> str:
-    """A chart whose pieces tell their figures."""
+    """A chart with a tooltip for each slot."""
     hits: list[Markup] = []
     for start, lines in words:
         left = frame.x(start) / WIDTH * 100
@@ -135,7 +134,7 @@ def with_words(
                 "i",
                 tag("b", *rows),
                 class_="r" if left > 50 else None,
-                tabindex="-1",  # a finger gives it the focus; the keyboard passes by
+                tabindex="-1",  # focusable by touch, skipped by the keyboard
                 style=f"left:{left:.2f}%;width:{width:.2f}%",
             )
         )
@@ -145,7 +144,7 @@ def with_words(
 
 
 def legend(*entries: tuple[str, str]) -> Markup:
-    """What is what: style and name."""
+    """A legend: style and name of each series."""
     return tag(
         "ul",
         *(tag("li", tag("i", class_=f"key {style}"), name) for style, name in entries),
@@ -154,18 +153,18 @@ def legend(*entries: tuple[str, str]) -> Markup:
 
 
 def time_axis(frame: ChartFrame, most: int = 7) -> Markup:
-    """The words below a chart: moments. Every other one gives way on a narrow page."""
+    """The labels of a time axis. Every other one is hidden on a narrow page."""
     return _axis(frame, scales.time_ticks(frame.first_ms, frame.last_ms, most))
 
 
 def length_axis(frame: ChartFrame) -> Markup:
-    """The words below a chart: how long after its begin."""
+    """The labels of an axis of elapsed time."""
     ticks = scales.length_ticks(frame.last_ms - frame.first_ms)
     return _axis(frame, [(frame.first_ms + after, words) for after, words in ticks])
 
 
 def mark_shapes(frame: ChartFrame, height: float) -> list[Markup]:
-    """Lines where something happened, and bands where it lasted."""
+    """Lines at incidents, and bands over their duration."""
     shapes = []
     for mark in frame.marks:
         end = mark.at_ms if mark.until_ms is None else mark.until_ms
@@ -180,7 +179,7 @@ def mark_shapes(frame: ChartFrame, height: float) -> list[Markup]:
 
 
 def _mark_labels(frame: ChartFrame) -> Markup | str:
-    """The numbers of the marks; those that would lie on each other become one."""
+    """The numbers of the marks; those that would overlap are merged."""
     places: list[tuple[float, str, str]] = []
     for mark in frame.marks:
         if frame.first_ms <= mark.at_ms <= frame.last_ms:
@@ -239,7 +238,7 @@ def _plot(
 def _runs(
     points: Sequence[tuple[int, Percentiles | None]],
 ) -> Iterable[list[tuple[int, Percentiles]]]:
-    """The pieces between gaps."""
+    """Consecutive slots with values."""
     run: list[tuple[int, Percentiles]] = []
     for start, one in points:
         if one is not None:
@@ -260,7 +259,7 @@ def _box(x: float, y: float, width: float, height: float) -> str:
 
 
 def _line(points: Sequence[Point]) -> str:
-    """A line; a single point is a line of no length, which round ends make a dot."""
+    """A path; a single point becomes a dot, by round line ends."""
     first, *rest = points
     more = "".join(f"L{x:.1f} {y:.2f}" for x, y in rest) or "h0"
     return f"M{first[0]:.1f} {first[1]:.2f}{more}"

@@ -1,5 +1,5 @@
-"""What an operator should look at first: a few plain rules over the figures of a report. Each says
-what was seen, and nothing is said if nothing is wrong."""
+"""A summary of what an operator should look at first: simple rules over the figures of a report.
+A rule yields nothing if nothing is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollq.spark.report.model import Report
 from rollq.spark.report.words import known, say
 
 NAME_LETTERS: Final = 60
-JOBS_MIN: Final = 20  # fewer jobs than this make no rate
+JOBS_MIN: Final = 20  # least jobs for a meaningful rate
 BAD_SHARE: Final = 0.05
 SLOW_RATIO: Final = 5.0
 IDLE_SHARE: Final = 0.5
@@ -22,7 +22,7 @@ PEAK_RATIO: Final = 10.0
 
 
 def findings(report: Report) -> list[str]:
-    """Sentences, the gravest first."""
+    """Findings, the most severe first."""
     return [
         *_failed_checks(report),
         *_dead(report),
@@ -83,7 +83,7 @@ def _lost_attempts(report: Report) -> Iterator[str]:
 
 
 def _backlog(report: Report) -> Iterator[str]:
-    """More wait at the end than ever before, while workers have nothing to do, or not."""
+    """A growing backlog at the end, with idle workers or without."""
     if len(report.depth) < 4:
         return
     last = report.depth[-1].waiting
@@ -101,7 +101,7 @@ def _backlog(report: Report) -> Iterator[str]:
 
 
 def _slower(report: Report) -> Iterator[str]:
-    """The second half against the first."""
+    """Compare the second half with the first."""
     for name in ("wait", "run"):
         known = [one for one in (getattr(slot, name) for slot in report.slots) if one is not None]
         half = len(known) // 2
@@ -119,7 +119,7 @@ def _slower(report: Report) -> Iterator[str]:
 
 
 def _incidents(report: Report) -> Iterator[str]:
-    """What happened to the grid, added up."""
+    """A summary of incidents."""
     leaders = sum(one.kind == "leader" for one in report.incidents)
     if leaders:
         yield say(
@@ -137,7 +137,7 @@ def _incidents(report: Report) -> Iterator[str]:
 
 
 def _peaks(report: Report) -> Iterator[str]:
-    """A piece of the period that was far worse than most."""
+    """Slots that were far worse than usual."""
     for name, what in (("wait", "Waiting"), ("run", "Running")):
         known = [(slot, one) for slot in report.slots if (one := getattr(slot, name)) is not None]
         if len(known) < PEAK_SLOTS_MIN:
@@ -154,7 +154,7 @@ def _peaks(report: Report) -> Iterator[str]:
 
 
 def _worse_than_before(report: Report) -> Iterator[str]:
-    """Ends that nobody wants, against the time before."""
+    """Compare unwanted outcomes with the preceding period."""
     before = report.earlier
     if before is None:
         return

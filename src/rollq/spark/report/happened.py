@@ -1,5 +1,4 @@
-"""What happened to the grid, in words and as marks on the charts; and a period beside the one
-before it."""
+"""Incidents as text and as marks on the charts; and the comparison with the preceding period."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ COUNTS: Final = ("submitted", "succeeded", "failed", "dead", "cancelled", "retri
 
 
 def chart_marks(report: Report) -> tuple[ChartMark, ...]:
-    """The incidents as all charts show them: a pause that goes on lasts to the end."""
+    """The marks of incidents on all charts; an open pause lasts to the end."""
     return tuple(
         ChartMark(
             str(number),
@@ -30,7 +29,7 @@ def chart_marks(report: Report) -> tuple[ChartMark, ...]:
 
 
 def incident_list(report: Report) -> Markup:
-    """The numbers on the charts, and what they mean."""
+    """The legend of the numbered marks."""
     rows = [
         tag(
             "li",
@@ -47,7 +46,7 @@ def incident_list(report: Report) -> Markup:
 
 
 def incident_words(one: Incident) -> str:
-    """One of them in words."""
+    """An incident as text."""
     what = short(one.what, NAME_LETTERS)
     if one.more:
         what = say("{names} and {n} more", names=what, n=one.more)
@@ -65,7 +64,7 @@ def incident_words(one: Incident) -> str:
 
 
 def comparison(report: Report) -> Markup | str:
-    """The period beside the one before it."""
+    """The figures of the period and of the preceding one."""
     before = report.earlier
     if before is None:
         return ""
@@ -87,7 +86,7 @@ def comparison(report: Report) -> Markup | str:
 
 
 def change(old: float | None, new: float | None) -> str:
-    """How much more or less, in a word."""
+    """The change as text: a factor, or per cent."""
     if old is None or new is None or old == new:
         return "" if old is None or new is None else say("same")
     if not old:

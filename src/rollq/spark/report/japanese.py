@@ -1,4 +1,4 @@
-"""The sentences of a page in Japanese, by the English ones."""
+"""The Japanese texts of a page, by the English ones."""
 
 from __future__ import annotations
 

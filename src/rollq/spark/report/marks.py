@@ -1,5 +1,5 @@
-"""Elements of HTML and SVG as text. Whatever is not made here is escaped: names and messages in
-the tables come from strangers."""
+"""Elements of HTML and SVG as text. Everything else is escaped: names and messages in the tables
+are untrusted."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from html import escape
 from typing import Final
 
-# Characters that no page may hold, and those that turn the direction of what stands around them.
+# Control characters, bidirectional overrides and lone surrogates.
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is valid markup."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children: str, **attributes: str | float | None) -> Markup:
-    """An element. `class_` is `class`, `aria_label` is `aria-label`; None leaves one out."""
+    """An element. `class_` becomes `class`, `aria_label` becomes `aria-label`; None is left out."""
     words = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(_number(value))}"'
         for key, value in attributes.items()
@@ -30,21 +30,21 @@ def tag(name: str, *children: str, **attributes: str | float | None) -> Markup:
 
 
 def join(*children: str) -> Markup:
-    """Several after each other; what is not markup is escaped."""
+    """Concatenate; what is not markup is escaped."""
     return Markup("".join(one if isinstance(one, Markup) else text(one) for one in children))
 
 
 def text(value: str) -> str:
-    """Words of strangers, as they may stand in a page and in an attribute."""
+    """Escape untrusted text for content and attributes."""
     return escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
 
 
 def short(value: str, most: int) -> str:
-    """A text that may be long, cut with dots."""
+    """Shorten a text to `most` characters, with an ellipsis."""
     line = " ".join(value.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _number(value: str | float) -> str:
-    """Coordinates with no more digits than an eye can see."""
+    """Coordinates with at most two decimals."""
     return value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,5 +1,5 @@
-"""What a report is made of: plain records, filled from the tables. Times are
-milliseconds since 1970 in UTC; a list that is empty means that nothing of it happened."""
+"""The records of a report, filled from the tables. Times are milliseconds since 1970 in UTC; an
+empty list means that nothing of the kind happened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ReportSpan:
-    """Which part of a group's history the figures come from."""
+    """The range of a group's history that the figures cover."""
 
     group: str
     first_index: int
@@ -19,7 +19,7 @@ class ReportSpan:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Of a time in milliseconds."""
+    """Of a duration in milliseconds."""
 
     p50: float
     p95: float
@@ -28,7 +28,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One piece of the period: what happened in it."""
+    """The figures of one slot of the period."""
 
     start_ms: int
     submitted: int = 0
@@ -42,13 +42,13 @@ class Slot:
 
     @property
     def ended(self) -> int:
-        """Jobs that came to an end, whichever."""
+        """Jobs that ended, with any outcome."""
         return self.succeeded + self.failed + self.dead + self.cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many jobs were there at the end of a piece of the period."""
+    """Waiting and running jobs at the end of a slot."""
 
     start_ms: int
     waiting: int
@@ -57,7 +57,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
-    """A worker's share of busy slots, piece by piece; None where it was not there."""
+    """The utilisation of a worker by slot; None where it was not connected."""
 
     name: str
     slots: int
@@ -67,17 +67,17 @@ class WorkerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Utilisation of workers over the pieces of the period."""
+    """The utilisation of workers over time."""
 
     starts_ms: tuple[int, ...] = ()
     step_ms: int = 1
     rows: tuple[WorkerFigures, ...] = ()
-    left_out: int = 0  # workers beyond those that are shown
+    left_out: int = 0  # number of workers that are not shown
 
 
 @dataclass(frozen=True, slots=True)
 class CauseRow:
-    """So many for one cause, and which programs had most of them."""
+    """The count of a cause, and its most frequent programs."""
 
     cause: str
     count: int
@@ -86,7 +86,7 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class ExecRow:
-    """What is known of a program."""
+    """The figures of a program."""
 
     exec_name: str
     jobs: int
@@ -99,7 +99,7 @@ class ExecRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """How a check of the data went, over all batches of a group."""
+    """The outcomes of a check, over all batches of a group."""
 
     name: str
     group: str
@@ -111,7 +111,7 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True)
 class ShareRow:
-    """What became of the jobs of one queue, or one client."""
+    """The figures of one queue, or of one client."""
 
     name: str
     submitted: int
@@ -126,7 +126,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class EarlierFigures:
-    """The time before the period, as long as that."""
+    """The figures of the preceding period of the same length."""
 
     first_ms: int
     last_ms: int
@@ -142,19 +142,19 @@ class EarlierFigures:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that happened to the grid and not to a job."""
+    """An event of the grid rather than of a job."""
 
     at_ms: int
     kind: str  # leader, again (workers connected again), lost (workers), paused (a queue)
-    what: str = ""  # names of the workers, or the queue
-    more: int = 0  # workers beyond those that are named
-    count: int = 0  # workers that connected again; jobs that were lost
-    until_ms: int | None = None  # when a pause ended; None: it has not
+    what: str = ""  # names of workers, or of the queue
+    more: int = 0  # number of further workers
+    count: int = 0  # reconnected workers, or lost jobs
+    until_ms: int | None = None  # the end of a pause; None: it is open
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of a job. `ready_ms` is when it began to wait for a worker."""
+    """An attempt of a job. `ready_ms` is when the job became ready to be assigned."""
 
     number: int
     worker: str
@@ -166,8 +166,8 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A row of the history of one job."""
+class TimelineEvent:
+    """An event of a job."""
 
     at_ms: int
     place: str
@@ -177,10 +177,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The life of one job."""
+    """The timeline of one job."""
 
     job_id: str
-    why: str  # why this one is shown
+    why: str  # the reason why it is shown
     state: str
     exec_name: str
     queue: str = ""
@@ -190,15 +190,15 @@ class Story:
     ended_ms: int | None = None
     detail: str = ""
     attempts: Sequence[Attempt] = ()
-    facts: Sequence[Fact] = ()
+    facts: Sequence[TimelineEvent] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything on the page."""
+    """All data of the page."""
 
     made_ms: int
-    source: str  # where the tables are
+    source: str  # the location of the tables
     spans: Sequence[ReportSpan] = ()
     first_ms: int = 0
     last_ms: int = 0
@@ -217,8 +217,8 @@ class Report:
     bytes_moved: int = 0
     cache_hit_bytes: int = 0
     cache_miss_bytes: int = 0
-    open_before: int = 0  # jobs that were open when the period began
-    redriven: int = 0  # dead jobs that were sent back to their queues
+    open_before: int = 0  # open jobs at the start of the period
+    redriven: int = 0  # redrives of dead jobs
     checks: Sequence[CheckRow] = ()
     incidents: Sequence[Incident] = ()  # in order of time
     incidents_left_out: int = 0
@@ -226,14 +226,14 @@ class Report:
     queues_left_out: int = 0
     clients: Sequence[ShareRow] = ()
     clients_left_out: int = 0
-    earlier: EarlierFigures | None = None  # to be compared with
+    earlier: EarlierFigures | None = None  # the preceding period, for comparison
 
     @property
     def open_after(self) -> int:
-        """Jobs that are open at the end; below 0 if the beginning of the history is missing."""
+        """Open jobs at the end; negative if the beginning of the history is missing."""
         begun = self.open_before + self.total("submitted") + self.redriven
         return begun - self.total("ended")
 
     def total(self, name: str) -> int:
-        """The sum of one count over all slots."""
+        """The sum of a count over all slots."""
         return sum(getattr(slot, name) for slot in self.slots)

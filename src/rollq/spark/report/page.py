@@ -1,5 +1,5 @@
-"""The page: a headline, the figures, then one section a question. It needs nothing from elsewhere
-and runs no script; a browser is told to allow none."""
+"""The page: a headline, key figures, then the sections. It is self-contained and has no scripts;
+a Content-Security-Policy forbids them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';
 
 
 def page_of(report: Report, language: str = ENGLISH) -> str:
-    """The whole page as one text; `language` is one of `words.LANGUAGES`."""
+    """The page as text; `language` is one of `words.LANGUAGES`."""
     with speaking(language):
         return _page(report, language)
 
@@ -74,7 +74,7 @@ def _page(report: Report, language: str) -> str:
 
 
 def _frame(report: Report) -> ChartFrame:
-    """From the begin of the first slot to the end of the last."""
+    """From the start of the first slot to the end of the last."""
     if not report.slots:
         return ChartFrame(report.first_ms, report.first_ms + 1)
     last = report.slots[-1].start_ms + report.slot_ms
@@ -112,7 +112,7 @@ def _head(report: Report, title: str) -> Markup:
 
 
 def _headline(report: Report) -> str:
-    """The report in two sentences."""
+    """A summary in two sentences."""
     if not report.slots:
         return say("Nothing happened yet: the tables hold no jobs.")
     length = scales.duration(report.last_ms - report.first_ms)
@@ -138,7 +138,7 @@ def _headline(report: Report) -> str:
 
 
 def _balance(report: Report) -> str:
-    """Why as many jobs ended as did: open before + submitted + redriven = ended + open after."""
+    """The balance of jobs: open before + submitted + redriven = ended + open after."""
     parts = [
         (report.open_before, "{n} open when this period began"),
         (report.redriven, "{n} redriven"),

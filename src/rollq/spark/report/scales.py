@@ -1,4 +1,4 @@
-"""From values to places and words: axes, steps of time, and how figures are written. Pure."""
+"""Axes, time steps, and the formatting of figures. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
-FINE_MS_MAX: Final = 6 * HOUR  # up to here a report looks closer than gold's hours
+FINE_MS_MAX: Final = 6 * HOUR  # longer periods use gold's hours
 SLOTS_MAX: Final = 120
 _FINE_STEPS: Final = (
     *(200, 500),
     *(n * SECOND for n in (1, 2, 5, 10, 15, 30)),
     *(n * MINUTE for n in (1, 2, 5)),
 )
-_COARSE_STEPS: Final = ((240, HOUR), (1_440, 6 * HOUR), (9_600, DAY))  # up to so many hours
+_COARSE_STEPS: Final = ((240, HOUR), (1_440, 6 * HOUR), (9_600, DAY))  # (most hours, step)
 _TIME_STEPS: Final = (
     *(n * SECOND for n in (1, 2, 5, 10, 15, 30)),
     *(n * MINUTE for n in (1, 2, 5, 10, 15, 30)),
@@ -41,7 +41,7 @@ _UNITS: Final = ((1, SECOND, "ms"), (SECOND, MINUTE, "s"), (MINUTE, HOUR, "min")
 
 
 def slot_ms_for(period_ms: int) -> int:
-    """How long the pieces of a period are: seconds for a minute, hours for days."""
+    """The length of the slots of a period: seconds for a minute, hours for days."""
     if period_ms <= FINE_MS_MAX:
         return next(step for step in _FINE_STEPS if period_ms <= step * SLOTS_MAX)
     hours = period_ms / HOUR
@@ -50,7 +50,7 @@ def slot_ms_for(period_ms: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From a value to a share of the height: 0 at the foot, 1 at the top."""
+    """Maps a value to a fraction of the height: 0 at the bottom, 1 at the top."""
 
     low: float
     high: float
@@ -58,7 +58,7 @@ class Axis:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """Where a value stands; beyond the ends it stands at the end."""
+        """The position of a value; clamped to the ends."""
         kept = min(max(value, self.low), self.high)
         if self.is_log:
             return math.log(kept / self.low) / math.log(self.high / self.low)
@@ -66,7 +66,7 @@ class Axis:
 
 
 def count_axis(values: Sequence[float]) -> Axis:
-    """For counts: from nothing to a round number, three to five steps."""
+    """An axis for counts: from 0 to a round number, in three to five steps."""
     top = max(values, default=0) or 1
     power = 10.0 ** math.floor(math.log10(top / 4)) if top > 4 else 1.0
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power * 4 >= top)
@@ -77,7 +77,7 @@ def count_axis(values: Sequence[float]) -> Axis:
 
 
 def duration_axis(values: Sequence[float]) -> Axis:
-    """For times in milliseconds: in equal ratios, because p99 is often many times p50."""
+    """A logarithmic axis for durations, because p99 is often many times p50."""
     known = [max(value, 1.0) for value in values] or [1.0, 1_000.0]
     low = max((one for one in _DURATIONS if one <= min(known)), default=1)
     high = next((one for one in _DURATIONS if one >= max(known)), _DURATIONS[-1])
@@ -90,7 +90,7 @@ def duration_axis(values: Sequence[float]) -> Axis:
 
 
 def time_ticks(first_ms: int, last_ms: int, most: int = 7) -> list[tuple[int, str]]:
-    """Round moments in a period, with their words."""
+    """Round times in a period, with their labels."""
     length = max(1, last_ms - first_ms)
     step = next((one for one in _TIME_STEPS if length / one <= most), _TIME_STEPS[-1])
     start = -(-first_ms // step) * step
@@ -98,7 +98,7 @@ def time_ticks(first_ms: int, last_ms: int, most: int = 7) -> list[tuple[int, st
 
 
 def length_ticks(length_ms: int, most: int = 5) -> list[tuple[int, str]]:
-    """Round lengths of time up to a length, with their words."""
+    """Round durations up to a length, with their labels."""
     step = next((one for one in _DURATIONS if length_ms / one <= most), _DURATIONS[-1])
     return [(after, f"+{duration(after)}") for after in range(step, length_ms + 1, step)]
 
@@ -115,18 +115,18 @@ def _day(at: datetime) -> str:
 
 
 def moment(at_ms: int) -> datetime:
-    """In UTC, whatever clock the machine shows."""
+    """A time in UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 def when(at_ms: int, *, exact: bool = False) -> str:
-    """A moment in words: to the second, or to the millisecond."""
+    """A time as text, to the second or to the millisecond."""
     at = moment(at_ms)
     return f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at.microsecond // 1000:03d}" if exact else "")
 
 
 def slot_words(start_ms: int, step_ms: int) -> str:
-    """A piece of the period in words."""
+    """A slot as text."""
     start, end = moment(start_ms), moment(start_ms + step_ms)
     if step_ms >= DAY:
         return _day(start)
@@ -137,21 +137,21 @@ def slot_words(start_ms: int, step_ms: int) -> str:
 
 
 def every(step_ms: int) -> str:
-    """How often: every hour, every 5 s."""
+    """A frequency as text: every hour, every 5 s."""
     names = {SECOND: "second", MINUTE: "minute", HOUR: "hour", DAY: "day", 7 * DAY: "week"}
     name = names.get(step_ms)
     return say(f"every {name}") if name else say("every {length}", length=duration(step_ms))
 
 
 def count(value: float) -> str:
-    """A number with its thousands apart; a large one in short."""
+    """A number with thousands separators; a large one in millions."""
     if abs(value) >= 10_000_000:
         return f"{value / 1_000_000:,.1f} M"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def tick_count(value: float) -> str:
-    """A number beside an axis: short."""
+    """A number on an axis, shortened."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if value >= size:
             return f"{value / size:g}{unit}"
@@ -159,7 +159,7 @@ def tick_count(value: float) -> str:
 
 
 def duration(value_ms: float) -> str:
-    """A time in the unit that fits it."""
+    """A duration in a suitable unit."""
     if value_ms < 1:
         return "0 ms" if value_ms <= 0 else "<1 ms"
     for size_ms, next_ms, unit in _UNITS:
@@ -169,7 +169,7 @@ def duration(value_ms: float) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes in words."""
+    """A size in a suitable unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{_three(value)} {unit}"
@@ -178,7 +178,7 @@ def size(value: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A part in percent; never rounded to all or nothing if it is not."""
+    """A percentage; never rounded to 0 or 100 % unless it is exact."""
     if not whole:
         return "–"
     percent = 100 * part / whole
@@ -190,5 +190,5 @@ def share(part: float, whole: float) -> str:
 
 
 def _three(value: float) -> str:
-    """Three digits that count."""
+    """Three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,5 +1,4 @@
-"""The sections of the page, in its order: each answers one question, or says that there is nothing
-to tell."""
+"""The sections of the page, in its order. A section without data has a short note instead."""
 
 from __future__ import annotations
 
@@ -7,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from rollq.spark.report import scales
-from rollq.spark.report.charts import ChartFrame, Layer, columns, fan, legend, levels, with_words
+from rollq.spark.report.charts import (
+    ChartFrame,
+    ChartLayer,
+    columns,
+    fan,
+    legend,
+    levels,
+    with_tooltips,
+)
 from rollq.spark.report.happened import chart_marks, comparison, incident_list
 from rollq.spark.report.marks import Markup, join, tag
 from rollq.spark.report.model import Report, ShareRow, Slot
@@ -19,7 +26,7 @@ ENDS: Final = ("succeeded", "failed", "dead", "cancelled")
 
 
 def what_happened(report: Report) -> Markup | str:
-    """New leaders, lost workers, paused queues."""
+    """Leader changes, lost workers, paused queues."""
     if not report.incidents:
         return ""
     caption = say(
@@ -30,7 +37,7 @@ def what_happened(report: Report) -> Markup | str:
 
 
 def beside_before(report: Report) -> Markup | str:
-    """The period beside the one before it."""
+    """The comparison with the preceding period."""
     before = report.earlier
     if before is None:
         return ""
@@ -45,13 +52,13 @@ def beside_before(report: Report) -> Markup | str:
 
 
 def throughput(report: Report, frame: ChartFrame) -> Markup:
-    """How many jobs ended, and how."""
+    """Ended jobs by outcome."""
     title = "Throughput"
     if not report.total("ended") and not report.total("submitted"):
         return section(title, "", _empty("No job was submitted or ended in this period."))
     starts = [slot.start_ms for slot in report.slots]
     layers = [
-        Layer(name, name, [getattr(slot, name) for slot in report.slots])
+        ChartLayer(name, name, [getattr(slot, name) for slot in report.slots])
         for name in ENDS
         if report.total(name) or name == "succeeded"
     ]
@@ -66,7 +73,9 @@ def throughput(report: Report, frame: ChartFrame) -> Markup:
         )
         for slot in report.slots
     )
-    chart = with_words(columns(frame, report.slot_ms, starts, layers), frame, report.slot_ms, words)
+    chart = with_tooltips(
+        columns(frame, report.slot_ms, starts, layers), frame, report.slot_ms, words
+    )
     return section(
         title,
         say("Jobs that ended, {every}.", every=scales.every(report.slot_ms)),
@@ -95,7 +104,7 @@ def _slot_numbers(
 
 
 def latency(report: Report, frame: ChartFrame, name: str) -> Markup:
-    """How long jobs waited, or ran."""
+    """Percentiles of wait or run times."""
     is_wait = name == "wait"
     title = "Time in the queue" if is_wait else "Time of running"
     points = [(slot.start_ms, getattr(slot, name)) for slot in report.slots]
@@ -107,7 +116,7 @@ def latency(report: Report, frame: ChartFrame, name: str) -> Markup:
         if is_wait
         else "As the worker measured it, {every}"
     )
-    # Percentiles of hours do not add up to those of a day: the worst hour stands for it.
+    # Percentiles of hours cannot be combined to those of a day: the maximum is shown.
     worst = "" if report.slot_ms <= scales.HOUR else ": the worst hour"
     total = report.wait if is_wait else report.run
     words = (
@@ -127,18 +136,20 @@ def latency(report: Report, frame: ChartFrame, name: str) -> Markup:
         (part, f"{part} {scales.duration(getattr(total, part))}" if total else part)
         for part in ("p50", "p95", "p99")
     ]
-    inner = tag("div", legend(*keys), with_words(plot, frame, report.slot_ms, words), class_=name)
+    inner = tag(
+        "div", legend(*keys), with_tooltips(plot, frame, report.slot_ms, words), class_=name
+    )
     return section(title, say(f"{what}{worst}.", every=scales.every(report.slot_ms)), inner)
 
 
 def depth_over_time(report: Report, frame: ChartFrame) -> Markup:
-    """How many wait, and how many workers have."""
+    """Waiting and running jobs over time."""
     title = "Depth"
     if not any(one.waiting or one.running for one in report.depth):
         return section(title, "", _empty("Nothing waited or ran at the end of any minute."))
     layers = [
-        Layer("waiting", "wait", [one.waiting for one in report.depth]),
-        Layer("running", "run", [one.running for one in report.depth]),
+        ChartLayer("waiting", "wait", [one.waiting for one in report.depth]),
+        ChartLayer("running", "run", [one.running for one in report.depth]),
     ]
     starts = [one.start_ms for one in report.depth]
     words = (
@@ -162,13 +173,13 @@ def depth_over_time(report: Report, frame: ChartFrame) -> Markup:
         say(caption, every=scales.every(report.depth_ms)),
         join(
             legend(("wait", say("waiting")), ("run", say("running"))),
-            with_words(plot, frame, report.depth_ms, words),
+            with_tooltips(plot, frame, report.depth_ms, words),
         ),
     )
 
 
 def utilisation(report: Report, frame: ChartFrame) -> Markup:
-    """How busy workers were."""
+    """The utilisation of workers."""
     title = "Utilisation of workers"
     if not report.heat.rows:
         return section(title, "", _empty("No worker was there."))
@@ -186,7 +197,7 @@ def utilisation(report: Report, frame: ChartFrame) -> Markup:
 
 
 def repeated(report: Report) -> Markup:
-    """Attempts that came to nothing, by cause."""
+    """Failed attempts by cause."""
     title = "Attempts that came to nothing"
     if not report.retries:
         return section(title, "", _empty("Every attempt came to an end of its own."))
@@ -198,7 +209,7 @@ def repeated(report: Report) -> Markup:
 
 
 def dead_letters(report: Report) -> Markup:
-    """Jobs that died, by cause."""
+    """Dead jobs by cause."""
     title = "Dead letters"
     if not report.dead:
         return section(title, "", _empty("No job died."))
@@ -206,7 +217,7 @@ def dead_letters(report: Report) -> Markup:
 
 
 def share_section(name: str, title: str, rows: Sequence[ShareRow], left_out: int) -> Markup | str:
-    """Whose jobs they were."""
+    """Figures by queue or by client."""
     if not rows:
         return ""
     more = say(" {n} with fewer jobs are left out.", n=scales.count(left_out)) if left_out else ""
@@ -214,7 +225,7 @@ def share_section(name: str, title: str, rows: Sequence[ShareRow], left_out: int
 
 
 def slowest(report: Report) -> Markup:
-    """Programs by their run time."""
+    """Programs by run time."""
     title = "Slowest programs"
     if not report.execs:
         return section(title, "", _empty("No program ran."))
@@ -225,7 +236,7 @@ def slowest(report: Report) -> Markup:
 
 
 def lives(report: Report) -> Markup:
-    """Jobs that stand out, attempt by attempt."""
+    """Timelines of notable jobs."""
     title = "The life of a job"
     if not report.stories:
         return section(title, "", _empty("No job to show."))
@@ -240,7 +251,7 @@ def lives(report: Report) -> Markup:
 
 
 def data_checks(report: Report) -> Markup:
-    """Whether the figures agree with each other."""
+    """The data checks of the pipeline."""
     title = "Checks of the data"
     if not report.checks:
         return section(title, "", _empty("No batch was checked yet."))
@@ -253,7 +264,7 @@ def data_checks(report: Report) -> Markup:
 
 
 def section(title: str, caption: str, inner: str, style: str | None = None) -> Markup:
-    """A section with its title, and words about it."""
+    """A section with title and caption."""
     words = tag("p", caption, class_="soft") if caption else ""
     return tag("section", tag("h2", say(title)), words, inner, class_=style)
 

@@ -1,4 +1,4 @@
-"""The life of one job, drawn: a row an attempt, waiting and running one after the other."""
+"""The timeline of one job as a chart: one row per attempt, with its wait and run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLES: Final = {"ok": "succeeded", "failed": "failed", "cancelled": "cancelled
 
 
 def story_of(story: Story, now_ms: int, marks: tuple[ChartMark, ...] = ()) -> Markup:
-    """One job: what it is, its attempts, and the rows of its history."""
+    """One job: its attributes, its attempts, and its events."""
     frame = _frame(story, now_ms, marks)
     shown = list(story.attempts)[-ATTEMPTS_MAX:]
     rows = [_attempt(frame, one) for one in shown]
@@ -47,7 +47,7 @@ def story_of(story: Story, now_ms: int, marks: tuple[ChartMark, ...] = ()) -> Ma
 
 
 def _frame(story: Story, now_ms: int, marks: tuple[ChartMark, ...]) -> ChartFrame:
-    """From its submission to its end, or until now."""
+    """From submission to end, or to now."""
     moments = [one for one in (story.submitted_ms, story.ended_ms) if one is not None]
     for attempt in story.attempts:
         moments += [attempt.ready_ms, attempt.assigned_ms]
@@ -127,7 +127,7 @@ def _lane(frame: ChartFrame, *shapes: Markup) -> Markup:
 def _piece(frame: ChartFrame, start_ms: int, end_ms: int, style: str) -> Markup:
     left = frame.x(start_ms)
     width = frame.x(end_ms) - left
-    # What took hardly any time is seen, too.
+    # A minimum width keeps short ones visible.
     return tag("rect", class_=f"fill {style}", x=left, y=3, width=max(width, 1.5), height=14)
 
 

@@ -1,5 +1,5 @@
-"""How the page looks, on paper white and in the dark. Waiting is violet and running blue wherever
-they appear; ends have colours that differ in lightness too, for eyes that tell hues badly."""
+"""The style of the page, light and dark. Waiting is violet and running blue everywhere; outcomes
+also differ in lightness, for colour-blind readers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tables whose rows are drawn: bars for causes, ranges for programs, a map of heat for workers.
-They are tables for those who cannot see the drawing."""
+"""Tables with drawn rows: bars for causes, ranges for programs, a heat map for workers. Screen
+readers get them as plain tables."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ DETAIL_LETTERS: Final = 160
 
 
 def bars(head: tuple[str, str], rows: Sequence[CauseRow], style: str) -> Markup:
-    """Causes, the most frequent first, each with its bar and the programs it hit."""
-    most = max((row.count for row in rows), default=1) or 1
+    """Causes, the most frequent first, with a bar and their programs."""
+    maximum = max((row.count for row in rows), default=1) or 1
     body = [
         tag(
             "tr",
             tag("th", known(short(row.cause, NAME_LETTERS).replace("_", " ")), scope="row"),
             tag("td", scales.count(row.count), class_="n"),
-            tag("td", _bar(row.count / most, style), class_="wide", aria_hidden="true"),
+            tag("td", _bar(row.count / maximum, style), class_="wide", aria_hidden="true"),
             tag("td", _execs(row), class_="soft"),
         )
         for row in rows
@@ -47,7 +47,7 @@ def bars(head: tuple[str, str], rows: Sequence[CauseRow], style: str) -> Markup:
 
 
 def check_rows(rows: Sequence[CheckRow]) -> Markup:
-    """Checks that failed, or that could not be told."""
+    """Checks that failed or were unknown."""
     head = ("check", "group", "batches", "failed", "not known", "failed last in batch")
     body = [
         tag(
@@ -66,7 +66,7 @@ def check_rows(rows: Sequence[CheckRow]) -> Markup:
 
 
 def ranges(rows: Sequence[ExecRow]) -> Markup:
-    """Programs with the range of their run time: from the middle to the slowest of a hundred."""
+    """Programs with their run times, from p50 to p99."""
     axis = scales.duration_axis(
         [value for row in rows if row.run for value in (row.run.p50, row.run.p99)]
     )
@@ -124,7 +124,7 @@ def ranges(rows: Sequence[ExecRow]) -> Markup:
 
 
 def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
-    """Workers by time: the fuller the colour, the busier."""
+    """Workers by time: the darker the busier."""
     rows = []
     for worker in heat.rows:
         cells = []
@@ -144,8 +144,8 @@ def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
                     fill_opacity=0.06 + 0.94 * min(max(cell, 0.0), 1.0),
                 )
             )
-        there = _there(frame, heat, worker)
-        shapes = (*there, *cells, *mark_shapes(frame, 20))
+        connected = _connected_slots(frame, heat, worker)
+        shapes = (*connected, *cells, *mark_shapes(frame, 20))
         drawing = tag("svg", *shapes, viewBox="0 0 1000 20", preserveAspectRatio="none")
         slots = say("{n} slot" if worker.slots == 1 else "{n} slots", n=worker.slots)
         rows.append(
@@ -168,7 +168,7 @@ def heat_map(frame: ChartFrame, heat: Heat) -> Markup:
 
 def shares(title: str, rows: Sequence[ShareRow]) -> Markup:
     """Queues or clients, those with most jobs first."""
-    most = max((row.submitted for row in rows), default=1) or 1
+    maximum = max((row.submitted for row in rows), default=1) or 1
     names = ("submitted", "succeeded", "failed", "dead", "retried", "wait p95", "run p95")
     head = tag(
         "tr",
@@ -180,7 +180,7 @@ def shares(title: str, rows: Sequence[ShareRow]) -> Markup:
         tag(
             "tr",
             tag("th", short(row.name, NAME_LETTERS) or say("(none)"), scope="row"),
-            tag("td", _bar(row.submitted / most, "run"), class_="wide", aria_hidden="true"),
+            tag("td", _bar(row.submitted / maximum, "run"), class_="wide", aria_hidden="true"),
             tag("td", scales.count(row.submitted), class_="n"),
             tag("td", scales.count(row.succeeded), class_="n"),
             tag("td", _mark(row.failed, "failed"), class_="n"),
@@ -198,7 +198,7 @@ def shares(title: str, rows: Sequence[ShareRow]) -> Markup:
 
 
 def compared(rows: Sequence[tuple[str, str, str, str]]) -> Markup:
-    """Figures of two periods beside each other: name, before, now, and how they differ."""
+    """Figures of two periods: name, before, now, and change."""
     head = tag(
         "tr",
         tag("td"),
@@ -213,7 +213,7 @@ def compared(rows: Sequence[tuple[str, str, str, str]]) -> Markup:
 
 
 def numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """Plain figures, for those who want them: folded away until asked for."""
+    """A collapsed table of plain figures."""
     table = tag(
         "table",
         tag("thead", tag("tr", *(tag("th", name, scope="col") for name in head))),
@@ -229,8 +229,8 @@ def numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     return tag("details", tag("summary", say("Numbers")), tag("div", table, class_="scroll"))
 
 
-def _there(frame: ChartFrame, heat: Heat, worker: WorkerFigures) -> list[Markup]:
-    """Plain ground below the pieces in which a worker was there, so that idle is not gone."""
+def _connected_slots(frame: ChartFrame, heat: Heat, worker: WorkerFigures) -> list[Markup]:
+    """Background rectangles for slots in which a worker was connected, to tell idle from absent."""
     pieces: list[tuple[float, float]] = []
     for start, cell in zip(heat.starts_ms, worker.cells, strict=True):
         left, right = frame.x(start), frame.x(start + heat.step_ms)
@@ -261,5 +261,5 @@ def _execs(row: CauseRow) -> str:
 
 
 def _mark(value: int, style: str) -> str:
-    """A count that stands out if it is not nothing."""
+    """A count, highlighted unless it is 0."""
     return join(tag("b", scales.count(value), class_=f"ink {style}")) if value else "0"

@@ -1,8 +1,8 @@
-"""The languages of a page. The English sentence stands where it is used, and is the key to the
-others: `say` gives it in the language that the page is made in.
+"""The language of a page. The English text in the code is the key of translations: `say` returns
+it in the language of the page.
 
-A sentence that lacks is an error, so that no page is half in one language; values in braces may
-stand in any order."""
+A missing translation is an error, so that no page mixes languages; placeholders in braces may be in
+any order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 @contextmanager
 def speaking(language: str) -> Iterator[None]:
-    """What is said while this lasts is in this language."""
+    """Set the language inside the block."""
     token = _language.set(language)
     try:
         yield
@@ -29,12 +29,12 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def say(text: str, **values: str | int) -> str:
-    """A sentence or word, with its values."""
+    """A text in the current language, with its values."""
     language = _language.get()
     told = text if language == ENGLISH else LANGUAGES[language][text]
     return told.format(**values) if values else told
 
 
 def known(text: str) -> str:
-    """A word of the tables, as causes and states are: as it is if there is no other for it."""
+    """Translate a cause or state from the tables; unknown ones are returned unchanged."""
     return LANGUAGES[_language.get()].get(text, text)
