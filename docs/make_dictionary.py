@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rollq.spark.asking.queries import TABLES as SHORT
-from rollq.spark.pipeline.catalog import TABLES, Table
+from rollq.spark.pipeline.catalog import TABLES, TableSpec
 from rollq.spark.pipeline.checks import DATA_CHECKS
-from rollq.spark.pipeline.dictionary import ROWS, words_of
+from rollq.spark.pipeline.dictionary import ROWS, meaning_of
 
 PAGE = Path(__file__).with_name("dictionary.md")
 TEXT = """# Data dictionary
@@ -38,9 +38,9 @@ def page_text() -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: TableSpec) -> str:
     rows = [
-        f"| `{column.name}` | {column.type} | {words_of(table.name, column.name)} |\n"
+        f"| `{column.name}` | {column.type} | {meaning_of(table.name, column.name)} |\n"
         for column in table.columns
     ]
     head = f"## {table.name}\n\nShort `{SHORT[table.name]}`. One row is {ROWS[table.name]}.\n\n"
