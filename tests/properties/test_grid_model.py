@@ -17,7 +17,7 @@ from rollq.base.jobs import AttemptRef, JobOptions, Status
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.effects import Applied, Known, Refused, SendAssign
+from rollq.grid.effects import Applied, Duplicate, Refused, SendAssign
 from rollq.grid.invariants import check
 from rollq.grid.lifecycle import is_allowed
 from rollq.grid.rule_commands import PutLimit, RemoveLimit
@@ -156,7 +156,7 @@ class GridMachine(RuleBasedStateMachine):
             assert self.refused(applied)
         else:
             ended = job["state"] in ("done", "dead", "cancelled")
-            assert applied.outcomes == [Known(ended)]
+            assert applied.outcomes == [Duplicate(ended)]
             assert len(applied.effects) == ended
 
     @rule(
@@ -248,7 +248,7 @@ class GridMachine(RuleBasedStateMachine):
             c.AckJob(name, attempt, fence + stale, status, name, exit_code, retry_delay_ms=delay_ms)
         )
         if job is None or stale or job["state"] != "assigned":
-            assert self.refused(applied) or applied.outcomes == [Known(ended=True)]
+            assert self.refused(applied) or applied.outcomes == [Duplicate(ended=True)]
             assert not applied.events
             return
         retried = status is Status.FAILED and exit_code == RETRIED_EXIT

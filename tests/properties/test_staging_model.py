@@ -16,7 +16,7 @@ from rollq.base.staged import StagedGroup
 from rollq.grid import commands as c
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
-from rollq.grid.effects import Done, Known, Outcome, Refused
+from rollq.grid.effects import Done, Duplicate, Outcome, Refused
 from rollq.grid.invariants import check
 from rollq.grid.lifecycle import is_allowed
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -79,14 +79,14 @@ class StagingMachine(RuleBasedStateMachine):
     def put(self, key: str, name: str, number: int, message: Message) -> None:
         outcome = self.ask(c.StageJobs("ann", key, name, number, (group_of(message),)))
         if key in self.settled:
-            assert isinstance(outcome, Known)
+            assert isinstance(outcome, Duplicate)
             return
         known = self.staged.get(key, {}).get(name, {}).get(number)
         if known is None:
             assert outcome == Done(len(message[1]))
             self.staged.setdefault(key, {}).setdefault(name, {})[number] = message
         else:
-            assert isinstance(outcome, Known if known == message else Refused)
+            assert isinstance(outcome, Duplicate if known == message else Refused)
 
     @precondition(lambda self: self.staged)
     @rule(pick=st.integers(0, 7), but_for=st.sampled_from(["", "", "0", "1", "again"]))
@@ -101,7 +101,7 @@ class StagingMachine(RuleBasedStateMachine):
         ]
         outcome = self.ask(c.CommitBatch("ann", key, tuple(parts)))
         if key in self.settled:
-            assert isinstance(outcome, Known)
+            assert isinstance(outcome, Duplicate)
             return
         messages = [named[name][number] for name in named for number in sorted(named[name])]
         jobs = Counter(name for _, names in messages for name in names)
@@ -148,7 +148,7 @@ class StagingMachine(RuleBasedStateMachine):
     def submit(self, name: str) -> None:
         outcome = self.ask(submit(name))
         if name in self.jobs:
-            assert isinstance(outcome, Known)
+            assert isinstance(outcome, Duplicate)
         elif self.is_reserved(name):
             assert isinstance(outcome, Refused)
         else:

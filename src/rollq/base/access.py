@@ -1,7 +1,7 @@
-"""What a message asks for, in the terms of an access check: a principal, an action on resources.
+"""Terms of access checks: the principal of a link, and the action and resources of a message.
 
-Names only. Which message asks for what is in the tables of messages (`wire.registry`), of admin
-verbs and of views; who may do what is decided where a message comes in.
+Names only. The action of each message is in the tables of messages (`wire.registry`), of admin
+verbs and of views; the check is made where a message is received.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class LinkRole(enum.StrEnum):
-    """What a link is for, as its first message says."""
+    """The role of a link, as its first message declares it."""
 
     CLIENT = "client"
     WORKER = "worker"
@@ -21,16 +21,15 @@ class LinkRole(enum.StrEnum):
 
 
 class Principal(NamedTuple):
-    """Who speaks on a link. Account and method are what the link has proved; role and name are as
-    the peer says of itself.
+    """The peer of a link. Account and method are authenticated; role and name are claims of the
+    peer.
 
     Attributes:
-        role: What the link is for.
-        name: A client id, the name or id of a worker, the id of a member; empty: it has none.
-        address: Where it connected from.
-        account: Who it is; `anonymous` if it proves nothing where that is allowed, empty where
+        role: The role of the link. name: A client id, the name or id of a worker, the id of a
+        member; empty: it has none. address: The address it connected from. account: Who it is;
+        `anonymous` if it proves nothing where that is allowed, empty where
             nobody is asked.
-        method: How that was proved: `certificate`, or the method of its login; empty: not at all.
+        method: The proof of the account: `certificate`, or the method of its login; empty: none.
         certificate_role: What its certificate says that it is, if that is how; the built-in role
             of this name counts where the group knows no such account.
     """
@@ -44,7 +43,7 @@ class Principal(NamedTuple):
 
 
 class Action(enum.StrEnum):
-    """What a principal wants to do. A value is a promise: access rules are written with it."""
+    """An action of a principal. Values are stable: access rules contain them."""
 
     # sessions
     CLIENT_CONNECT = "client.connect"
@@ -52,13 +51,13 @@ class Action(enum.StrEnum):
     READER_CONNECT = "reader.connect"
     BLOBS_CONNECT = "blobs.connect"
     SESSION_PING = "session.ping"
-    SESSION_LOGIN = "session.login"  # before there is an account: no rule is asked
-    ANSWER = "answer"  # the answer to a request: its sender takes it
+    SESSION_LOGIN = "session.login"  # before there is an account: no rule applies
+    ANSWER = "answer"  # the answer to a request: always allowed
     # jobs
     JOBS_SUBMIT = "jobs.submit"
     JOBS_CANCEL = "jobs.cancel"
-    JOBS_RUN = "jobs.run"  # what a worker says of its attempts and of itself
-    JOBS_ASSIGN = "jobs.assign"  # what a leader tells a worker
+    JOBS_RUN = "jobs.run"  # a worker's messages about its attempts and itself
+    JOBS_ASSIGN = "jobs.assign"  # a leader's messages to a worker
     JOBS_READ = "jobs.read"
     JOBS_REDRIVE = "jobs.redrive"
     JOBS_PURGE = "jobs.purge"
@@ -69,13 +68,13 @@ class Action(enum.StrEnum):
     # files
     BLOBS_READ = "blobs.read"
     BLOBS_WRITE = "blobs.write"
-    BLOBS_TRANSFER = "blobs.transfer"  # goes on with a transfer that was admitted
+    BLOBS_TRANSFER = "blobs.transfer"  # continues a transfer that was admitted
     CACHES_READ = "caches.read"
     CACHES_WRITE = "caches.write"
     # subjects
     SUBJECTS_PUBLISH = "subjects.publish"
     SUBJECTS_SUBSCRIBE = "subjects.subscribe"
-    SUBJECTS_HOLD = "subjects.hold"  # goes on with a subscription that was admitted, or ends it
+    SUBJECTS_HOLD = "subjects.hold"  # continues or ends a subscription that was admitted
     TOPICS_READ = "topics.read"
     TOPICS_WRITE = "topics.write"
     # schedules
@@ -95,10 +94,10 @@ class Action(enum.StrEnum):
     TABLES_READ = "tables.read"
     CLUSTER_READ = "cluster.read"
     CLUSTER_CHANGE = "cluster.change"
-    CLUSTER_BACKUP = "cluster.backup"  # all of the state, of all clients
+    CLUSTER_BACKUP = "cluster.backup"  # the complete state, of all clients
     ACCESS_READ = "access.read"
-    ACCESS_WRITE = "access.write"  # whoever has it can give themselves everything
-    # a request whose action is in another table: that of its verb or view
+    ACCESS_WRITE = "access.write"  # implies every right
+    # a request whose action is that of its verb or view
     ADMIN = "admin"
     QUERY = "query"
     # between members
@@ -107,26 +106,26 @@ class Action(enum.StrEnum):
 
 
 class ResourceKind(enum.StrEnum):
-    """What an action is on."""
+    """The kind of a resource."""
 
-    GRID = "grid"  # all of it: nothing smaller is named
+    GRID = "grid"  # the whole grid
     GROUP = "group"
-    SESSION = "session"  # that on which the message came
+    SESSION = "session"  # the session of the message
     CLIENT = "client"
     WORKER = "worker"
     MEMBER = "member"
     QUEUE = "queue"  # by a subject or a name
     PATTERN = "pattern"  # of queues
-    SUBJECT = "subject"  # to publish to, or a pattern of such
+    SUBJECT = "subject"  # a subject to publish to, or a pattern
     TOPIC = "topic"
     SCHEDULE = "schedule"
     EXEC = "exec"
     JOB = "job"  # a job or an array, by its id
     BATCH = "batch"
-    SECRET = "secret"  # by its name in the vaults of workers
+    SECRET = "secret"  # by its name in workers' vaults
     BLOB = "blob"
     CACHE = "cache"
-    READER = "reader"  # of the history, by the name of its hold
+    READER = "reader"  # a history reader, by the name of its hold
     TABLE = "table"
     ACCOUNT = "account"
     ROLE = "role"
@@ -135,15 +134,15 @@ class ResourceKind(enum.StrEnum):
 
 
 class Resource(NamedTuple):
-    """What of a message names a resource.
+    """The field of a message that names a resource.
 
     Attributes:
-        kind: What it is.
-        field: Where the message names it: a field, or a path of fields through structs and tuples
+        kind: The kind of the resource. field: Where the message names it: a field, or a path of
+        fields through structs and tuples
             of structs (`groups.queue`). Empty: the message names none, and all of the kind is
             meant.
-        action: What is done with it, if that is not the action of the row. Such a resource is asked
-            for only if the message names one.
+        action: Its action, if not that of the row. Such a resource is checked only if the message
+            names one.
     """
 
     kind: ResourceKind
@@ -151,8 +150,8 @@ class Resource(NamedTuple):
     action: Action | None = None
 
     def names_in(self, message: object) -> tuple[Any, ...]:
-        """The names that a message gives: subjects, ids, digests. Empty: all of the kind, or of a
-        resource with an action of its own none."""
+        """The names in a message: subjects, ids, digests. Empty: all of the kind, or none for a
+        resource with an action of its own."""
         values: tuple[Any, ...] = (message,) if self.field else ()
         for name in self.field.split(".") if self.field else ():
             values = _flat(tuple(getattr(value, name) for value in values if value is not None))

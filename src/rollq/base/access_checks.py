@@ -1,4 +1,4 @@
-"""What accounts, roles and rules may be: why one cannot be, in words for whoever asked. Pure."""
+"""Validation of accounts, roles and rules: the reason why one is not valid, for people. Pure."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from rollq.base.limits import (
     TOKENS_PER_ACCOUNT_MAX,
 )
 
-# As a part of a certificate's name: nothing in it means anything in a rule or a client id.
+# As in a certificate's name: no character has a meaning in a rule or a client id.
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-ANONYMOUS: Final = "anonymous"  # whoever proves nothing, where that is let in
+ANONYMOUS: Final = "anonymous"  # an unauthenticated peer, where that is allowed
 NAME_HINT: Final = "1 to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit"
 KINDS: Final = tuple(ResourceKind)
 
 
 def why_bad_account(account: Account) -> str:
-    """Why an account cannot be, whatever else there is; empty: it can."""
+    """Why an account is not valid, independent of others; empty: it is."""
     name = account.name
     if why := why_bad_name("account", name):
         return why
@@ -47,19 +47,19 @@ def why_bad_account(account: Account) -> str:
 
 
 def why_bad_role(role: AccessRole) -> str:
-    """Why a role cannot be, whatever else there is; empty: it can."""
+    """Why a role is not valid, independent of others; empty: it is."""
     if role.name in BUILT_IN:
         return f"the role {role.name!r} is built in"
     return why_bad_name("role", role.name) or why_bad_rules(role.rules)
 
 
 def why_bad_name(what: str, name: str) -> str:
-    """Why nothing can be called so; empty: it can."""
+    """Why a name is not valid; empty: it is."""
     return "" if NAME.fullmatch(name) else f"{name[:64]!r} is not a valid {what} name: {NAME_HINT}"
 
 
 def why_bad_rules(rules: Sequence[Rule]) -> str:
-    """Why these cannot be the rules of an account or role; empty: they can."""
+    """Why these rules of an account or role are not valid; empty: they are."""
     if len(rules) > ACCESS_RULES_MAX:
         return f"more than {ACCESS_RULES_MAX} rules; put some into a role"
     if len(set(rules)) != len(rules):
@@ -68,8 +68,8 @@ def why_bad_rules(rules: Sequence[Rule]) -> str:
 
 
 def why_bad_rule(rule: Rule) -> str:
-    """Why a rule could never mean anything; empty: it can. A rule that speaks of nothing there is
-    would be a deny that its author relies on in vain."""
+    """Why a rule can never apply; empty: it can. A rule about a resource that does not exist would
+    be a deny on which its author relies in vain."""
     action, resource = rule.action, rule.resource
     if len(action.encode()) > ACTION_BYTES_MAX or not any(matches(action, one) for one in Action):
         return f"no action is called {action[:64]!r}"

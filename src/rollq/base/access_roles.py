@@ -1,10 +1,10 @@
-"""The built-in roles: what clients, workers, readers, operators and admins may do. They are data,
-the same on all members of a build, and nobody changes them: a role of one's own, or rules of an
-account, add to them, and a deny takes away.
+"""The built-in roles: what clients, workers, readers, operators and admins may do. They are
+constants, the same on all members of a build: own roles and rules of accounts add to them, and a
+deny subtracts.
 
-A job is asked for as its client and its queue, a batch as its client, a blob as the clients that
-have to do with it. A secret is granted by its name and comes with no role. What members say to each
-other (`group.*`) needs the cluster key, and no role.
+A job is checked as its client and its queue, a batch as its client, a blob as the clients that
+refer to it. Secrets are granted by name and are in no role. Messages between members (`group.*`)
+need the cluster key, and no role.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ def _allow(resources: tuple[str, ...], *actions: Action) -> tuple[Rule, ...]:
     )
 
 
-# Whoever has a session: it connects under an id of its own, and may look at itself and at how the
-# grid is.
+# Every session: connect under an own id, and read its own jobs and the state of the grid.
 _SESSION: Final = (
     *_allow(OWN_CLIENTS, A.CLIENT_CONNECT, A.CLIENTS_READ),
     *_allow((f"account:{OWN}",), A.ACCESS_READ),
@@ -41,10 +40,10 @@ _ON_JOBS: Final = (
     *(A.RESULTS_READ, A.RESULTS_CONFIRM, A.OUTPUT_READ),
 )
 
-# A pattern over the events of jobs needs `jobs.read` as well, an inbox nothing.
+# A pattern that matches job events needs `jobs.read` as well, an inbox nothing.
 _SUBJECTS: Final = _allow(("subject:*",), A.SUBJECTS_PUBLISH, A.SUBJECTS_SUBSCRIBE)
 
-# Submits to any queue, does with its own jobs, results and files what it likes, and publishes.
+# Submit to any queue, full access to its own jobs, results and files, and publish.
 _CLIENT: Final = (
     *_SESSION,
     *_allow((*OWN_CLIENTS, "queue:*", "exec:*"), A.JOBS_SUBMIT),
@@ -58,7 +57,7 @@ _CLIENT: Final = (
     *_SUBJECTS,
 )
 
-# Takes whatever it is given, under the fences of its attempts, with the files that those need.
+# Run what it is assigned, under the fences of its attempts, with the files that those need.
 _WORKER: Final = (
     *_allow(
         (ANY,),
@@ -68,7 +67,7 @@ _WORKER: Final = (
     *_allow(("topic:*",), A.TOPICS_READ),
 )
 
-# Sees everything but the access lists, and changes nothing: a hold keeps history for a reader.
+# Read everything but the access lists, change nothing; a hold retains history for a reader.
 _READER: Final = (
     *_SESSION,
     *_allow(
@@ -81,8 +80,8 @@ _READER: Final = (
     ),
 )
 
-# Runs the grid: the jobs of all, queues, workers, settings, caches. Who is a member, and who may
-# do what, is for admins.
+# Operate the grid: all jobs, queues, workers, settings, caches. Membership and access are for
+# admins.
 _OPERATOR: Final = (
     *_CLIENT,
     *_READER,

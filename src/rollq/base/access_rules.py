@@ -1,4 +1,4 @@
-"""Accounts, roles and rules: who may do what. Pure records, replicated; the decision is below.
+"""Accounts, roles and rules. Pure replicated records, and the decision (`decide`).
 
 A rule allows or denies an action on a resource. Every resource of a request needs an allow, and one
 matching deny refuses it all: the order of rules, and which role they come from, never matter. A
@@ -15,11 +15,11 @@ import msgspec
 
 Effect: TypeAlias = Literal["allow", "deny"]
 ANY: Final = "*"
-OWN: Final = "{account}"  # within a pattern: the account that asks
+OWN: Final = "{account}"  # within a pattern: the requesting account
 
 
 class Rule(msgspec.Struct, array_like=True, frozen=True, order=True):
-    """One sentence of an access list.
+    """One rule of an access list.
 
     Attributes:
         effect: `allow` or `deny`.
@@ -40,7 +40,7 @@ class AccessRole(msgspec.Struct, array_like=True, frozen=True):
 
 
 class TokenHash(msgspec.Struct, array_like=True, frozen=True):
-    """What is stored of a bearer token. `expires_ms` is a time of the group; 0: never."""
+    """The stored form of a bearer token. `expires_ms` is a time of the group; 0: never."""
 
     id: str
     sha256: bytes
@@ -48,7 +48,7 @@ class TokenHash(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Account(msgspec.Struct, array_like=True, frozen=True):
-    """Somebody who may log in, and what they may do: the rules of their roles and their own."""
+    """A principal that can authenticate, with its roles and its own rules."""
 
     name: str
     roles: tuple[str, ...] = ()
@@ -59,18 +59,16 @@ class Account(msgspec.Struct, array_like=True, frozen=True):
 
 
 def is_client_of(client_id: str, account: str) -> bool:
-    """Whether a client id is one of an account's, by its name. Without an account: always."""
+    """Whether a client id belongs to an account, by its name. Without an account: always."""
     return not account or client_id == account or client_id.startswith(f"{account}/")
 
 
 def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable[str]) -> bool:
-    """Whether the rules let an account do an action on all of these resources.
+    """Whether the rules allow an account an action on all of these resources.
 
     Args:
-        rules: Of the account and its roles, in any order.
-        account: Who asks.
-        action: A value of `Action`.
-        resources: `KIND:NAME` each; at least one.
+        rules: Of the account and its roles, in any order. account: The requesting account. action:
+        A value of `Action`. resources: `KIND:NAME` each; at least one.
     """
     wanted = tuple(resources)
     allowed: set[str] = set()
@@ -86,9 +84,8 @@ def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable
 
 
 def concerns(rule: Rule, account: str, resource: str) -> bool:
-    """Whether a rule speaks of a resource that an account asks for. Where that is a pattern itself
-    (all of a kind, the queues of a worker), an allow must speak of all of it, and a deny of any:
-    what it denies would be among what is given."""
+    """Whether a rule applies to a requested resource. If that is itself a pattern (all of a kind,
+    the queues of a worker), an allow must cover all of it, and a deny any part of it."""
     pattern = rule.resource.replace(OWN, account)
     if matches(pattern, resource):
         return True
@@ -96,8 +93,8 @@ def concerns(rule: Rule, account: str, resource: str) -> bool:
 
 
 def may_overlap(one: str, other: str) -> bool:
-    """Whether a text may be of both patterns: if not, their ends cannot agree. Some that share none
-    count too, so it is good for denies alone."""
+    """Whether a text may match both patterns: not if their ends differ. May be true for disjoint
+    patterns, so it is only used for denies."""
     head, other_head = one.partition(ANY)[0], other.partition(ANY)[0]
     if not head.startswith(other_head) and not other_head.startswith(head):
         return False
@@ -106,8 +103,8 @@ def may_overlap(one: str, other: str) -> bool:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text is of a pattern: exact but for `*`, which stands for any text, also none.
-    Costs at most the product of the lengths."""
+    """Whether a text matches a pattern, in which `*` stands for any text, also none. Costs at most
+    the product of the lengths."""
     head, *middle = pattern.split(ANY)
     if not middle:
         return pattern == text

@@ -1,7 +1,7 @@
-"""The accounts and roles of a group, and what follows from them for one account. Pure.
+"""The accounts and roles of a group, and the effective rules of an account. Pure.
 
-Changed by the handlers of the grid alone. `version` is the log index of the last change: whoever
-keeps a decision keeps the version with it, also across a snapshot.
+Changed by the handlers of the grid alone. `version` is the log index of the last change: a cached
+decision is valid for its version, also across a snapshot.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ ALL_ACCOUNTS: Final = "account:*"
 
 
 class Ruling(NamedTuple):
-    """A rule that had a say in a decision.
+    """A rule that applied in a decision.
 
     Attributes:
-        source: The role that it comes from; empty: the account's own.
-        rule: What it says.
-        resource: Of those that were asked for, the one that it speaks of.
+        source: The role that it comes from; empty: the account's own. rule: The rule. resource: The
+        requested resource that it applies to.
     """
 
     source: str
@@ -31,7 +30,7 @@ class Ruling(NamedTuple):
 
 
 class AccessTable:
-    """Accounts and roles by name; without any, nobody may do anything by account."""
+    """Accounts and roles by name; without any, no account has any right."""
 
     __slots__ = ("accounts", "roles", "version")
 
@@ -42,11 +41,12 @@ class AccessTable:
         version: int = 0,
     ) -> None:
         self.accounts: dict[str, Account] = {one.name: one for one in accounts}
-        self.roles: dict[str, AccessRole] = {one.name: one for one in roles}  # but the built-in
+        # without built-in ones
+        self.roles: dict[str, AccessRole] = {one.name: one for one in roles}
         self.version = version
 
     def account(self, name: str) -> Account | None:
-        """An account that may log in; None: there is none, or it is disabled."""
+        """An account that may authenticate; None: unknown or disabled."""
         account = self.accounts.get(name)
         return None if account is None or account.is_disabled else account
 
@@ -55,7 +55,7 @@ class AccessTable:
         return BUILT_IN.get(name) or self.roles.get(name)
 
     def rules_of(self, name: str) -> tuple[Rule, ...]:
-        """What an account has by its roles and of its own: nothing, if it may not log in."""
+        """The rules of an account, by its roles and its own: none if it may not authenticate."""
         account = self.account(name)
         return () if account is None else tuple(rule for _, rule in self.sources(account))
 
@@ -69,7 +69,7 @@ class AccessTable:
             yield "", rule
 
     def rulings(self, account: Account, action: str, resources: Iterable[str]) -> list[Ruling]:
-        """Every rule of an account that speaks of an action on one of these resources."""
+        """Every rule of an account that applies to an action on one of these resources."""
         wanted = tuple(resources)
         return [
             Ruling(source, rule, resource)
@@ -80,7 +80,7 @@ class AccessTable:
         ]
 
     def rules_of_role(self, name: str) -> tuple[Rule, ...]:
-        """What a role gives: to a certificate whose name has no account."""
+        """The rules of a role, for a certificate whose name has no account."""
         role = self.role(name)
         return () if role is None else role.rules
 
@@ -93,7 +93,7 @@ class AccessTable:
         return [self.roles[name] for name in sorted(self.roles)]
 
     def can_be_changed(self, now_ms: int) -> bool:
-        """Whether an account that can log in by a token or key may change accounts."""
+        """Whether an account that can authenticate by a token or key may change accounts."""
         return any(
             _has_credential(account, now_ms)
             and decide(
@@ -104,7 +104,7 @@ class AccessTable:
 
 
 def _looks_like_a_user(account: Account) -> bool:
-    """False, and so first, for those who most likely may change accounts: the others are many."""
+    """A sort key: accounts that most likely may change accounts come first; most others do not."""
     return "admin" not in account.roles
 
 

@@ -1,4 +1,4 @@
-"""Amounts as people write them: 20G, 7d."""
+"""Amounts in human-readable form: 20G, 7d."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AGES_S: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def counted(count: int, noun: str) -> str:
-    """So many of something: 1 job, 2 jobs."""
+    """A number with its noun: 1 job, 2 jobs."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -30,7 +30,7 @@ def amount(text: str, units: dict[str, int], option: str) -> int:
 
 
 def size_text(count: int) -> str:
-    """So many bytes, as people write them."""
+    """A number of bytes for people."""
     for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if count >= size:
             return f"{count / size:.4g} {unit}"
@@ -38,7 +38,7 @@ def size_text(count: int) -> str:
 
 
 def time_text(length_ms: int) -> str:
-    """So long, in at most two units: 700 ms, 3.5 s, 2 min 5 s, 3 h 10 min."""
+    """A duration in at most two units: 700 ms, 3.5 s, 2 min 5 s, 3 h 10 min."""
     if length_ms < 1_000:
         return f"{length_ms} ms"
     if length_ms < 60_000:

@@ -1,4 +1,4 @@
-"""Options of jobs by the names that Celery has for them, for those who know these."""
+"""Options of jobs by their Celery names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER_NAMES: Final[dict[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "max_retries": ("max_attempts", lambda retries: retries + 1),
     "retry_backoff": ("retry_base", float),  # True: 1 s
 }
-# Those that are not here, and what is there instead.
+# Celery options without an equivalent, and what to use instead.
 NOT_HERE: Final = {
     "bind": "rollq.context() tells a function its job",
     "eta": "countdown=SECONDS says how long from now",
@@ -47,7 +47,7 @@ def options_of(options: Mapping[str, Any], others: Collection[str] = ()) -> dict
     for name, value in options.items():
         own, convert = OTHER_NAMES.get(name, (name, None))
         if name == "rate_limit":
-            # A rate in code would be that of whoever submitted last, and of one worker in Celery.
+            # A rate in code would be that of the last submitter, and of one worker in Celery.
             hint = (
                 "a rate is set in the grid, once for all workers: "
                 f"rollq limit set exec:NAME --rate {_rate_text(value)}"

@@ -1,8 +1,7 @@
 """Numbers of a running process: plain integers that grow, and histograms with fixed buckets.
 
-They are kept where things happen and read by nobody who decides anything. Counting allocates
-nothing, and costs the same whatever was counted before. Whoever shows them asks for families:
-the numbers of one moment under their names, as plain data.
+They are updated where events happen, and no decision depends on them. Counting allocates nothing
+and is O(1). Exporters read families: the numbers at one moment under their names, as plain data.
 """
 
 from __future__ import annotations

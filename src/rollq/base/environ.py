@@ -10,11 +10,11 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.limits import JOB_ENV_BYTES_MAX, JOB_ENV_MAX
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-OURS: Final = "ROLLQ_"  # what these say of a job must be true
-# What every program may need to run at all. TMPDIR is the worker's own to set.
+OURS: Final = "ROLLQ_"  # set by the worker only
+# Variables that programs commonly need. TMPDIR is set by the worker.
 PASSED: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ")
-# By these a job could make a program of the exec directory load code that came with the job. The
-# list cannot be complete: a program may have doors of its own.
+# With these a job could make a program of the exec directory load code that came with the job. The
+# list cannot be complete.
 LOADING: Final = (
     *("PATH", "LD_*", "DYLD_*", "GCONV_PATH", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "IFS"),
     *("PYTHON*", "PERL5*", "PERLLIB", "RUBY*", "GEM_*", "NODE_*", "LUA_*", "CLASSPATH"),
@@ -29,12 +29,12 @@ def is_name(name: str) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether this is a name, or the beginning of names with a * behind it."""
+    """Whether this is a name, or a prefix of names followed by *."""
     return text == "*" or is_name(text.removesuffix("*"))
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of these, or begins like one that ends with a *."""
+    """Whether a name equals one of these, or starts with a prefix that ends with *."""
     return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
 
 

@@ -1,8 +1,8 @@
-"""The error catalogue: every error has a stable code, says whose fault it is and what to do next.
+"""The error catalogue: every error has a stable code, a fault and a hint what to do next.
 
-Codes are a promise: numbers are never reused and names never change. `fault` tells a caller
-whether sending the same thing again can help (`retryable`), and a peer whether it broke the rules
-(`RemoteError`) or we did (`LocalError`). Never raise `RollqError` itself.
+Codes are stable: numbers are never reused and names never change. By `fault` a caller knows whether
+a retry can help (`retryable`), and whether the peer violated the protocol (`RemoteError`) or we did
+(`LocalError`). Never raise `RollqError` itself.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ErrorCode(enum.IntEnum):
     BAD_CREDIT = 109
     UNSUPPORTED_VERSION = 110
     BAD_OPTIONS = 111
-    LOGIN_REQUIRED = 112  # the link proves nothing, and this member wants a proof
-    LOGIN_FAILED = 113  # what was wrong with it is not said
+    LOGIN_REQUIRED = 112  # the link is not authenticated, and this member requires it
+    LOGIN_FAILED = 113  # the reason is not disclosed
     TLS_REQUIRED = 114
     # 2xx: the grid's answer to a well-formed request
     NOT_LEADER = 200
@@ -54,15 +54,15 @@ class ErrorCode(enum.IntEnum):
     CANCELLED = 212
     NO_PROGRAM = 213
     JOB_FAILED = 214  # it ended, and not well
-    JOB_DEAD = 215  # no attempt came to an end
+    JOB_DEAD = 215  # no attempt gave a result
     ANSWER_TOO_LARGE = 216
     BLOB_MISSING = 217
-    BLOB_CORRUPT = 218  # its bytes do not have the digest that names it
+    BLOB_CORRUPT = 218  # its bytes do not match its digest
     UNKNOWN_CACHE = 219
-    CACHE_CONFLICT = 220  # the name holds other files
-    HISTORY_GONE = 221  # it was kept as long as the bounds of the members say
-    BATCH_INCOMPLETE = 222  # a part that was to be committed is not there as a whole
-    EXPORT_GONE = 223  # tables that were written down, and removed since
+    CACHE_CONFLICT = 220  # the name is taken by other files
+    HISTORY_GONE = 221  # it is beyond the retention of the members
+    BATCH_INCOMPLETE = 222  # a part to commit is not complete
+    EXPORT_GONE = 223  # exported tables that were removed since
     UNKNOWN_READER = 224  # no reader has this name
     DISMISSED = 225  # to a worker: an operator wants it to end now
     BATCH_FULL = 226  # as many jobs are staged for the batch as one commit may accept
@@ -70,12 +70,12 @@ class ErrorCode(enum.IntEnum):
     ACCESS_DENIED = 228  # the account has no right to this
     UNKNOWN_ACCOUNT = 229
     UNKNOWN_ROLE = 230
-    BAD_ACCESS = 231  # an account, role or rule that cannot be
-    NO_SECRET = 232  # the vault of the worker has none of this name
-    NO_RESPONDERS = 233  # nobody was there to answer a request
+    BAD_ACCESS = 231  # an account, role or rule that is not valid
+    NO_SECRET = 232  # the worker's vault has no secret of this name
+    NO_RESPONDERS = 233  # a request had no subscriber
     UNKNOWN_TOPIC = 234
-    TOPIC_CONFLICT = 235  # its patterns overlap those of another, or what is always live
-    DURABLE_TAKEN = 236  # another session reads for this durable subscription
+    TOPIC_CONFLICT = 235  # its patterns overlap another topic's, or reserved subjects
+    DURABLE_TAKEN = 236  # another session uses this durable subscription
     UNKNOWN_SCHEDULE = 237
     UNKNOWN_BATCH = 238
     # 3xx: consensus and membership
@@ -83,9 +83,9 @@ class ErrorCode(enum.IntEnum):
     CONFIG_CHANGE_PENDING = 301
     BAD_CONFIG_CHANGE = 302
     NOT_READY = 303
-    OUTCOME_UNKNOWN = 304  # it was sent, the answer was lost, and sending again might do it twice
+    OUTCOME_UNKNOWN = 304  # it was sent, the response was lost, and a retry might do it twice
     CLOCK_SKEW = 305  # an alarm: the clock of a member is too far from those of the others
-    STATE_DIVERGED = 306  # an alarm: a member made something else of the same log
+    STATE_DIVERGED = 306  # an alarm: a member has another state from the same log
     # 4xx: disk
     DISK_CORRUPT = 400
     DISK_FAILED = 401
@@ -104,8 +104,8 @@ class ErrorCode(enum.IntEnum):
     BAD_CERTIFICATE = 505
     UNPROTECTED = 506  # others reach a port that asks for neither TLS nor a login
     CERTIFICATE_EXPIRES = 507  # an alarm: a certificate has to be renewed
-    NO_SANDBOX = 509  # a layer between jobs and their computer cannot be had
-    CHECK_FAILED = 510  # tables of the pipeline say what cannot be
+    NO_SANDBOX = 509  # a layer of the sandbox is not available
+    CHECK_FAILED = 510  # tables of the pipeline are inconsistent
     # 6xx: the network
     UNREACHABLE = 600
     DISCONNECTED = 601
@@ -113,7 +113,7 @@ class ErrorCode(enum.IntEnum):
 
 
 class RollqError(Exception):
-    """Base of all errors; carries the code, whose fault it is, and what to do next."""
+    """Base of all errors; carries the code, the fault, and what to do next."""
 
     fault: Fault = Fault.NOBODY
 
@@ -134,25 +134,25 @@ class RollqError(Exception):
 
 
 class RemoteError(RollqError):
-    """The peer broke the rules."""
+    """The peer violated the protocol or sent invalid data."""
 
     fault = Fault.PEER
 
 
 class LocalError(RollqError):
-    """We broke the rules."""
+    """Our code or configuration is wrong."""
 
     fault = Fault.LOCAL
 
 
 class StateError(RollqError):
-    """Well formed, but the grid cannot take it now or any more."""
+    """A valid request that the grid cannot execute in its present state."""
 
     fault = Fault.STATE
 
 
 class DiskError(RollqError):
-    """The disk failed, is full, or holds what it should not."""
+    """The disk failed, is full, or has corrupt or unexpected content."""
 
     fault = Fault.NOBODY
 
@@ -164,7 +164,7 @@ class DialError(RollqError):
 
 
 class DeadlineError(RollqError, TimeoutError):
-    """What was waited for did not come in time."""
+    """A timeout."""
 
     fault = Fault.NOBODY
 
@@ -186,8 +186,8 @@ RETRYABLE_CODES = frozenset(
     }
 )
 
-# A member does not let us in, or we do not go: asking again changes nothing, until somebody changes
-# credentials, accounts or setup.
+# Access is refused, by the member or by us: a retry changes nothing until credentials, accounts or
+# setup change.
 NOT_LET_IN_CODES = frozenset(
     {
         ErrorCode.LOGIN_REQUIRED,

@@ -26,9 +26,9 @@ class Glob:
         ]
 
     def matches(self, name: str) -> bool:
-        """Whether it means this file."""
+        """Whether it matches this file name."""
         parts = name.split("/")
-        # Which beginnings of the name, in parts, are meant by the pattern so far.
+        # Prefixes of the name, in parts, that the pattern so far matches.
         reached = [True] + [False] * len(parts)
         for expression in self._parts:
             following = [False] * len(reached)

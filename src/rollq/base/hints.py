@@ -1,7 +1,7 @@
-"""How long programs run, as was found in the history: hints, and no promises.
+"""Run times of programs as found in the history: hints, without guarantee.
 
-They are part of the log and of what clients say, so fields may be appended with a default, and
-nothing else may change.
+They are part of the log and of the wire, so fields may be appended with a default, and nothing else
+may change.
 """
 
 from __future__ import annotations

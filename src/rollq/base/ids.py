@@ -2,8 +2,8 @@
 
 A job, array, worker or message id is 16 bytes in the order of a .NET ``Guid``: the first three
 groups of the text form are little-endian on the wire. Inside rollq an id is always those bytes;
-text is made only at the edges (JSON, CLI, history). Nothing here draws a random id: that is the
-shell's duty, so that the simulator can decide every id.
+text is made only at the edges (JSON, CLI, history). Nothing here draws a random id: the shell does,
+so that the simulator controls every id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NIL_ID: bytes = bytes(GUID_BYTES)
 TASK_INDEX_BYTES = 4
 _GROUPS: Final = Struct("<IHH8s")  # the first three are numbers, the rest is bytes
 _TEXT_BYTES: Final = 36
-_FEW: Final = 16  # fewer texts are made one by one
+_FEW: Final = 16  # fewer texts are converted one by one
 _ORDER: Final = (3, 2, 1, 0, 5, 4, 7, 6, *range(8, GUID_BYTES))  # of the bytes in the text
 _PLACES: Final = [place for place in range(_TEXT_BYTES) if place not in (8, 13, 18, 23)]
 # Of the digits in the text: where each stands, and which of the digits of the bytes it is.
@@ -45,8 +45,8 @@ def guid_to_text(guid: bytes) -> str:
 
 
 def guids_to_text(guids: bytes) -> bytes:
-    """The text forms of many guids, one behind another, of GUID_TEXT_BYTES each: every character
-    is put in place for all of them at once."""
+    """The concatenated text forms of many guids, GUID_TEXT_BYTES each: vectorised over all
+    guids."""
     digits = guids.hex().encode()
     text = bytearray(b"-") * (len(guids) // GUID_BYTES * GUID_TEXT_BYTES)
     for place, digit in _TEXT_PLACES:
@@ -55,8 +55,7 @@ def guids_to_text(guids: bytes) -> bytes:
 
 
 def guid_texts(column: bytes) -> list[bytes]:
-    """The text forms of many guids that stand one behind another, as ASCII: byte by byte of all of
-    them at once, because they are made by the thousand."""
+    """The text forms of many concatenated guids, as ASCII: vectorised over all guids."""
     count = len(column) // GUID_BYTES
     if count < _FEW:
         ids = [column[at : at + GUID_BYTES] for at in range(0, len(column), GUID_BYTES)]
@@ -89,14 +88,14 @@ def task_id(array_id: JobId, number: int) -> JobId:
 
 
 def task_number(array_id: JobId, job_id: JobId, first_task: int = 0) -> int:
-    """The inverse of `task_id(array_id, first_task + number)`: which number this id would have."""
+    """The inverse of `task_id(array_id, first_task + number)`."""
     tail = int.from_bytes(array_id[-TASK_INDEX_BYTES:], "big") + first_task
     return (int.from_bytes(job_id[-TASK_INDEX_BYTES:], "big") - tail) & 0xFFFFFFFF
 
 
 def job_id_of_key(client_id: ClientId, key: str) -> JobId:
-    """The id of the job that this client calls by this key, for ever and everywhere the same:
-    BLAKE2b with a digest of 16 bytes, of the client's id, a zero byte and the key."""
+    """The permanent id of the job with this key of a client: BLAKE2b with a digest of 16 bytes, of
+    the client's id, a zero byte and the key."""
     return blake2b(f"{client_id}\0{key}".encode(), digest_size=GUID_BYTES).digest()
 
 

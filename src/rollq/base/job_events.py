@@ -1,6 +1,5 @@
-"""What is said of a job while it lives, as JSON on `job.event.<job id>`: how far it is, as its
-program says, and the turns of its life, as the leader knows them.
-"""
+"""Job events: JSON published on `job.event.<job id>`. Progress comes from the program, state
+changes from the leader."""
 
 from __future__ import annotations
 
@@ -9,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-PROGRESS: Final = "progress"  # the kind of event that a program makes; others are those of history
+PROGRESS: Final = "progress"  # the kind of events of programs; other kinds are those of the history
 PROGRESS_FILE_ENV: Final = "ROLLQ_PROGRESS"  # names the file that a program writes its progress to
-PROGRESS_MS: Final = 200  # an attempt's progress is told so seldom: the latest counts
-PROGRESS_BYTES_MAX: Final = 4_096  # that are looked at, from the end of the file
-PROGRESS_KEPT_MAX: Final = 10_000  # jobs of which a leader remembers what they said last
+PROGRESS_MS: Final = 200  # minimum interval of progress events of an attempt: the latest wins
+PROGRESS_BYTES_MAX: Final = 4_096  # bytes read from the end of the file
+PROGRESS_KEPT_MAX: Final = 10_000  # jobs whose last progress a leader caches
 PROGRESS_NOTE_BYTES_MAX: Final = 256
 PROGRESS_NUMBER_MAX: Final = 10**15
 
 
 class JobProgress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a job is, in units of its own. `total` 0: it does not know."""
+    """The progress of a job, in its own units. `total` 0: unknown."""
 
     done: int | float = 0
     total: int | float = 0
@@ -27,7 +26,7 @@ class JobProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1; None if it is not known."""
+        """From 0 to 1; None if unknown."""
         return min(self.done / self.total, 1.0) if self.total else None
 
     @property
@@ -41,7 +40,7 @@ class JobProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class JobEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened to a job.
+    """One event of a job.
 
     Attributes:
         kind: `progress`, or as in the history: `enqueue`, `assign`, `ack`, …
@@ -70,12 +69,12 @@ _decode_progress: Final = msgspec.json.Decoder(JobProgress).decode
 
 
 def encode_event(event: JobEvent) -> bytes:
-    """As it is published."""
+    """The published form of an event."""
     return _encode(event)
 
 
 def decode_event(data: bytes) -> JobEvent | None:
-    """What was published; None: it is none of these."""
+    """A published event; None: it is not valid."""
     try:
         return _decode_event(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -83,8 +82,8 @@ def decode_event(data: bytes) -> JobEvent | None:
 
 
 def last_progress(data: bytes) -> JobProgress | None:
-    """The last line that says how far a job is; None: there is none. The line at the end may be cut
-    off, because it is still being written."""
+    """The last progress line; None: there is none. The line at the end may be incomplete, because
+    it is still being written."""
     for line in reversed(data.splitlines()):
         if line.strip():
             progress = _progress_of(line)
@@ -106,5 +105,5 @@ def _progress_of(line: bytes) -> JobProgress | None:
 
 
 def encode_progress(progress: JobProgress) -> bytes:
-    """As a program writes it."""
+    """The line that a program writes."""
     return _encode(progress)

@@ -1,7 +1,7 @@
-"""References to secrets: how a job names them, and what it may name. Pure; no value comes in here.
+"""References to secrets in jobs. Pure; no value of a secret is handled here.
 
-`{"TOKEN": "github"}` gives a job what is `github` in the vault of its worker, in the
-variable TOKEN; `{"KEY": "file:site.key"}` gives it as a file, whose path is in the variable KEY.
+`{"TOKEN": "github"}` sets the variable TOKEN to the secret `github` in the vault of the worker;
+`{"KEY": "file:site.key"}` writes it to a file, whose path is in the variable KEY.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rollq.base.jobs import JobSecret
 from rollq.base.limits import SECRET_NAME_BYTES_MAX, SECRETS_PER_JOB_MAX
 
 AS_FILE: Final = "file:"
-# No slash, and no dot first: a name is never a way to somewhere else.
+# No slash, and no leading dot: a name is never a path to somewhere else.
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

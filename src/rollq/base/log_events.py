@@ -1,8 +1,8 @@
-"""What the processes write to their logs: every event that an operator may look for, in one table.
+"""The table of log events of all processes.
 
-An event has a word that never changes, a level, a sentence for people, and fields. Those that are
-not part of the sentence stand behind it. docs/operations.md lists the table, and a test compares.
-Pure code hands events out as values; `tell` is for code that has a logger.
+An event has a stable name, a level, a sentence, and fields; fields that are not in the sentence are
+appended. docs/operations.md lists the table, which a test checks. Pure code returns events as
+values; `tell` is for code with a logger.
 
 Levels: error, somebody must act; warning, somebody may have to; info, something has changed; debug,
 what happens with every job.
@@ -21,7 +21,7 @@ LEVEL_NUMBERS: Final[dict[Level, int]] = {"debug": 10, "info": 20, "warning": 30
 
 
 class Logger(Protocol):
-    """What is needed of a logger of the standard library."""
+    """The used part of a logger of the standard library."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802
         """Whether lines of this level are written."""
@@ -43,11 +43,11 @@ class LogEvent(NamedTuple):
     word: str
     level: Level
     text: str  # with its fields in braces
-    more: tuple[str, ...] = ()  # fields that stand behind the text
+    more: tuple[str, ...] = ()  # fields appended to the text
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All of them, in their order."""
+        """All fields, in order."""
         named = (name for _, name, _, _ in Formatter().parse(self.text) if name)
         return (*dict.fromkeys(named), *self.more)
 
@@ -65,8 +65,8 @@ def tell(
 def seldom(
     repeats: Repeats, kind: str, now_ms: int, fields: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """The fields of an event that may come often: None if it is only counted now, else with how
-    many of its kind were not written since the last."""
+    """The fields of a frequent event: None if it is only counted now, else with the number of its
+    kind that were suppressed since the last."""
     suppressed = repeats.admit(kind, now_ms)
     if suppressed is None:
         return None

@@ -1,10 +1,10 @@
-"""The rules for names that come from outside: of files, and of programs and functions.
+"""Validation of names from outside: of files, programs and functions.
 
-Whatever becomes a file name passes here first: inputs, outputs, the entries of archives and
-caches, on the way in and on the way out. A file name is relative, of plain parts with `/` between
-them, and means the same on every file system: what one system would fold, strip or resolve is
-refused on all of them. A name that passed is safe to create below a directory; that nothing on
-the way there is a link is the business of `rollq.store.safe_dir`.
+Everything that becomes a file name is checked here first: inputs, outputs, the entries of archives
+and caches, on the way in and on the way out. A file name is relative, of plain parts with `/`
+between them, and means the same on every file system: what one system would fold, strip or resolve
+is refused on all of them. A valid name is safe to create below a directory; `rollq.store.safe_dir`
+checks that no link is on the path.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Parts: TypeAlias = tuple[str, ...]
 NAME_CHARS_SHOWN: Final = 128  # of a refused name, in the error
 NAMES_KEPT: Final = 1_024  # that were checked: jobs of a kind use the same ones
 
-COMMAND_LINE: Final = "rollq-cli"  # the client id of commands that only look or order
-COMMAND_LINE_PREFIX: Final = "cli-"  # of those that submit, each under an id of its own
+COMMAND_LINE: Final = "rollq-cli"  # the client id of commands that only read or administer
+COMMAND_LINE_PREFIX: Final = "cli-"  # prefix of the ids of commands that submit
 
-STDOUT_FILE: Final = "-"  # among the files that a job leaves: what it wrote to stdout
+STDOUT_FILE: Final = "-"  # among the outputs of a job: its stdout
 
 EXEC_NAME_CHARS_MAX: Final = 64
 _EXEC_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{EXEC_NAME_CHARS_MAX}}}")
 
-# What Windows takes for a device in any directory, with any extension.
+# Device names of Windows, valid in any directory and with any extension.
 _DEVICE: Final = re.compile(
     r"(CON|PRN|AUX|NUL|CLOCK\$|CONIN\$|CONOUT\$|(COM|LPT)[0-9¹²³]) *(\..*)?"
 )
@@ -43,7 +43,7 @@ _UNSEEN_ASCII: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 @lru_cache(NAMES_KEPT)
 def is_exec_name(name: str) -> bool:
-    """Whether a worker would look for a program or function of this name at all."""
+    """Whether a program or function can have this name."""
     return _EXEC_NAME.fullmatch(name) is not None
 
 
@@ -96,7 +96,7 @@ class NameTree:
     __slots__ = ("_files", "_folders")
 
     def __init__(self) -> None:
-        self._files: dict[str, str] = {}  # as the most forgetful file system sees it → as it is
+        self._files: dict[str, str] = {}  # folded name → name
         self._folders: dict[str, str] = {}
 
     def add(self, name: str) -> Parts:
@@ -136,7 +136,7 @@ def _holds_unseen(name: str) -> bool:
 
 
 def _fault_of(part: str) -> str:
-    """What is wrong with a part that holds no strange characters; empty if nothing is."""
+    """What is wrong with a part that has no forbidden characters; empty: nothing."""
     if not part:
         return "has an empty part"
     plain = part
@@ -153,7 +153,7 @@ def _fault_of(part: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """The same for two names that some file system takes for one."""
+    """A key that is equal for names that some file system does not distinguish."""
     if name.isascii():
         return name.lower()
     folded = unicodedata.normalize("NFD", _without_joiners(name)).casefold()

@@ -7,7 +7,7 @@ from typing import Final
 
 from rollq.base.limits import CLIENT_ID_BYTES_MAX, USED_BYTES_MAX
 
-# Of a job or of a worker, which says them in its hello: that comes from a stranger and is short.
+# Of a job, or of a worker in its hello, which is short because the peer is not authenticated yet.
 RESOURCES_MAX: Final = 8
 LABELS_MAX: Final = 16
 NEED_NAME_BYTES_MAX: Final = 32  # of a resource, a label, a key of a limit

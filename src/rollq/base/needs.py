@@ -1,4 +1,4 @@
-"""What a job needs and what a worker has: how people write it, what may be said, what fits. Pure.
+"""Needs of jobs and offers of workers: their text form, validation and matching. Pure.
 
 An amount is a whole number of thousandths: 1.5 CPUs are 1500, and 2G of memory are 1000 times its
 bytes. A worker has labels, `gpu` or `zone=a`; a job requires `gpu` (there, with any value), `!gpu`
@@ -31,14 +31,14 @@ Amounts: TypeAlias = tuple[tuple[str, int], ...]  # by name
 
 
 class WorkerLoad(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a worker measured of its computer. It orders candidates and promises nothing. On the
-    wire: fields may be appended."""
+    """The measured load of a worker's host. Used to compare candidates only. On the wire: fields
+    may be appended."""
 
     cpu_permille: int  # in use, of all CPUs
     memory_used_bytes: int
     memory_total_bytes: int
-    cache_bytes: int  # of blobs that it holds
-    disk_free_bytes: int  # where it keeps them
+    cache_bytes: int  # size of the blobs that it holds
+    disk_free_bytes: int  # free space of its blob store
 
 
 CPU: Final = "cpu"
@@ -56,7 +56,7 @@ _RATE_UNITS: Final = {"s": 86_400, "min": 1_440, "h": 24, "d": 1}  # in a day
 
 
 def amount_of(name: str, said: str | float) -> int:
-    """The thousandths that somebody means by 1.5, or 2G of memory.
+    """The thousandths of a text such as 1.5, or 2G of memory.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -97,7 +97,7 @@ def resource_texts(resources: Amounts) -> dict[str, str]:
 
 
 def why_bad_resources(resources: Amounts) -> str:
-    """Why no job can need these, and no worker have them; empty if nothing is wrong."""
+    """Why these resources of a job or worker are not valid; empty: they are."""
     if len(resources) > RESOURCES_MAX:
         return f"more than {RESOURCES_MAX} resources"
     for name, amount in resources:
@@ -119,7 +119,7 @@ def requirements_of(said: Iterable[str]) -> tuple[str, ...]:
 
 
 def why_bad_requirements(required: tuple[str, ...]) -> str:
-    """Why no job can require these labels; empty if nothing is wrong."""
+    """Why these label requirements are not valid; empty: they are."""
     plain = (
         one.removeprefix("!") if "=" not in one else one.replace("!=", "=", 1) for one in required
     )
@@ -137,7 +137,7 @@ def labels_of(said: Iterable[str]) -> tuple[str, ...]:
 
 
 def why_bad_labels(labels: tuple[str, ...]) -> str:
-    """Why no worker can have these labels; empty if nothing is wrong."""
+    """Why these labels of a worker are not valid; empty: they are."""
     if len(labels) > LABELS_MAX:
         return f"more than {LABELS_MAX} labels"
     for label in labels:
@@ -148,7 +148,7 @@ def why_bad_labels(labels: tuple[str, ...]) -> str:
 
 
 def labels_match(required: Iterable[str], labels: Iterable[str]) -> bool:
-    """Whether a worker with these labels has all that are required, and none that may not be."""
+    """Whether a worker with these labels has all required ones, and none of the excluded ones."""
     has = {*labels}
     names = {label.partition("=")[0] for label in has}
     return all(_fits(one, has, names) for one in required)
@@ -179,7 +179,7 @@ def token_texts(tokens: Amounts) -> list[str]:
 
 
 def why_bad_tokens(tokens: Amounts) -> str:
-    """Why no job can hold these tokens; empty if nothing is wrong."""
+    """Why these tokens are not valid; empty: they are."""
     if len(tokens) > LIMITS_PER_JOB_MAX:
         return f"more than {LIMITS_PER_JOB_MAX} limits"
     for name, count in tokens:
@@ -191,7 +191,7 @@ def why_bad_tokens(tokens: Amounts) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a resource, a label or a key of a limit can be called so."""
+    """Whether a resource, a label or a key of a limit can have this name."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -1,8 +1,7 @@
-"""Where a job stands, and how it ended, in the words for people: one set of words for the command
-line, JSON, Python and tables.
+"""Displayed states of jobs: one set of words for the command line, JSON, Python and tables.
 
-Inside, a job is blocked, queued, delayed, assigned, done, dead or cancelled, and `done` says only
-that a worker gave a result. People ask whether it went well: `done` is `ok` or `failed` for them.
+Internally a job is blocked, queued, delayed, assigned, done, dead or cancelled, and `done` only
+means that a worker gave a result. It is displayed as `ok` or `failed`.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ OK: Final = "ok"
 FAILED: Final = "failed"
 DEAD: Final = "dead"
 CANCELLED: Final = "cancelled"
-UNKNOWN: Final = "unknown"  # of a job that another one waited for: it is forgotten by now
+UNKNOWN: Final = "unknown"  # of a parent: it is forgotten by now
 
 STATES: Final = (BLOCKED, WAITING, DELAYED, RUNNING, OK, FAILED, DEAD, CANCELLED)
 ENDED: Final = (OK, FAILED, DEAD, CANCELLED)
 
-# What the data of a result is packed of (`rollq.values`): what a function returned, or raised.
+# The format of the data of a result (`rollq.values`): what a function returned, or raised.
 VALUE_DATA: Final = "value"
 ERROR_DATA: Final = "error"
 
-# Of Linux, where workers run: the system of whoever reads it may number them differently.
+# Numbers of Linux, where workers run: other systems differ.
 SIGNALS: Final = {
     **{1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT"},
     **{7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2"},
@@ -42,14 +41,14 @@ SIGNAL_BASE: Final = 128  # a program that signal n ended has exit code 128 + n,
 
 
 def state_word(state: str, status: int) -> str:
-    """The word for people. `status` is that of the end (0: well), and counts for `done` alone."""
+    """The displayed state. `status` is that of the end (0: ok), and used for `done` only."""
     if state == "done":
         return FAILED if status else OK
     return {"queued": WAITING, "assigned": RUNNING}.get(state, state)
 
 
 def inner_state(word: str) -> str:
-    """The state that a word for people means inside; `ok` and `failed` are both `done`."""
+    """The internal state of a displayed one; `ok` and `failed` are both `done`."""
     return {WAITING: "queued", RUNNING: "assigned", OK: "done", FAILED: "done"}.get(word, word)
 
 
@@ -59,15 +58,15 @@ def shell_code(code: int, signal: int) -> int:
 
 
 def exit_code_of(state: str, code: int, signal: int, run_ms: int) -> int | None:
-    """The exit code of an ended job; None if no program came to an end: what ended the job
-    (no worker could run it, it was cancelled) reported no code, signal or run time."""
+    """The exit code of an ended job; None if no program ended: a job that no worker could run, or
+    was cancelled, has no code, signal or run time."""
     if state != "done" and not (code or signal or run_ms):
         return None
     return shell_code(code, signal)
 
 
 def cause_word(cause: int) -> str:
-    """Why a job is dead, or an attempt came to nothing, in a word; empty if there is no cause."""
+    """The cause of a dead job or lost attempt as a word; empty if there is none."""
     if not cause:
         return ""
     known = cause in Cause.__members__.values()
@@ -75,13 +74,13 @@ def cause_word(cause: int) -> str:
 
 
 def signal_text(number: int) -> str:
-    """A signal as people know it: SIGSEGV (11)."""
+    """A signal with its name: SIGSEGV (11)."""
     name = SIGNALS.get(number)
     return f"{name} ({number})" if name else f"signal {number}"
 
 
 def canceller_text(client_id: str) -> str:
-    """Who cancelled a job, in words."""
+    """The canceller of a job, for people."""
     account, _, name = client_id.rpartition("/")
     if name != COMMAND_LINE:
         return f"client {client_id}"

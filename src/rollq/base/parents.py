@@ -1,4 +1,4 @@
-"""What a job is told of those that it waited for: a line of JSON each."""
+"""The ends of parents, as given to a job: one JSON line each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rollq.base.ids import guid_to_text
 from rollq.base.jobs import ParentEnd
 from rollq.base.outcomes import ENDED, cause_word, exit_code_of, inner_state
 
-PARENTS_FILE_ENV: Final = "ROLLQ_PARENTS"  # has the path of a file with these lines
+PARENTS_FILE_ENV: Final = "ROLLQ_PARENTS"  # path of a file with these lines
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True):
-    """A job or array that another job waited for, and how it ended.
+    """A parent of a job, and how it ended.
 
     Attributes:
         id: Its id.
@@ -46,7 +46,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, told: ParentEnd) -> Parent:
-        """As the leader tells it."""
+        """From the leader's message."""
         has_ended = told.state in ENDED and not told.tasks
         inner = inner_state(told.state)
         code = exit_code_of(inner, told.exit_code, told.signal, told.run_ms) if has_ended else None
@@ -67,7 +67,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parent_lines(ends: Iterable[ParentEnd]) -> bytes:
-    """All of them, a line each."""
+    """One line per parent."""
     return b"".join([msgspec.json.encode(Parent.of(one)) + b"\n" for one in ends])
 
 

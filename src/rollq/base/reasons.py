@@ -16,19 +16,20 @@ class Reason(enum.StrEnum):
     STAGED = "staged"  # accepted with a batch, on its way into its queue
     BLOCKED = "blocked"  # it waits for other jobs to end
     DELAYED = "delayed"  # by its own delay
-    RETRYING = "retrying"  # an attempt came to nothing, and the next one follows after a delay
+    RETRYING = "retrying"  # an attempt was lost, and the next one follows after a delay
     PAUSED = "paused"
     CAP = "cap"  # its client has as many jobs in flight as it may
     ARRAY_LIMIT = "array_limit"  # its array has as many tasks running as it may
-    LIMIT = "limit"  # as much runs under a limit of the group as may
-    RATE = "rate"  # as many have started under a limit of the group as may in its time
-    NO_WORKER = "no_worker"  # nobody serves the queue
-    DRAINING = "draining"  # whoever serves it was drained
+    LIMIT = "limit"  # a limit of the group is in use up to its maximum
+    RATE = "rate"  # a limit of the group has reached its rate
+    NO_WORKER = "no_worker"  # no worker serves the queue
+    DRAINING = "draining"  # the workers that serve it are drained
     PROGRAM_MISSING = "program_missing"
-    SHIPPING_REFUSED = "shipping_refused"  # its program comes with it, and nobody allows that
+    # its program is shipped with it, and no worker allows that
+    SHIPPING_REFUSED = "shipping_refused"
     LABELS = "labels"  # no worker with its program has the labels that it requires
-    RESOURCES = "resources"  # no worker has as much as it needs
-    RESOURCES_BUSY = "resources_busy"  # some have, but not free
+    RESOURCES = "resources"  # no worker has enough capacity
+    RESOURCES_BUSY = "resources_busy"  # some have, but it is in use
     NO_SLOT = "no_slot"
     CPU_CAP = "cpu_cap"
     BEHIND = "behind"  # others are before it
@@ -47,9 +48,9 @@ class Reason(enum.StrEnum):
     DISK_LIMIT = "disk_limit"
     PROCESS_LIMIT = "process_limit"
     OUTPUT_LIMIT = "output_limit"
-    BAD_REQUEST = "bad_request"  # no worker can run what was asked for
+    BAD_REQUEST = "bad_request"  # no worker can run the request
     WORKER_LOST = "worker_lost"
-    NACK = "nack"  # a worker could not run it, for a reason that has no word of its own
+    NACK = "nack"  # a worker could not run it, for another reason
     SANDBOX_REFUSED = "sandbox_refused"
     EXEC_DIGEST = "exec_digest"
     SECRET_MISSING = "secret_missing"
@@ -58,7 +59,7 @@ class Reason(enum.StrEnum):
     DISK_FULL = "disk_full"
     EXPIRED = "expired"
     CANCELLED_BY = "cancelled_by"
-    PARENT = "parent"  # a job that it waited for ended otherwise than it had to
+    PARENT = "parent"  # a parent ended otherwise than required
     FORGOTTEN = "forgotten"  # its result is not kept any more
     # An array, by its tasks.
     TASKS_FAILED = "tasks_failed"

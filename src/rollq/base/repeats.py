@@ -28,19 +28,19 @@ class Repeats:
         self._kinds: dict[str, tuple[int, int, int, int]] = {}
 
     def line(self, kind: str, text: str, now_ms: int) -> str:
-        """What to write for this line: the text, perhaps with a count of those like it that were
-        not written, or nothing."""
+        """The line to write: the text, perhaps with the number of similar lines that were
+        suppressed, or nothing."""
         counted = self.admit(kind, now_ms)
         if counted is None:
             return ""
         return f"{text} ({counted} more like this since)" if counted else text
 
     def admit(self, kind: str, now_ms: int) -> int | None:
-        """Whether to write a line of this kind: how many were not written since the last, or None
-        if this one is not either."""
+        """Whether to write a line of this kind: the number suppressed since the last one, or None
+        if this one is suppressed too."""
         written, counted, next_ms, pause_ms = self._kinds.pop(kind, (0, 0, 0, QUIET_MS))
         if written and now_ms >= next_ms + QUIET_MS_MAX:
-            written, counted, pause_ms = 0, 0, QUIET_MS  # so long ago that it is news again
+            written, counted, pause_ms = 0, 0, QUIET_MS  # so long ago that it counts as new
         if written < self._burst:
             self._kinds[kind] = (written + 1, 0, now_ms + pause_ms, pause_ms)
         elif now_ms < next_ms:
@@ -54,5 +54,5 @@ class Repeats:
         return counted
 
     def over(self, kind: str) -> None:
-        """The trouble has ended: the next line of this kind is news."""
+        """The condition has ended: the next line of this kind is written."""
         self._kinds.pop(kind, None)

@@ -1,4 +1,4 @@
-"""What a job was asked to run, as far as people may see it: a summary of its body, of bounded size.
+"""The displayed request of a job: a summary of its body, of bounded size.
 
 Values of environment variables are never in it: they may be secrets. A body is summarised when
 a client asks, as long as it is there. When a job ends, a short body that holds no such values is
@@ -29,7 +29,7 @@ class RequestFile(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Request(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What was asked for. A body that is no JobRequest is a payload, and only its size is told."""
+    """A summary of a request. A body that is no JobRequest is a payload: only its size is shown."""
 
     args: tuple[str, ...] = ()
     files: tuple[RequestFile, ...] = ()
@@ -57,7 +57,7 @@ class _Body(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 def request_in(body: bytes) -> Request:
-    """What a body asks for."""
+    """The summary of a body."""
     if body.startswith(MARK):
         try:
             return _decode_summary(body[len(MARK) :])
@@ -104,14 +104,14 @@ def request_document(request: Request) -> dict[str, Any]:
 
 
 def kept_of(body: bytes) -> bytes:
-    """What is kept of the body of a job that will not run again."""
+    """The reduced body of a job that will not run again."""
     if not body or (len(body) <= KEPT_BYTES_MAX and b'"Env"' not in body):
         return body
     return MARK + _encode_summary(request_in(body))
 
 
 def all_kept(bodies: Sequence[bytes]) -> Sequence[bytes]:
-    """`kept_of` each. Most are short and without variables, which is seen of all at once."""
+    """`kept_of` each. Most are short and without variables, which is checked for all at once."""
     if len(bodies) == 1:
         kept = kept_of(bodies[0])
         return bodies if kept is bodies[0] else (kept,)

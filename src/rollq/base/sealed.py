@@ -1,4 +1,4 @@
-"""A body as it lies on disk: its bytes, then their checksum.
+"""A body as stored on disk: its bytes, then their checksum.
 
 Snapshots hold bodies like this and so does the scratch file of those that do not fit into memory:
 a body is read back alone, maybe days later, and must not be handed to a worker if it has rotted.
@@ -22,7 +22,7 @@ def seal(body: bytes) -> bytes:
 
 
 def seal_all(bodies: Sequence[bytes]) -> bytes:
-    """Several of them, one behind another."""
+    """Several sealed bodies, concatenated."""
     pieces: list[bytes] = [b""] * (2 * len(bodies))
     pieces[::2] = bodies
     pieces[1::2] = map(_CHECKSUM.pack, map(crc32, bodies))
@@ -34,11 +34,11 @@ def seal_all(bodies: Sequence[bytes]) -> bytes:
 
 
 def sealed_bytes(size: int) -> int:
-    """How many bytes a body of this size takes."""
+    """The sealed size of a body of this size."""
     return size + SEAL_BYTES if size else 0
 
 
 def unseal(data: bytes) -> bytes | None:
-    """The body again; None if it is damaged."""
+    """The body; None if it is damaged."""
     body = data[:-SEAL_BYTES]
     return body if crc32(body).to_bytes(SEAL_BYTES, "little") == data[-SEAL_BYTES:] else None

@@ -1,8 +1,8 @@
-"""Jobs that are staged: sent ahead in parts, and accepted at once when their batch is committed.
+"""Staged jobs: sent in parts, and accepted at once when their batch is committed.
 
-They are part of the wire and of the log, so the law of both holds: fields may be appended with a
-default, and nothing else may change. Jobs stand in columns, because members carry them by the
-hundred thousand and look at a single one only when it becomes a job.
+They are part of the wire and of the log: fields may be appended with a default, and nothing else
+may change. Jobs are in columns, because members store them by the hundred thousand and read single
+ones only when they are unpacked.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import msgspec
 from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 
-SAME_BODY: Final = -1  # in place of a size, of a job that is to run again: with the body it has
+SAME_BODY: Final = -1  # in place of a size, for a job to redrive with its present body
 KEY_END: Final = "\0"  # between two keys of a column; no key has one
 _ID: Final = Struct(f"{GUID_BYTES}s")
 _MANY = Struct(f"{GUID_BYTES}s" * 256)
 
 
 class StagedGroup(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Jobs that ask for the same and differ in their columns. `bodies` stand one behind another,
-    each as long as `sizes` says."""
+    """Jobs that differ only in their columns. `bodies` are concatenated, with the lengths
+    `sizes`."""
 
     queue: str  # on the wire: the subject that names it
     exec_name: str
@@ -37,12 +37,12 @@ class StagedGroup(msgspec.Struct, array_like=True, frozen=True, gc=False):
     caches: tuple[str, ...] = ()
     keys: str = ""  # with KEY_END between two of them; empty: no job has one
     blobs: tuple[tuple[BlobRef, ...], ...] = ()  # of each job; empty: no job needs any
-    # These are dead jobs to run again, of any client, and only ids and bodies count.
+    # Dead jobs to redrive, of any client: only ids and bodies are used.
     redrives: bool = False
 
 
 class StagedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A whole part of a batch, as its client counted it."""
+    """A complete part of a batch, as counted by its client."""
 
     part: str
     count: int
@@ -82,8 +82,8 @@ def join_keys(keys: Sequence[str]) -> str:
 
 
 def chunk_crc(groups: Iterable[StagedGroup]) -> int:
-    """Check sum of what one message holds: who runs what, and under which name. The queue does not
-    count, because the leader spells it in its own way."""
+    """The checksum of one message: job ids, bodies and shared fields. The queue is excluded,
+    because the leader normalises it."""
     crc = 0
     for group in groups:
         crc = crc32(group.exec_name.encode(), crc)
@@ -94,7 +94,7 @@ def chunk_crc(groups: Iterable[StagedGroup]) -> int:
 
 
 def part_crc(crcs: Iterable[int]) -> int:
-    """Check sum of a part, from those of its messages in order."""
+    """The checksum of a part, from those of its messages in order."""
     crc = 0
     for one in crcs:
         crc = crc32(one.to_bytes(4, "little"), crc)

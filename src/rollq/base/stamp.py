@@ -1,4 +1,4 @@
-"""Time and chance as values handed in: the pure packages read neither by themselves."""
+"""Time and randomness as parameters: the pure packages read neither by themselves."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the shell lends to the driver; the simulator lends a virtual one."""
+    """The shell's clock; the simulator has a virtual one."""
 
     def now_ms(self) -> int:
         """Monotonic milliseconds: for timers. Never goes back, may start anywhere."""
 
     def now_us(self) -> int:
-        """The same in microseconds: to measure how long something takes."""
+        """As `now_ms`, in microseconds: for measurements."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970 UTC: for stamps that people read. May jump."""
 
 
 class Jitter(Protocol):
-    """A seeded source of chance."""
+    """A seeded source of randomness."""
 
     def draw(self, low: int, high: int) -> int:
         """An integer, low <= x < high."""

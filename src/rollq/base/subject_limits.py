@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# What one publish carries. More than a log entry takes inline, because nothing of it is written;
-# less than a frame by far, because others are heard in between.
+# The payload of one publish. More than a log entry takes inline, because it is not logged; much
+# less than a frame, so that other sessions are served in between.
 PUBLISH_BYTES_MAX: Final = 1024 * 1024
 QUEUE_GROUP_BYTES_MAX: Final = 128
 TOPIC_NAME_BYTES_MAX: Final = 128
@@ -14,15 +14,15 @@ DURABLE_NAME_BYTES_MAX: Final = 128
 # Leader. A subscription costs some 500 bytes and its part of the trie.
 SUBSCRIPTIONS_PER_SESSION_MAX: Final = 50_000
 SUBSCRIPTIONS_MAX: Final = 500_000
-# Of one session, that are judged one by one when the rules of accounts change.
+# Of one session, that are checked one by one when the access rules change.
 SUBSCRIPTIONS_JUDGED_MAX: Final = 1_000
-# Subjects whose receivers are remembered until a subscription comes or goes.
+# Subjects whose receivers are cached until a subscription changes.
 ROUTES_KEPT_MAX: Final = 65_536
-# What is sent to a session that does not read, before it is cut off. Job traffic has more
+# Bytes queued for a session that does not read, before it is closed. Job traffic has more
 # (LINK_OUTBOX_BYTES_MAX), so it is never what breaks a link.
 SUBSCRIBER_BYTES_MAX: Final = 8 * 1024 * 1024
 
-# Client. What one subscription keeps for an application that is slow; more is missed.
+# Client. Messages that one subscription buffers for a slow application; more are dropped.
 SUBSCRIPTION_MESSAGES_MAX: Final = 65_536
 SUBSCRIPTION_BYTES_MAX: Final = 64 * 1024 * 1024
 # What is published at once before it is written, and what may wait for the network.

@@ -1,4 +1,4 @@
-"""What whoever asks for a webhook and the worker that posts it must agree on."""
+"""The contract between submitters of webhooks and the worker that posts them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from typing import Final, NamedTuple
 
 WEBHOOK_EXEC: Final = "rollq.webhook"  # the function that posts: `rollq worker --app rollq.webhook`
-# A URL may be a secret itself: in its place stands the name of one of the worker's vault.
+# A URL may be a secret: then it is replaced by a name in the worker's vault.
 SECRET_URL: Final = "secret:"
 # Variables that a worker sets to secrets of its vault, for the time of a call.
 URL_VARIABLE: Final = "WEBHOOK_URL"
 KEY_VARIABLE: Final = "WEBHOOK_KEY"
-ATTEMPTS: Final = 10  # in some five minutes, with a wait of a minute at most between two
+ATTEMPTS: Final = 10  # within about five minutes, with at most a minute between two
 RETRY_BASE_S: Final = 2.0
 RUN_LIMIT_SOFT_S: Final = 30.0  # a receiver that answers a byte at a time is given up then
 RUN_LIMIT_S: Final = 60.0
@@ -31,8 +31,8 @@ class Target(NamedTuple):
 
 
 def target_of(url: str) -> Target | None:
-    """Where a URL leads; None if nothing is posted there: it is no plain URL of HTTP or HTTPS, or
-    has a name and password, or a fragment."""
+    """The target of a URL; None if nothing is posted there: it is not a plain HTTP or HTTPS URL, or
+    has credentials or a fragment."""
     parts = _URL.fullmatch(url)
     if parts is None or "#" in url:
         return None

@@ -41,7 +41,7 @@ from rollq.grid.events import (
     AccessFact,
     Event,
 )
-from rollq.grid.outcomes import ACCOUNTS_FULL, DONE_ONE, KNOWN_OPEN, ROLES_FULL
+from rollq.grid.outcomes import ACCOUNTS_FULL, DONE_ONE, DUPLICATE_OPEN, ROLES_FULL
 from rollq.grid.state import GridState
 
 
@@ -86,7 +86,7 @@ def put_account(state: GridState, command: PutAccount, out: Applied) -> Outcome:
     if refusal is not None:
         return refusal
     if account == known:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     if known is None and len(access.accounts) >= ACCOUNTS_MAX:
         return ACCOUNTS_FULL
     changed = AccessTable(
@@ -135,7 +135,7 @@ def put_role(state: GridState, command: PutRole, out: Applied) -> Outcome:
         return refusal
     known = access.roles.get(role.name)
     if role == known:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     if known is None and len(access.roles) >= ROLES_MAX:
         return ROLES_FULL
     changed = AccessTable(access.listed_accounts(), (*access.listed_roles(), role))

@@ -14,7 +14,7 @@ from rollq.grid.commands import (
     AckRun,
     Cause,
 )
-from rollq.grid.effects import Applied, Known, Outcome, Refused, RunDone
+from rollq.grid.effects import Applied, Duplicate, Outcome, Refused, RunDone
 from rollq.grid.events import JOB_ACKED, JOB_CANCELLED, Event, Run
 from rollq.grid.facts import are_alike, column_of, fact, keys_of
 from rollq.grid.moves import (
@@ -25,7 +25,7 @@ from rollq.grid.moves import (
     next_seq,
 )
 from rollq.grid.outcomes import (
-    KNOWN_ENDED,
+    DUPLICATE_ENDED,
     STALE_ATTEMPT,
     UNKNOWN_JOB,
 )
@@ -194,14 +194,14 @@ def run_in(records: Sequence[JobRecord], command: AckRun, part: slice) -> Run:
 
 def ack_one(
     state: GridState, record: JobRecord | None, command: AckRun, out: Applied
-) -> Known | Refused | None:
+) -> Duplicate | Refused | None:
     """Handle an ack that may be stale or have another status than done. None: accepted."""
     if record is None:
         return UNKNOWN_JOB
     if record.fence != command.fences[0] or record.attempt != command.attempt:
         return STALE_ATTEMPT
     if record.state is not ASSIGNED:
-        return KNOWN_ENDED if record.end is not None and record.fence else STALE_ATTEMPT
+        return DUPLICATE_ENDED if record.end is not None and record.fence else STALE_ATTEMPT
     if len(command.results[0]) > INLINE_BYTES_MAX:
         return refused_bounds(f"result is larger than {INLINE_BYTES_MAX} bytes")
     if command.blobs:

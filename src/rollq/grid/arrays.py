@@ -39,9 +39,9 @@ from rollq.grid.outcomes import (
     ARRAYS_FULL,
     BEING_UNPACKED,
     DONE_ONE,
+    DUPLICATE_ENDED,
+    DUPLICATE_OPEN,
     JOBS_FULL,
-    KNOWN_ENDED,
-    KNOWN_OPEN,
     NO_TASK_LEFT,
     UNKNOWN_ARRAY,
     UNKNOWN_WORKER,
@@ -125,7 +125,7 @@ def repeat_array(array: ArrayRecord, command: SubmitArray) -> Outcome:
     )
     if not same:
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another array", command.array_id)
-    return KNOWN_ENDED if array.is_ended else KNOWN_OPEN
+    return DUPLICATE_ENDED if array.is_ended else DUPLICATE_OPEN
 
 
 def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:

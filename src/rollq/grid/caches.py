@@ -19,7 +19,7 @@ from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.commands import PutCache, RemoveCache
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import CACHE_PUT, CACHE_REMOVED, Event, asked_by
-from rollq.grid.outcomes import CACHES_FULL, DONE_ONE, KNOWN_OPEN
+from rollq.grid.outcomes import CACHES_FULL, DONE_ONE, DUPLICATE_OPEN
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs
 from rollq.grid.state import CacheHolder, CacheRecord, GridState
 
@@ -44,7 +44,7 @@ def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
     elif cache.removed:
         cache.removed, cache.targets = False, (command.target_pattern,)
     elif command.target_pattern in cache.targets:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     elif len(cache.targets) >= CACHE_TARGETS_MAX:
         return refused_bounds(f"the cache has {CACHE_TARGETS_MAX} targets already")
     else:

@@ -140,7 +140,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     count: int = 1
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
+class Duplicate(msgspec.Struct, frozen=True, gc=False):
     """The command was applied before (idempotent repetition). `ended`: the job has ended; `count`:
     the number of jobs affected then."""
 
@@ -160,7 +160,7 @@ class RunDone(msgspec.Struct, frozen=True, gc=False):
     """A run was executed for `count` of its jobs; the outcomes of the others are by position."""
 
     count: int
-    others: tuple[tuple[int, Known | Refused], ...] = ()
+    others: tuple[tuple[int, Duplicate | Refused], ...] = ()
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):
@@ -170,7 +170,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     count: int
 
 
-Outcome: TypeAlias = Done | Known | Refused | RunDone | Kept
+Outcome: TypeAlias = Done | Duplicate | Refused | RunDone | Kept
 
 
 class Applied(msgspec.Struct, gc=False):

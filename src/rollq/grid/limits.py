@@ -17,7 +17,7 @@ from rollq.base.need_limits import LIMIT_NAME_BYTES_MAX, LIMITS_MAX, RATE_MAX, T
 from rollq.base.needs import SCOPES, is_name
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import LIMIT_PUT, LIMIT_REMOVED, Event, asked_by
-from rollq.grid.outcomes import DONE_NONE, DONE_ONE, KNOWN_OPEN, LIMITS_FULL
+from rollq.grid.outcomes import DONE_NONE, DONE_ONE, DUPLICATE_OPEN, LIMITS_FULL
 from rollq.grid.rule_commands import PutLimit, RemoveLimit
 from rollq.grid.state import GridState, JobRecord, LimitRecord
 
@@ -95,7 +95,7 @@ def put_limit(state: GridState, command: PutLimit, out: Applied) -> Outcome:
             for job_id in worker.held:
                 limit.running += tokens_in(limit, state.jobs[job_id])
     elif (limit.running_max, limit.rate, limit.burst) == values:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     else:
         limit.running_max, limit.rate, limit.burst = values
         # What an older, slower rate had its clock ahead counts as a burst that was used up.

@@ -6,12 +6,12 @@ from typing import Final
 
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import STAGED_BATCHES_MAX, STAGED_BYTES_MAX, STAGED_JOBS_MAX
-from rollq.grid.effects import Done, Known, Refused
+from rollq.grid.effects import Done, Duplicate, Refused
 
 DONE_ONE: Final = Done()
 DONE_NONE: Final = Done(0)
-KNOWN_OPEN: Final = Known()
-KNOWN_ENDED: Final = Known(ended=True)
+DUPLICATE_OPEN: Final = Duplicate()
+DUPLICATE_ENDED: Final = Duplicate(ended=True)
 
 UNKNOWN_JOB: Final = Refused(ErrorCode.UNKNOWN_JOB, "no such job")
 UNKNOWN_ARRAY: Final = Refused(ErrorCode.UNKNOWN_JOB, "no such array")

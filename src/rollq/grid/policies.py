@@ -8,7 +8,7 @@ from rollq.base.needs import PLACEMENTS, SCORES
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import POLICY_PUT, POLICY_REMOVED, WEIGHT_PUT, Event, asked_by
-from rollq.grid.outcomes import DONE_NONE, DONE_ONE, KNOWN_OPEN, POLICIES_FULL, WEIGHTS_FULL
+from rollq.grid.outcomes import DONE_NONE, DONE_ONE, DUPLICATE_OPEN, POLICIES_FULL, WEIGHTS_FULL
 from rollq.grid.rule_commands import PutPolicy, PutWeight, RemovePolicy
 from rollq.grid.state import GridState, QueuePolicy
 
@@ -23,7 +23,7 @@ def put_policy(state: GridState, command: PutPolicy, out: Applied) -> Outcome:
         return refusal
     policy = QueuePolicy(command.pattern, command.placement, tuple(sorted(command.weights)))
     if policy == known:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     state.policies[command.pattern] = policy
     out.events.append(_policy_fact(POLICY_PUT, policy, command.by))
     return DONE_ONE
@@ -64,7 +64,7 @@ def put_weight(state: GridState, command: PutWeight, out: Applied) -> Outcome:
         return refused_bounds(f"weight is not 1 to {CLIENT_WEIGHT_MAX}")
     known = state.weights.get(client_id, 1)
     if weight == known:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     if known == 1 and len(state.weights) >= WEIGHTS_MAX:
         return WEIGHTS_FULL
     if weight == 1:

@@ -10,7 +10,7 @@ from rollq.grid.commands import PauseQueue, ResumeQueue, SetSettings, Settings
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, SETTINGS_CHANGED, Event, asked_by
 from rollq.grid.moves import maybe_drop_queue
-from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN
+from rollq.grid.outcomes import DONE_ONE, DUPLICATE_OPEN
 from rollq.grid.state import GridState
 
 SETTING_BOUNDS: Final = {
@@ -33,7 +33,7 @@ def pause_queue(state: GridState, command: PauseQueue, out: Applied) -> Outcome:
             return refusal
     queue = admit_queue(state, command.queue)
     if queue.paused:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     queue.paused = True
     out.events.append(_fact(QUEUE_PAUSED, command.by, queue.name))
     return DONE_ONE
@@ -43,7 +43,7 @@ def resume_queue(state: GridState, command: ResumeQueue, out: Applied) -> Outcom
     """Resume assignments from this queue."""
     queue = state.queues.get(command.queue)
     if queue is None or not queue.paused:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     queue.paused = False
     out.events.append(_fact(QUEUE_RESUMED, command.by, queue.name))
     maybe_drop_queue(state, queue.name)

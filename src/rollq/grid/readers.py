@@ -13,7 +13,7 @@ from rollq.base.limits import READER_HOLD_MS_MAX, READER_NAME_BYTES_MAX, READERS
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.commands import Command, FreeHistory, HoldHistory
 from rollq.grid.effects import Applied, Outcome, Refused
-from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN, READERS_FULL
+from rollq.grid.outcomes import DONE_ONE, DUPLICATE_OPEN, READERS_FULL
 from rollq.grid.state import GridState, ReaderRecord
 from rollq.grid.times import elapsed_ms
 
@@ -45,7 +45,7 @@ def free_history(state: GridState, command: FreeHistory, out: Applied) -> Outcom
     if reader is None:
         return Refused(ErrorCode.UNKNOWN_READER, f"no reader {command.name[:64]!r}")
     if command.stamp_ms and reader.stamp_ms != command.stamp_ms:
-        return KNOWN_OPEN  # it has reported since
+        return DUPLICATE_OPEN  # it has reported since
     del state.readers[command.name]
     return DONE_ONE
 

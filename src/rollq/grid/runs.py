@@ -15,12 +15,12 @@ from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.base.staged import KEY_END
 from rollq.grid.admission import refused_bounds
-from rollq.grid.effects import Known, Outcome, Refused, RunDone
+from rollq.grid.effects import Duplicate, Outcome, Refused, RunDone
 from rollq.grid.outcomes import DONE_ONE
 
 DONE_RUN_OF_ONE: Final = RunDone(1)
 
-Others = list[tuple[int, Known | Refused]]  # the jobs that a run was not done for, by position
+Others = list[tuple[int, Duplicate | Refused]]  # the jobs that a run was not done for, by position
 
 
 def ids_in(column: bytes) -> tuple[JobId, ...]:
@@ -70,7 +70,7 @@ def run_done(count: int, others: Others) -> RunDone:
 def in_turn(outcomes: Sequence[Outcome]) -> RunDone:
     """The outcome of a run whose jobs were applied one by one, each as a run of one."""
     ones = enumerate(map(alone, outcomes))
-    others = [(at, one) for at, one in ones if isinstance(one, Known | Refused)]
+    others = [(at, one) for at, one in ones if isinstance(one, Duplicate | Refused)]
     return run_done(len(outcomes), others)
 
 

@@ -43,7 +43,7 @@ from rollq.grid.events import (
     Event,
 )
 from rollq.grid.jobs import cancel_job
-from rollq.grid.outcomes import DONE_NONE, DONE_ONE, KNOWN_OPEN, SCHEDULES_FULL
+from rollq.grid.outcomes import DONE_NONE, DONE_ONE, DUPLICATE_OPEN, SCHEDULES_FULL
 from rollq.grid.schedule_commands import (
     FireSchedule,
     PauseSchedule,
@@ -64,7 +64,7 @@ def put_schedule(state: GridState, command: PutSchedule, out: Applied) -> Outcom
     spec, by_name = command.spec, state.schedules.by_name
     record = by_name.get(spec.name)
     if record is not None and record.spec == spec:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     refusal = refuse_schedule(state, command)
     if refusal is None and record is None and len(by_name) >= SCHEDULES_MAX:
         refusal = SCHEDULES_FULL
@@ -124,7 +124,7 @@ def pause_schedule(state: GridState, command: PauseSchedule, out: Applied) -> Ou
     if record is None:
         return unknown_schedule(command.name)
     if record.paused:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     record.paused = True
     out.events.append(_fact(SCHEDULE_PAUSED, record, record.name, command.by))
     return DONE_ONE
@@ -136,7 +136,7 @@ def resume_schedule(state: GridState, command: ResumeSchedule, out: Applied) -> 
     if record is None:
         return unknown_schedule(command.name)
     if not record.paused:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     # If it was changed meanwhile, `next_ms` may be wrong: keep the instant of the change.
     is_same = command.version in (0, record.version)
     next_ms = command.next_ms if is_same else record.next_ms

@@ -37,10 +37,10 @@ from rollq.grid.chunks import drop_chunk, groups_of, keep_chunk, other_job, refu
 from rollq.grid.commands import CommitBatch, DropBatches, StageJobs
 from rollq.grid.edge_records import Ending
 from rollq.grid.edges import ending_of, refused_parent
-from rollq.grid.effects import Applied, Done, Known, Outcome, Refused
+from rollq.grid.effects import Applied, Done, Duplicate, Outcome, Refused
 from rollq.grid.events import BATCH_COMMITTED, BATCH_DROPPED, Event, asked_by
 from rollq.grid.moves import own
-from rollq.grid.outcomes import BATCHES_FULL, BEING_UNPACKED, JOBS_FULL, KNOWN_OPEN
+from rollq.grid.outcomes import BATCHES_FULL, BEING_UNPACKED, DUPLICATE_OPEN, JOBS_FULL
 from rollq.grid.state import (
     DEAD,
     BatchRecord,
@@ -68,7 +68,7 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
     known = chunks.get(command.number)
     if known is not None:
         if known.crc == crc:
-            return KNOWN_OPEN
+            return DUPLICATE_OPEN
         return Refused(
             ErrorCode.BATCH_CONFLICT,
             f"part {command.part!r} of the batch holds other jobs",
@@ -96,10 +96,10 @@ def settled_before(state: GridState, name: tuple[ClientId, str]) -> Outcome | No
     batch = state.batches.get(name)
     if batch is not None:
         if batch.fingerprint == STAGED:
-            return Known(count=batch.count)
+            return Duplicate(count=batch.count)
         return Refused(ErrorCode.BATCH_CONFLICT, "the batch key names another batch")
     # A batch that is being unpacked is in `batches`, unless very many followed it.
-    return KNOWN_OPEN if name in state.committed else None
+    return DUPLICATE_OPEN if name in state.committed else None
 
 
 def refuse_stage(state: GridState, command: StageJobs) -> Refused | None:

@@ -48,7 +48,7 @@ from rollq.grid.edges import (
     same_parents,
     without_parents,
 )
-from rollq.grid.effects import Applied, Done, Known, Outcome, Refused, RunDone
+from rollq.grid.effects import Applied, Done, Duplicate, Outcome, Refused, RunDone
 from rollq.grid.events import (
     JOB_BLOCKED,
     JOB_DELAYED,
@@ -58,7 +58,7 @@ from rollq.grid.events import (
 )
 from rollq.grid.facts import column_of, keys_of, result_of
 from rollq.grid.moves import next_seq, own, put_job, submitted_crc
-from rollq.grid.outcomes import JOBS_FULL, KNOWN_ENDED, KNOWN_OPEN
+from rollq.grid.outcomes import DUPLICATE_ENDED, DUPLICATE_OPEN, JOBS_FULL
 from rollq.grid.refs import (
     blob_bytes,
     files_crc,
@@ -175,7 +175,7 @@ def submit_one(
     out: Applied,
     *,
     own: tuple[tuple[BlobRef, ...], str] | None = None,
-) -> Known | Refused | None:
+) -> Duplicate | Refused | None:
     """Accept one job of a run, with its own blobs and key (None: of a run of one); None if it is
     accepted. As `accept` for columns, inlined for one job, which saves a third of the time."""
     blobs, key = own or (command.blobs[0] if command.blobs else (), command.keys)
@@ -262,14 +262,14 @@ def submit_job(state: GridState, command: SubmitJob, out: Applied) -> Outcome:
 
 def repeat_submit(
     state: GridState, record: JobRecord, command: SubmitRun, item: BulkItem, out: Applied
-) -> Known | Refused:
+) -> Duplicate | Refused:
     """The outcome of a submit whose id exists."""
     if not is_same_job(state, record, command.client_id, command, item):
         return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
     if record.end is None:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     out.effects.append(result_of(record, record.end))
-    return KNOWN_ENDED
+    return DUPLICATE_ENDED
 
 
 def is_same_job(
@@ -394,7 +394,7 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
         batch = state.batches.get(batch_key)
         if batch is not None:
             if batch.fingerprint == fingerprint:
-                return KNOWN_OPEN
+                return DUPLICATE_OPEN
             return Refused(ErrorCode.BATCH_CONFLICT, "the batch key names another batch")
     checked = check_bulk(state, command)
     if isinstance(checked, Refused):
@@ -405,7 +405,7 @@ def submit_bulk(state: GridState, command: SubmitBulk, out: Applied) -> Outcome:
     if command.batch_key:
         list_batch(state, batch_key)
         remember_batch(state, batch_key, BatchRecord(fingerprint, len(checked)))
-    return Done(len(checked)) if checked else KNOWN_OPEN
+    return Done(len(checked)) if checked else DUPLICATE_OPEN
 
 
 def fingerprint_of(command: SubmitBulk) -> bytes:

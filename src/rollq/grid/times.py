@@ -12,7 +12,7 @@ from rollq.base.limits import LEAP_MS_MAX, LEAP_MS_MIN, LEAPS_KEPT_MAX
 from rollq.grid.admission import refused_bounds
 from rollq.grid.commands import AdvanceTime
 from rollq.grid.effects import Applied, Outcome
-from rollq.grid.outcomes import DONE_ONE, KNOWN_OPEN
+from rollq.grid.outcomes import DONE_ONE, DUPLICATE_OPEN
 from rollq.grid.state import GridState, Leap
 
 
@@ -22,7 +22,7 @@ def advance_time(state: GridState, command: AdvanceTime, out: Applied) -> Outcom
     if leap_ms > LEAP_MS_MAX:
         return refused_bounds(f"to_ms is more than {LEAP_MS_MAX} ms ahead")
     if leap_ms < LEAP_MS_MIN:
-        return KNOWN_OPEN  # it has advanced meanwhile
+        return DUPLICATE_OPEN  # it has advanced meanwhile
     leaps = state.leaps
     leaps.append(Leap(state.time_ms, leap_ms))
     if len(leaps) > LEAPS_KEPT_MAX:

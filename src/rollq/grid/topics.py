@@ -33,7 +33,7 @@ from rollq.base.topic_limits import (
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.effects import Applied, Done, Kept, Outcome, Refused, SendKept, TellTopic
 from rollq.grid.events import CURSOR_FORGOTTEN, TOPIC_PUT, TOPIC_REMOVED, AccessFact, Event
-from rollq.grid.outcomes import CURSORS_FULL, DONE_ONE, KNOWN_OPEN, TOPICS_FULL
+from rollq.grid.outcomes import CURSORS_FULL, DONE_ONE, DUPLICATE_OPEN, TOPICS_FULL
 from rollq.grid.state import GridState
 from rollq.grid.topic_commands import (
     ForgetCursor,
@@ -71,7 +71,7 @@ def put_topic(state: GridState, command: PutTopic, out: Applied) -> Outcome:
         table.first_sum += topic.first_index
         table.last_sum += topic.last_index
     elif (topic.patterns, topic.age_ms, topic.bytes_max, topic.count_max) == wanted:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     else:
         topic.patterns, topic.age_ms, topic.bytes_max, topic.count_max = wanted
         topic.stamp_ms, topic.by = out.stamp_ms, command.by
@@ -184,7 +184,7 @@ def open_cursor(state: GridState, command: OpenCursor, out: Applied) -> Outcome:
     if topic is None:
         return unknown_topic(command.topic)
     if command.durable in topic.cursors:
-        return KNOWN_OPEN
+        return DUPLICATE_OPEN
     if not command.durable or is_long(command.durable, DURABLE_NAME_BYTES_MAX):
         return refused_bounds("the name of the durable subscription is empty or too long")
     if command.from_index < FROM_START:

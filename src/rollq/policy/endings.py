@@ -64,14 +64,14 @@ LOST: Final = {
 }
 
 
-class ResultText(NamedTuple):
+class ResultDetail(NamedTuple):
     """The texts in a job's result."""
 
     note: str = ""  # the worker's remark
     stderr: str = ""  # the end of the program's stderr
 
 
-ReadResult = Callable[[bytes], ResultText]
+ReadResult = Callable[[bytes], ResultDetail]
 
 
 def how_ended(
@@ -112,7 +112,7 @@ def how_ended(
     return _explanation(state, record, code, why, advice.after_failure(record))
 
 
-def _failure(end: EndRecord, texts: ResultText, where: str) -> tuple[Reason, str]:
+def _failure(end: EndRecord, texts: ResultDetail, where: str) -> tuple[Reason, str]:
     """The reason and text of a program that failed."""
     for phrase, reason in LIMITS:
         if phrase in texts.note:

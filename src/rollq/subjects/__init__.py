@@ -1,8 +1,7 @@
-"""Subjects and patterns: which jobs go to which workers, and who gets what is
-published. Pure.
+"""Subjects and patterns: the routing of jobs to workers, and of messages to subscribers. Pure.
 
-Reading order: `grammar` (what is legal, and its canonical form), `queues` (from subjects to queue
-names, and from what a worker asks for to patterns), `matcher` (the definition of matching, slow and
-obvious), `trie` (the same for many patterns at once), `overlap` (pattern against
-pattern), `reserved` (subjects that are not for everybody).
+Reading order: `grammar` (syntax and canonical form), `queues` (from subjects to queue names, and
+from a worker's hello to patterns), `matcher` (the definition of matching, slow and simple), `trie`
+(matching of many patterns), `overlap` (pattern against pattern), `reserved` (subjects with
+restricted access).
 """

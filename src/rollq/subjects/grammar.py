@@ -6,17 +6,16 @@
     token    = 1*char                                ; other than exactly "*" or ">"
     char     = any character but ".", white space, control characters and lone surrogates
 
-Empty tokens are ignored (`a..b` is `a.b`, `.` is the empty subject), and case is too. `*` stands
-for exactly one token. `>` stands for all that follows, also for nothing; what a pattern holds
-after its first `>` is never looked at, so it is dropped here. A wildcard counts only as a whole
-token: `a*` is a plain token that happens to hold a star.
+Empty tokens are ignored (`a..b` is `a.b`, `.` is the empty subject), and case is too. `*` matches
+exactly one token. `>` matches everything that follows, also nothing; tokens after the first `>`
+have no effect and are dropped here. A wildcard is a whole token: `a*` is a plain token.
 
-The canonical form is the tuple of folded tokens. Two texts mean the same exactly when their
+The canonical form is the tuple of folded tokens. Two texts are equivalent exactly if their
 canonical forms are equal, and ".".join of a canonical form parses to itself. Texts are made
-canonical once, at the edge, before a command is made of them: which letters have a case changes
-between versions of Unicode, and members on two versions of Python must not disagree about it.
+canonical once, before they become part of a command: case mappings change between versions of
+Unicode, and members on two versions of Python must agree.
 
-Only validation and folding live here; what a pattern matches is the matcher's business.
+Only validation and folding are here; matching is in `matcher`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SEPARATOR: Final = "."
 ANY_ONE: Final = "*"
 ANY_REST: Final = ">"
 
-SHOWN_CHARS_MAX = 64  # how much of a refused text an error repeats
+SHOWN_CHARS_MAX = 64  # characters of a refused text in an error
 FORBIDDEN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -62,16 +61,16 @@ def parse_pattern(text: str) -> Tokens:
 
 
 def fold(text: str) -> str:
-    """The text without regard to case, as the legacy protocol compares: one character at a time.
+    """Case folding as in the legacy protocol: one character at a time.
 
-    `str.lower` will not do: it turns one character into two, looks at the neighbours of a sigma,
-    and maps the Kelvin sign to a plain k. Ordinal comparison in .NET does none of these.
+    `str.lower` differs: it turns one character into two, depends on the neighbours of a sigma, and
+    maps the Kelvin sign to a plain k. Ordinal comparison in .NET does none of these.
     """
     return text.lower() if text.isascii() else "".join(map(_fold_char, text))
 
 
 def _fold_char(char: str) -> str:
-    """The one character that stands for all cases of this one."""
+    """The folded form of one character."""
     if char.isascii():
         return char.lower()
     upper = _simple(char, char.upper())

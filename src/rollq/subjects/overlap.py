@@ -1,4 +1,4 @@
-"""How two patterns relate: whether some subject, or every subject, of one is also in the other.
+"""Relations of two patterns: whether some subject, or every subject, of one also matches the other.
 
 A target pattern such as that of a `CachePut` is compared with the patterns of workers: pattern
 with pattern, for which the matcher is the wrong tool (it would read `*` as a plain token).
@@ -21,13 +21,13 @@ def overlaps(pattern_a: str, pattern_b: str) -> bool:
 
 
 def tokens_overlap(a: Tokens, b: Tokens) -> bool:
-    """The same of patterns in canonical form."""
+    """As `overlaps` for patterns in canonical form."""
     for token_a, token_b in zip(a, b, strict=False):
         if ANY_REST in (token_a, token_b):
-            return True  # whatever the other goes on to demand, some subject has it
+            return True  # some subject matches the rest of the other
         if token_a != token_b and ANY_ONE not in (token_a, token_b):
             return False
-    # One of them has ended, so the other must be able to stand for nothing further.
+    # One of them has ended, so the rest of the other must match nothing.
     left = a[len(b) :] or b[len(a) :]
     return left in ((), (ANY_REST,))
 
@@ -42,7 +42,7 @@ def covers(pattern_a: str, pattern_b: str) -> bool:
     for position, token_a in enumerate(a):
         if token_a == ANY_REST:
             return True
-        # From here on pattern_a demands one more token; pattern_b must always supply it.
+        # From here on pattern_a requires one more token, which pattern_b must always have.
         if position >= len(b) or b[position] == ANY_REST:
             return False
         if token_a not in (ANY_ONE, b[position]):

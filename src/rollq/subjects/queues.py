@@ -53,9 +53,9 @@ def queue_of(subject: str) -> str:
 
 
 def subject_for(exec_name: str) -> str:
-    """The submit subject of a job that names no queue: a queue of one token for each program. What
-    no token may have, and the dot, which would make two of one, is `_`: `render.py` and `render_py`
-    share a queue."""
+    """The submit subject of a job that names no queue: one queue of a single token per program.
+    Characters that no token may have, and the dot, become `_`: `render.py` and `render_py` share a
+    queue."""
     return f"job.submit.{_NO_TOKEN.sub('_', exec_name)}"
 
 
@@ -65,8 +65,8 @@ def assign_subject(queue: str) -> str:
 
 
 def check_typed(text: str) -> None:
-    """Refuse a subject or pattern with an empty token. Peers may send one, and it is ignored, as
-    in the first system; a person who types one has left something out.
+    """Refuse a subject or pattern with an empty token. Peers may send one, which is ignored as in
+    the legacy protocol; in the input of a person it is an error.
 
     Raises:
         LocalError: BAD_OPTIONS.
@@ -111,7 +111,7 @@ def queue_pattern(text: str) -> str:
 
 
 def _without_prefix(tokens: Tokens) -> Tokens:
-    # Repeated, so that no queue has a name that would mean another queue when said alone.
+    # Repeated, so that no queue name means another queue when parsed again.
     while tokens[:2] in (SUBMIT_PREFIX, ASSIGN_PREFIX):
         tokens = tokens[2:]
     return tokens

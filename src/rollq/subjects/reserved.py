@@ -1,8 +1,8 @@
-"""Subjects that are not for everybody: inboxes, and what is said of jobs.
+"""Reserved subjects: inboxes, and job events.
 
-`_inbox.<token>.<n>` is where the answers to a session's requests go: only the session that drew
-the token may subscribe, by `_inbox.<token>.>`, and no wildcard of others reaches there.
-`job.event.<job id>` is what happens to a job: only its worker and the leader publish there.
+`_inbox.<token>.<n>` receives the responses to a session's requests: only the session that drew the
+token may subscribe, by `_inbox.<token>.>`, and no other wildcard matches it. `job.event.<job id>`
+has the events of a job: only its worker and the leader publish there.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ JOB_EVENTS: Final = "job.event.>"
 
 
 def is_inbox(tokens: Tokens) -> bool:
-    """Whether a subject or pattern is of inboxes."""
+    """Whether a subject or pattern is about inboxes."""
     return tokens[:1] == (INBOX,)
 
 
 def inbox_token(tokens: Tokens) -> str:
-    """The token of the inbox that a pattern subscribes to as a whole; empty: it is no such."""
+    """The token of the inbox that a pattern covers; empty: it covers none."""
     if len(tokens) != 3 or tokens[0] != INBOX or tokens[2] != ANY_REST:
         return ""
     return "" if tokens[1] == ANY_ONE else tokens[1]
 
 
 def is_job_event(tokens: Tokens) -> bool:
-    """Whether a subject is one of those on which the turns of a job are told."""
+    """Whether a subject is that of job events."""
     return tokens[:2] == JOB_EVENT
 
 
 def job_of_event(tokens: Tokens) -> JobId | None:
-    """The one job that a subject or pattern is about; None: none, or many."""
+    """The job of a subject or pattern of job events; None: none, or many."""
     if len(tokens) != 3 or tokens[:2] != JOB_EVENT or ANY_ONE in tokens or ANY_REST in tokens:
         return None
     try:
@@ -47,5 +47,5 @@ def job_of_event(tokens: Tokens) -> JobId | None:
 
 
 def job_event_subject(job_id: JobId) -> str:
-    """Where the turns of a job are told."""
+    """The subject of the events of a job."""
     return f"job.event.{guid_to_text(job_id)}"

@@ -1,12 +1,11 @@
-"""A prefix tree from patterns to values: who asked for this subject?
+"""A prefix tree from patterns to values, searched by subject.
 
-Each level has its literal children in a dict and two slots for the wildcards. A match looks up
-one key per live branch and level, so its cost depends on the length of the subject and on the
-patterns that do match a prefix of it, never on how many others there are.
+Each level has its literal children in a dict and two slots for the wildcards. A match looks up one
+key per live branch and level, so its cost depends on the length of the subject and on the patterns
+that match a prefix of it, not on the number of others.
 
-Values hang on their node in the order in which they came (dicts, no sets): the answer depends on
-the history of calls alone, not on the hash seed of the process. Nodes that hold nothing are
-removed at once, so the tree is as large as what is in it.
+Values are in insertion order (dicts, no sets): results depend only on the history of calls, not on
+the hash seed of the process. Empty nodes are removed at once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Trie(Generic[T]):
-    """A set of (pattern, value) pairs that can be asked by subject."""
+    """A set of (pattern, value) pairs, searched by subject."""
 
     __slots__ = ("_root", "_size")
 
@@ -29,11 +28,11 @@ class Trie(Generic[T]):
         self._size = 0
 
     def __len__(self) -> int:
-        """How many different (pattern, value) pairs there are."""
+        """The number of distinct (pattern, value) pairs."""
         return self._size
 
     def insert(self, pattern: str, value: T) -> bool:
-        """Add a pair; False if it was there already.
+        """Add a pair; False if it is present already.
 
         Raises:
             RemoteError: BAD_SUBJECT, if the pattern is not valid.
@@ -48,7 +47,7 @@ class Trie(Generic[T]):
         return True
 
     def remove(self, pattern: str, value: T) -> bool:
-        """Take a pair out; False if it was not there.
+        """Remove a pair; False if it is not present.
 
         Raises:
             RemoteError: BAD_SUBJECT, if the pattern is not valid.
@@ -88,7 +87,7 @@ class Trie(Generic[T]):
                 if node.any_one is not None:
                     below.append(node.any_one)
             live = below
-        for node in live:  # `>` stands for nothing, too
+        for node in live:  # `>` matches nothing, too
             if node.tails is not None:
                 found.update(node.tails)
             if node.exact is not None:
@@ -96,16 +95,13 @@ class Trie(Generic[T]):
         return list(found)
 
     def node_count(self) -> int:
-        """How many nodes the tree has below its root: for tests and figures, walks them all."""
+        """The number of nodes below the root, counted; for tests and figures."""
         return sum(1 for _ in self._root.descendants())
 
 
 class _Node(Generic[T]):
-    """One level of one branch.
-
-    What is empty is None and not an empty dict: most nodes hold one thing, and in a large tree
-    every further object that a match touches is a cache miss.
-    """
+    """One level of one branch. Empty fields are None and not empty dicts: most nodes have one
+    entry, and in a large tree every further object of a match is a cache miss."""
 
     __slots__ = ("any_one", "exact", "literals", "tails")
 
@@ -116,7 +112,7 @@ class _Node(Generic[T]):
         self.tails: dict[T, None] | None = None  # of patterns that end here with `>`
 
     def grow(self, token: str) -> _Node[T]:
-        """The child for this token, made if there is none."""
+        """The child for this token, created if absent."""
         below = self.child(token)
         if below is None:
             below = _Node()
@@ -134,7 +130,7 @@ class _Node(Generic[T]):
         return None if self.literals is None else self.literals.get(token)
 
     def cut(self, token: str) -> None:
-        """Forget the child for this token, which must exist."""
+        """Remove the child for this token, which must exist."""
         if token == ANY_ONE:
             self.any_one = None
         elif self.literals is not None:
@@ -180,7 +176,7 @@ class _Node(Generic[T]):
 
 
 def _path(tokens: Tokens) -> Tokens:
-    """The tokens that have a node of their own: all but a closing `>`."""
+    """The tokens with nodes of their own: all except a final `>`."""
     return tokens[:-1] if _has_tail(tokens) else tokens
 
 
@@ -189,7 +185,7 @@ def _has_tail(tokens: Tokens) -> bool:
 
 
 def _prune(node: _Node[T], walked: list[tuple[_Node[T], str]]) -> None:
-    """Cut off the nodes that hold nothing any more, from the leaf upwards."""
+    """Remove empty nodes, from the leaf upwards."""
     while walked and node.is_bare():
         parent, token = walked.pop()
         parent.cut(token)

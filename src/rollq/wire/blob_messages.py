@@ -1,11 +1,11 @@
-"""What is said on a link for blobs: who has what, and the bytes themselves.
+"""Messages on blob links: which blobs exist, and their bytes.
 
-Such a link carries nothing else, so that no job ever waits behind a chunk. The dialer asks: it
-gives a blob (put) or takes one (get), several at once, each named by its digest. Both ways resume:
-the receiver says from which offset on it lacks the bytes. A sender is never more than
-BLOB_WINDOW_BYTES ahead of what the receiver has told to be written (`BlobMore`).
+Such a link carries nothing else, so that no job waits behind a chunk. The dialer starts transfers:
+it sends a blob (put) or receives one (get), several at once, each identified by its digest. Both
+directions resume: the receiver names the offset from which it lacks the bytes. A sender is never
+more than BLOB_WINDOW_BYTES ahead of what the receiver has confirmed as written (`BlobMore`).
 
-Written as the messages of `messages`; the same law of appended fields holds.
+Compact dialect only; the rules for appended fields of `messages` apply.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from rollq.wire.fields import (
 )
 from rollq.wire.rules import INT64_MAX, Free, Int, Many
 
-# Who dials, as a hello tells it. A member is served by any other, and asks for one copy alone; one
-# that only reads is served by any member too.
+# The role of the dialer, in its hello. Any member serves another one, which requests a single copy;
+# and any member serves readers.
 CLIENT: Final = "client"
 WORKER: Final = "worker"
 MEMBER: Final = "member"
 READER: Final = "reader"
 
-MISSING: Final = -1  # instead of a size: there is no such blob
-COMPLETE: Final = -1  # instead of an offset: nothing is lacking
+MISSING: Final = -1  # in place of a size: there is no such blob
+COMPLETE: Final = -1  # in place of an offset: nothing is missing
 
 Digests: TypeAlias = Annotated[tuple[Digest, ...], Many(most.BLOB_ASK_MAX, Free())]
 Sizes: TypeAlias = Annotated[
@@ -45,11 +45,11 @@ Sizes: TypeAlias = Annotated[
 
 
 class BlobMessage(msgspec.Struct, array_like=True, frozen=True):
-    """Said on a link for blobs, by either end."""
+    """A message on a blob link, by either end."""
 
 
 class HelloBlobs(BlobMessage, frozen=True, tag=70):
-    """This link is for blobs of that group (empty: whichever is yours)."""
+    """Opens a blob link of a group (empty: whichever the member is in)."""
 
     who: Keyword
     group: GroupName = ""
@@ -57,28 +57,28 @@ class HelloBlobs(BlobMessage, frozen=True, tag=70):
 
 
 class BlobAsk(BlobMessage, frozen=True, tag=71):
-    """Which of these do you have?"""
+    """Request the sizes of these blobs."""
 
     request_id: MessageId
     digests: Digests
 
 
 class BlobHave(BlobMessage, frozen=True, tag=72):
-    """The sizes of what was asked for, in its order; -1 is missing."""
+    """The sizes of the requested blobs, in order; -1 is missing."""
 
     request_id: MessageId
     sizes: Sizes
 
 
 class BlobPut(BlobMessage, frozen=True, gc=False, tag=73):
-    """I want to give you this blob."""
+    """Offer to send this blob."""
 
     digest: Digest
     size: Number
 
 
 class BlobGo(BlobMessage, frozen=True, gc=False, tag=74):
-    """Send it from this offset on (-1: it is stored already); or why not."""
+    """Send the blob from this offset on (-1: it is stored already); or why not."""
 
     digest: Digest
     offset: Annotated[int, Int(COMPLETE, INT64_MAX)]
@@ -87,7 +87,7 @@ class BlobGo(BlobMessage, frozen=True, gc=False, tag=74):
 
 
 class BlobChunk(BlobMessage, frozen=True, gc=False, tag=75):
-    """Bytes of a blob: as they are, or compressed by zstd, and then `packed` is their number."""
+    """Bytes of a blob: raw, or compressed by zstd, and then `packed` is their raw length."""
 
     digest: Digest
     offset: Number
@@ -96,7 +96,7 @@ class BlobChunk(BlobMessage, frozen=True, gc=False, tag=75):
 
 
 class BlobStored(BlobMessage, frozen=True, gc=False, tag=76):
-    """What you put is verified and stored where it is safe; or why not."""
+    """The blob is verified and stored durably; or why not."""
 
     digest: Digest
     error: ErrorNumber = 0
@@ -104,14 +104,14 @@ class BlobStored(BlobMessage, frozen=True, gc=False, tag=76):
 
 
 class BlobGet(BlobMessage, frozen=True, gc=False, tag=77):
-    """Send me this blob from that offset on."""
+    """Request this blob from that offset on."""
 
     digest: Digest
     offset: Number = 0
 
 
 class BlobInfo(BlobMessage, frozen=True, gc=False, tag=78):
-    """The blob you want to get has this size, and its chunks follow; or why not."""
+    """The requested blob has this size, and its chunks follow; or why not."""
 
     digest: Digest
     size: Number
@@ -120,16 +120,16 @@ class BlobInfo(BlobMessage, frozen=True, gc=False, tag=78):
 
 
 class BlobMore(BlobMessage, frozen=True, gc=False, tag=79):
-    """Everything before this offset is written: the window is open from here. Said again without
-    news, it means no more than: I am at it."""
+    """Everything before this offset is written: the window continues from here. Repeated with the
+    same offset it is only a sign of life."""
 
     digest: Digest
     offset: Number
 
 
 class BlobDrop(BlobMessage, frozen=True, gc=False, tag=80):
-    """I, who asked for this transfer, give it up. `error` is BLOB_CORRUPT if what came is not what
-    the digest says: look after your copy."""
+    """The dialer aborts this transfer. `error` is BLOB_CORRUPT if the bytes do not match the
+    digest: the server should verify its copy."""
 
     digest: Digest
     error: ErrorNumber = 0

@@ -1,9 +1,8 @@
-"""What a message must keep to, whatever dialect it came in.
+"""Validation of received messages, in either dialect.
 
-A message that a peer sends is checked before anything else sees it: each field by the rule in its
-type (`fields`), and what looks at several fields at once by the check of its row (`registry`). What
-else a request must be (a queue that exists, a state that allows it) is the business of whoever
-answers it.
+A message is checked before anything else reads it: each field by the rule in its type (`fields`),
+and rules about several fields by the check of its row (`registry`). Other conditions (a queue that
+exists, a state that allows it) are checked by its handler.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 
 def check_message(message: M) -> M:
-    """The message, with numbers that somebody measured cut to their bounds.
+    """The message, with measured numbers clamped to their bounds.
 
     Raises:
-        OutOfBoundsError: a field is out of its bounds.
-        RemoteError: BAD_ID, for an id that cannot be one.
+        OutOfBoundsError: a field is out of its bounds. RemoteError: BAD_ID, for an id that is not
+        valid.
     """
     kind = type(message)
     try:
@@ -84,8 +83,8 @@ def check_message(message: M) -> M:
 
 
 def are_within(messages: Sequence[msgspec.Struct]) -> bool:
-    """Whether messages are all of one kind that comes in large numbers, and within their bounds. If
-    not, they are looked at one by one."""
+    """Whether messages are all of one frequent kind, and within their bounds. If not, they are
+    checked one by one."""
     are_columns_within = MANY_WITHIN.get(type(messages[0])) if len(messages) >= MANY_MIN else None
     if are_columns_within is None or len(set(map(type, messages))) > 1:
         return False
@@ -93,14 +92,14 @@ def are_within(messages: Sequence[msgspec.Struct]) -> bool:
 
 
 def request_id_of(message: msgspec.Struct) -> MessageId:
-    """The id under which whoever sent this waits for an answer; nil if it waits for none."""
+    """The request id under which the sender expects an answer; nil: none."""
     name = REQUEST_ID_OF.get(type(message))
     request_id: MessageId = NIL_ID if name is None else getattr(message, name)
     return request_id
 
 
 def _are_acks_within(message: AckRun) -> bool:
-    """Whether a run of acks is well; if not, they are looked at one by one."""
+    """Whether a run of acks is valid; if not, they are checked one by one."""
     return 0 < len(message.acks) <= most.RUN_JOBS_MAX and ACKS_WITHIN(message.acks)
 
 
@@ -112,8 +111,8 @@ DURATION: Final = Int(0, most.DURATION_MS_MAX)
 BLOBS: Final = Many(most.BLOBS_PER_JOB_MAX, Struct(BlobRef))
 MEMBERS: Final = Many(most.MEMBERS_TOLD_MAX, Struct(raft.Member))
 
-# Structs within messages that are also part of the log and of snapshots, where nothing is checked:
-# what was written once must be readable for ever.
+# Structs in messages that are also part of the log and of snapshots, where nothing is checked: what
+# was written must stay readable.
 SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
     JobOptions: bounds(
         priority=Int(0, most.PRIORITY_MAX),
@@ -149,7 +148,7 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         signal=Measured(0, 127),
         run_ms=Measured(0, most.RUN_MS_MAX),
         attempts=Int(0, 2**31 - 1),
-        cause=Int(0, 2**31 - 1),  # a newer member may know others
+        cause=Int(0, 2**31 - 1),  # a newer member may have others
         ended_ms=NUMBER,
         tasks=Many(ENDS_TOLD_MAX, Int(0, most.ARRAY_TASKS_MAX)),
     ),
@@ -194,7 +193,7 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
     ),
 }
 
-# Raft owns its messages and knows nothing of wires.
+# Messages of raft, which does not depend on the wire.
 RAFT: Final[Mapping[type[msgspec.Struct], Bounds]] = {
     raft.RequestVote: bounds(
         to=NUMBER,
@@ -286,7 +285,7 @@ ACKS_WITHIN: Final = compile_columns(BOUNDS[AckJob])
 MANY_WITHIN: Final[Mapping[type[msgspec.Struct], Callable[[Sequence[Any]], bool]]] = {
     kind: compile_columns(BOUNDS[kind]) for kind in (Publish, Deliver)
 }
-MANY_MIN: Final = 4  # fewer are checked sooner one by one
+MANY_MIN: Final = 4  # fewer are checked faster one by one
 # The payload of a type in the compact dialect; more is refused before it is decoded. A newer peer
 # may have appended fields.
 COMPACT_BYTES_MAX: Final[Mapping[int, int]] = {

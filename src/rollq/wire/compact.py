@@ -1,9 +1,8 @@
 """The compact dialect: a message as a msgpack array of its fields, without a tag.
 
-The type byte of the frame tells which struct the array is, so the tag that msgspec would put in
-front is left out. Each struct has an untagged copy that is decoded into, made here from the
-struct's own fields. A batch is one array of tagged arrays. An array may be
-longer than we know (a newer peer) or shorter by fields with defaults (an older one).
+The type byte of the frame identifies the struct, so msgspec's tag is omitted. Each struct has an
+untagged copy for decoding, made here from its fields. A batch is one array of tagged arrays. An
+array may be longer than we know (a newer peer) or shorter by fields with defaults (an older one).
 
 Messages between members name their group in the subject: `cluster.<group>.<area>`.
 """
@@ -97,7 +96,7 @@ def decode_batch(frame: Frame) -> list[m.SessionMessage]:
 
 
 def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
-    """Name the field by its name: a peer's author does not count array slots."""
+    """Report the field by its name instead of its position in the array."""
     names = build.__struct_fields__
 
     def name_slot(found: re.Match[str]) -> str:
@@ -109,11 +108,12 @@ def _bad_payload(build: type[msgspec.Struct], error: Exception) -> RemoteError:
     return RemoteError(code, f"{build.__name__}: {text}")
 
 
-ID_REFUSED: Final = "`bytes` of length"  # how msgspec words a breach of `Id`, the only such bound
+# msgspec's message for a violation of `Id`, the only such bound
+ID_REFUSED: Final = "`bytes` of length"
 
 
 def _untagged(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """The same fields without the tag, so that the array holds them alone."""
+    """A struct with the same fields and no tag."""
     hints = typing.get_type_hints(struct, include_extras=True)
     fields: list[Any] = []
     for field in msgspec.structs.fields(struct):
@@ -125,7 +125,7 @@ def _untagged(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 
 ENCODE: Final = msgspec.msgpack.Encoder().encode
-# Only what is said in sessions rides in batches.
+# Only messages of sessions are batched.
 _SESSION: Final = [row.struct for row in ROWS if issubclass(row.struct, m.SessionMessage)]
 BATCH_DECODER: Final[msgspec.msgpack.Decoder[list[m.SessionMessage]]] = msgspec.msgpack.Decoder(
     types.GenericAlias(list, (reduce(operator.or_, _SESSION),))

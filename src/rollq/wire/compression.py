@@ -21,10 +21,10 @@ ZSTD: Final = "zstd"
 BROTLI: Final = "brotli"
 GZIP: Final = "gzip"
 
-GZIP_WINDOW_BITS: Final = 31  # zlib's number for: the largest window, in a gzip wrapper
+GZIP_WINDOW_BITS: Final = 31  # zlib: the largest window, in a gzip wrapper
 BROTLI_QUALITY: Final = 4  # from 5 on it is slower than what the network saves
 ZSTD_LEVEL: Final = 3
-COMPRESS_BYTES_MIN: Final = 1024  # below, making a compressor costs more than the bytes it saves
+COMPRESS_BYTES_MIN: Final = 1024  # below, a compressor costs more than the bytes it saves
 SAMPLE_BYTES: Final = 2048
 
 
@@ -38,7 +38,7 @@ def shrink(payload: bytes, method: str) -> bytes | None:
 
 
 def _is_promising(payload: bytes) -> bool:
-    """Whether pieces of its beginning and of its middle get smaller."""
+    """Whether samples of its beginning and its middle compress."""
     middle = len(payload) // 2
     sample = payload[:SAMPLE_BYTES] + payload[middle : middle + SAMPLE_BYTES]
     return len(zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(sample)) < len(sample)
@@ -61,7 +61,7 @@ def _inflate_zstd(payload: bytes, bytes_max: int) -> bytes:
     try:
         size = zstandard.get_frame_parameters(payload).content_size
         if size == zstandard.CONTENTSIZE_UNKNOWN:
-            # Without it there is no telling a cut frame from a whole one, nor what to set aside.
+            # Without it a truncated frame cannot be detected, nor the buffer sized.
             raise _garbage(ZSTD, "no content size", "write the content size into the zstd frame")
         if size > bytes_max:
             raise _bomb(ZSTD, bytes_max)
@@ -77,7 +77,7 @@ def _inflate_brotli(payload: bytes, bytes_max: int) -> bytes:
     room, rest = bytes_max, payload
     try:
         while not inflater.is_finished():
-            # The limit is soft, a block more may come, so what did come is counted as well.
+            # The limit is soft: another block may come, so the output is counted as well.
             piece: bytes = inflater.process(rest, output_buffer_limit=room + 1)
             room -= len(piece)
             if room < 0:
@@ -116,7 +116,7 @@ def _garbage(method: str, reason: str, hint: str = "") -> RemoteError:
     return RemoteError(ErrorCode.BAD_COMPRESSION, f"compression {method[:16]!a}: {reason}", hint)
 
 
-# The order is our preference where a peer offers several.
+# In order of preference.
 SHRINKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
     ZSTD: lambda payload: zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(payload),
     BROTLI: lambda payload: brotli.compress(payload, quality=BROTLI_QUALITY),
@@ -128,5 +128,5 @@ INFLATERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
     GZIP: _inflate_gzip,
 }
 METHODS: Final = tuple(SHRINKERS)
-# These take as long for what does not get smaller as for what does; zstd passes over it by itself.
+# These are slow on incompressible data; zstd skips it by itself.
 SLOW: Final = frozenset({BROTLI, GZIP})

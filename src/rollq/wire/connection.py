@@ -1,12 +1,12 @@
 """One end of a connection: bytes in, messages out, and messages in, bytes out.
 
-Frames, handshake, dialect and compression meet here and nowhere else. A connection knows
-no socket: whoever owns one passes its bytes through. After the peer broke a rule the connection
-is closed for good and `error` says why; messages before the breach are still handed out. A request
-whose fields are out of their bounds is not handed out; `take_refusals` has the answers to such.
+Combines frames, handshake, dialect and compression. It has no socket: the owner passes the bytes.
+After a protocol violation the connection is closed for good and `error` has the reason; earlier
+messages are still returned. A request with fields out of bounds is not returned; `take_refusals`
+has the answers.
 
-A peer is only ever sent what it understands. A message that it has no words for becomes no bytes
-at all, so that the caller need not know whom it talks to.
+A peer is only sent what it understands. A message that it does not understand is encoded as no
+bytes, so that the caller need not distinguish peers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rollq.wire.rules import OutOfBoundsError
 from rollq.wire.shared_frames import SharedForm
 
 HELLO_WORKER = NUMBER_OF[m.HelloWorker]
-LOGINS = frozenset({NUMBER_OF[Login], NUMBER_OF[LoginProof]})  # what comes before a first frame
+LOGINS = frozenset({NUMBER_OF[Login], NUMBER_OF[LoginProof]})  # messages before the hello
 ANSWERING = (
     Stage.CLIENT,
     Stage.WORKER,
@@ -51,7 +51,7 @@ ANSWERING = (
 
 
 def nobody(worker_id: WorkerId) -> bool:
-    """No worker is known here."""
+    """Knows no worker."""
     return False
 
 
@@ -59,19 +59,16 @@ class Connection:
     """One end of a connection.
 
     Args:
-        knows_worker: Whether a worker of this id is none of a stranger's making: its hello may name
-            all that it holds.
+        knows_worker: Whether a worker of this id is known to the group: its hello may list all that
+            it holds.
 
     Attributes:
-        side: Which end we are.
-        group: The raft group that messages between members must name.
-        state: How far the handshake has come.
-        features: What both sides agreed on; empty with a legacy peer.
-        error: What the peer did wrong, once it did; or (`break_off`) what we did.
-        form: What the bytes of a message to many depend on beside the message itself; None:
+        side: Our end. group: The raft group that messages between members must name. state: The
+        stage of the handshake. features: What both sides agreed on; empty with a legacy peer.
+        error: The violation that closed the connection; or (`break_off`) our own reason. form: What
+        the bytes of a message to many depend on beside the message itself; None:
             such are not sent here.
-        skipped_count: Frames of a type that no message has. They are ignored.
-        saved_bytes: How many bytes compression has spared this link.
+        skipped_count: Ignored frames of unknown types. saved_bytes: Bytes saved by compression.
     """
 
     __slots__ = (
@@ -108,18 +105,18 @@ class Connection:
         self.saved_bytes = 0
         self._peer = side.other
         # Features that the peer understands: until Welcome those it offered, then those agreed on.
-        # A message that needs another is not sent, and not taken.
+        # A message that needs another one is neither sent nor accepted.
         self._understood: frozenset[str] = frozenset()
         self._dialect = Dialect.LEGACY
         self._has_header = False
         self._has_batch = False
-        self._compression = ""  # by which method the peer lets us pack; empty: by none
+        self._compression = ""  # compression method that the peer accepts; empty: none
         self._refusals: list[m.Error | m.Result] = []  # until `take_refusals`
-        # Types that leave `state` as it is, from Welcome on: a batch of these alone is checked at
-        # once and not message by message. Empty before, and after any change of `state`.
+        # Types that do not change `state`, after Welcome: a batch of only these is checked as a
+        # whole. Cleared at any change of `state`.
         self._stateless_sent: frozenset[type] = frozenset()
         self._stateless_received: frozenset[type] = frozenset()
-        # Whoever dials us is a stranger until its hello is read.
+        # The dialer is unauthenticated until its hello is read.
         if side is Side.ACCEPTER:
 
             def larger_hello(kind: int, msg_id: MessageId) -> int:
@@ -138,7 +135,7 @@ class Connection:
         return self._decoder.buffered_bytes
 
     def receive_data(self, data: bytes) -> list[Message]:
-        """The messages that these bytes complete; look at `error` afterwards."""
+        """The messages that these bytes complete; check `error` afterwards."""
         received: list[Message] = []
         if self.error is not None:
             return received
@@ -191,20 +188,20 @@ class Connection:
         return b"".join(map(encode_frame, frames))
 
     def peer_offers(self, features: Collection[str]) -> None:
-        """What the member at the other end understands: members say that on other links."""
+        """Set the features of the member at the other end, which it announces on other links."""
         self._compression = choose_method(features)
 
     def take_refusals(self) -> list[m.Error | m.Result]:
-        """Answers to requests that the last `receive_data` did not hand out, to be sent."""
+        """Answers to the requests that the last `receive_data` refused, to be sent."""
         refusals, self._refusals = self._refusals, []
         return refusals
 
     def break_off(self, error: RollqError) -> None:
-        """We cannot go on with this peer: nothing more is received."""
+        """Close the connection from our side: nothing more is received."""
         self.error = self.error or error
 
     def farewell(self) -> bytes:
-        """What to send before hanging up on a peer: why, if it understands."""
+        """The bytes to send before closing: the reason, if the peer understands it."""
         error = self.error
         if error is None or not is_covered(NUMBER_OF[m.Error], self._understood):
             return b""
@@ -217,7 +214,7 @@ class Connection:
             self._refuse(error)
 
     def _refuse(self, error: OutOfBoundsError) -> None:
-        """Answer a request that is out of bounds; whoever cannot be answered is cut off."""
+        """Answer a request that is out of bounds; without a request id, close the connection."""
         request_id, code = error.request_id, int(error.code)
         if self.side is Side.DIALER or request_id == NIL_ID or self.state not in ANSWERING:
             raise error
@@ -231,7 +228,7 @@ class Connection:
             raise error
 
     def _receive(self, frame: Frame) -> Message:
-        # Judged before anything is decoded: a stranger's payload is not looked at in vain.
+        # Checked before decoding, which is wasted on an illegal message.
         after = must_step(self.state, self._peer, frame.type)
         if not is_covered(frame.type, self._understood):
             raise RemoteError(
@@ -241,7 +238,7 @@ class Connection:
             )
         area = AREA_OF.get(frame.type)
         if area is not None and frame.subject != f"cluster.{self.group}.{area}":
-            self._understood = frozenset({COMPACT})  # it is a member: it can be told why
+            self._understood = frozenset({COMPACT})  # it is a member: it understands errors
             raise RemoteError(
                 ErrorCode.BAD_SUBJECT,
                 f"{frame.subject[:64]!a} is not for the group {self.group!a}",
@@ -274,7 +271,7 @@ class Connection:
                 self._enter(self._state_after(after, message), message)
 
     def _sendable(self, messages: Sequence[Message]) -> list[Message]:
-        """Those of the messages that the peer understands, each judged where it stands."""
+        """The messages that the peer understands, each checked in its order."""
         said: list[Message] = []
         for message in messages:
             kind = NUMBER_OF[type(message)]
@@ -290,7 +287,7 @@ class Connection:
             raise LocalError(error.code, error.message, error.hint) from None
 
     def _state_after(self, after: Stage, message: Message) -> Stage:
-        """Where a message leads, given where its type alone does."""
+        """The state after a message, if its type does not determine it."""
         if after is self.state:
             return after
         if isinstance(message, m.HelloClient | m.HelloWorker) and message.features:
@@ -304,7 +301,7 @@ class Connection:
         return after
 
     def _enter(self, after: Stage, message: Message) -> None:
-        """Take note of what a message changes for the frames after it."""
+        """Apply the changes of a message to later frames."""
         if after is self.state:
             return
         self.state = after
@@ -313,7 +310,7 @@ class Connection:
         if isinstance(message, m.HelloClient | m.HelloWorker):
             self._understood = frozenset(message.features)
         elif isinstance(message, Login):
-            self._understood = frozenset({COMPACT})  # whoever logs in reads our errors
+            self._understood = frozenset({COMPACT})  # a dialer that logs in understands our errors
         elif isinstance(message, m.LeaderHello):
             self._dialect = Dialect.COMPACT
             self._understood = frozenset({COMPACT})

@@ -8,25 +8,25 @@ from rollq.wire.compression import METHODS, ZSTD
 
 COMPACT: Final = "compact"  # the legacy types too have msgpack payloads
 ACCEPTED: Final = "accepted"  # Accepted and Error are sent
-LEASE: Final = "lease"  # the worker renews leases and is told of stops and taken acks
+LEASE: Final = "lease"  # the worker renews leases and gets stops and confirmed acks
 PATTERNS: Final = "patterns"  # several patterns in a worker's hello
-# A bit of a frame's type says that its payload begins with the header area. `header` was another
-# form, a header before every payload: members that know it would agree and then read nonsense.
+# A bit of a frame's type marks a header area before the payload. The name `header` is taken by an
+# older form, a header before every payload.
 HEADER: Final = "header2"
 BATCH: Final = "batch"  # many messages may ride in one frame; needs `compact`
 CACHE: Final = "cache"  # a CachePut to the worker may name blobs in place of files
 OUTPUT: Final = "output"  # the worker shows what jobs write while they run
-OWN: Final = "own"  # where sessions share a client id, results come to the one that asked
-ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence means something
-PROGRAMS: Final = "programs"  # the worker says what it can run, and which nacks are no attempt
+OWN: Final = "own"  # results go to the session that submitted, if several share a client id
+ALIVE: Final = "alive"  # Ping is answered with Pong, so that silence is detected
+PROGRAMS: Final = "programs"  # the worker announces what it can run, and which nacks are no attempt
 TASKS: Final = "tasks"  # tasks of an array may be numbered so that none has the array's own id
 RETURNS: Final = "returns"  # a Goodbye may say that the worker lives and comes back
-HOLDINGS: Final = "holdings"  # what the worker holds follows its hello, before Welcome
+HOLDINGS: Final = "holdings"  # the attempts a worker holds follow its hello, before Welcome
 RUNS: Final = "runs"  # jobs move in runs, many in one message; needs `compact`
 VIEWS: Final = "views"  # on the link of a reader: Query is answered with Answer
 BACKUP: Final = "backup"  # on the link of a reader: BackupAsk is answered
-DRAIN: Final = "drain"  # the worker is told that it gets no new jobs, and gives back what waits
-SUBJECTS: Final = "subjects"  # publishing, subscribing and being sent to; needs `compact`
+DRAIN: Final = "drain"  # the worker is told of drains, and gives back waiting jobs
+SUBJECTS: Final = "subjects"  # publish and subscribe; needs `compact`
 # A method of compression is a feature too; it needs `header2`, which names it.
 FEATURES: Final = (
     COMPACT,
@@ -52,7 +52,7 @@ FEATURES: Final = (
 )
 NEED_COMPACT: Final = frozenset({RUNS, SUBJECTS})
 
-PACKED: Final = (HEADER, ZSTD)  # what our own programs offer of these
+PACKED: Final = (HEADER, ZSTD)  # offered by our own programs
 
 
 def agree(offered: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""The types of the fields of messages: what Python sees, and the bounds that a peer keeps to.
+"""The types of the fields of messages: Python type and bounds.
 
 A field of a message is of one of these types, a flag, or a struct; any other type has no bounds,
-and the package cannot be imported (`rules.rules_of`). So what a handler gets fits 63 bits, a frame
-and the tables of the grid. A type that one module alone uses stands in that module.
+and the package cannot be imported (`rules.rules_of`). So values in handlers fit 63 bits, a frame
+and the tables of the grid. A type that only one module uses is defined there.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
   [len:4 LE][type:1][msgId:16][corrId:16][subjectLen:2 LE][subject utf-8][payloadLen:4 LE][payload]
 
-`len` counts what follows it. It is judged as soon as its four bytes are there, so a peer cannot
-make us set memory aside for a frame that we would refuse. What a payload means is none of this
-file's business; types are numbers here.
+`len` counts what follows it. It is checked as soon as its four bytes are received, so a peer cannot
+make us allocate memory for a frame that we would refuse. Payloads are opaque here; types are
+numbers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rollq.base.limits import FRAME_BYTES_MAX, SUBJECT_BYTES_MAX
 HEAD: Final = struct.Struct("<IB16s16sH")
 LENGTH: Final = struct.Struct("<I")
 HEAD_BYTES: Final = HEAD.size
-# What `len` is at least: type, ids, subject length and payload length of an empty frame.
+# The minimum of `len`: type, ids, subject length and payload length of an empty frame.
 LEN_MIN: Final = 1 + 2 * GUID_BYTES + 2 + 4
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One frame, taken apart."""
+    """A decoded frame."""
 
     type: int
     msg_id: MessageId = NIL_ID
@@ -54,7 +54,7 @@ def encode_frame(frame: Frame) -> bytes:
         raise LocalError(
             ErrorCode.BAD_SUBJECT, f"a subject of {len(subject)} bytes; at most {SUBJECT_BYTES_MAX}"
         )
-    # struct would cut or pad an id of another length without a word.
+    # struct silently truncates or pads an id of another length.
     if len(frame.msg_id) != GUID_BYTES or len(frame.corr_id) != GUID_BYTES:
         raise LocalError(ErrorCode.BAD_ID, f"ids of a frame have {GUID_BYTES} bytes")
     head = HEAD.pack(length, frame.type, frame.msg_id, frame.corr_id, len(subject))
@@ -62,21 +62,21 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def nothing_larger(kind: int, msg_id: MessageId) -> int:
-    """No first frame has a bound of its own."""
+    """No first frame has a larger bound."""
     return 0
 
 
 class FrameDecoder:
-    """Cuts frames out of bytes that arrive in pieces of any size.
+    """Decodes frames from bytes that arrive in pieces of any size.
 
-    `feed` takes bytes, `frames` hands out every frame that is complete. Frames before a broken
-    one are handed out first; from then on `frames` raises and nothing more is taken.
+    `feed` adds bytes, `frames` returns every complete frame. Frames before an invalid one are
+    returned first; from then on `frames` raises and no more bytes are accepted.
 
     Args:
-        first_bytes_max: The bound of the first frame, which comes from a stranger.
+        first_bytes_max: The bound of the first frame, whose sender is not authenticated.
         first_larger: The bound of a larger first frame, by its type and msgId; 0 if it has none.
-        first_larger_max: No such bound is over this.
-        before_first: Types of frames that come before the first one, and keep to its bound.
+        first_larger_max: No such bound is over this. before_first: Types of frames that may precede
+        the first one, with its bound.
     """
 
     __slots__ = (
@@ -102,22 +102,22 @@ class FrameDecoder:
         self._first_larger_max = first_larger_max  # under FRAME_BYTES_MAX: of no meaning then
         self._before_first = before_first
         self._pending = bytearray()  # the beginning of a frame that is not all there
-        self._need = LENGTH.size  # how long `_pending` must get before a look at it is worthwhile
+        self._need = LENGTH.size  # length of `_pending` from which decoding can go on
         self._whole: list[Frame] = []
         self._error: RemoteError | None = None
 
     @property
     def buffered_bytes(self) -> int:
-        """How many bytes wait for the rest of their frame."""
+        """Bytes of incomplete frames."""
         return len(self._pending)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes as they came from the peer; the frames in them wait for `frames`."""
+        """Add received bytes; `frames` returns the frames in them."""
         if self._error is not None:
             return
         pending = self._pending
         if pending:
-            # A large frame in small pieces must not be copied once a piece.
+            # A large frame in small pieces must not be copied for each piece.
             pending += data
             if len(pending) < self._need:
                 return
@@ -143,7 +143,7 @@ class FrameDecoder:
         return whole
 
     def _cut(self, data: bytes) -> int:
-        """Take whole frames off `data`; where the first incomplete one begins."""
+        """Decode complete frames; returns the offset of the first incomplete one."""
         take = self._whole.append
         unpack_head, unpack_length = HEAD.unpack_from, LENGTH.unpack_from
         limit, size, at = self._limit, len(data), 0
@@ -172,17 +172,17 @@ class FrameDecoder:
         return at
 
     def _is_larger(self, length: int, kind: int, msg_id: MessageId) -> bool:
-        """Whether a first frame over the bound of strangers is allowed."""
+        """Whether a first frame over the bound is allowed."""
         is_asked = self._limit < length <= self._first_larger_max
         return is_asked and length <= self._first_larger(kind, msg_id)
 
     def _wanted(self, data: bytes, at: int) -> int:
-        """How long the rest must get before another look at it is worthwhile."""
+        """The length of the rest from which decoding can go on."""
         if len(data) - at < LENGTH.size:
             return LENGTH.size
         length: int = LENGTH.unpack_from(data, at)[0]
         if len(data) - at >= HEAD_BYTES:
-            return LENGTH.size + length  # `_cut` has seen the head, and allows it
+            return LENGTH.size + length  # `_cut` has checked the head
         limit = max(self._limit, self._first_larger_max)
         if not LEN_MIN <= length <= limit:
             raise _bad_length(length, limit)

@@ -1,6 +1,6 @@
-"""Who may send what, and when: the handshake as a table of states.
+"""The handshake as a state table: which side may send what, and when.
 
-Laws:
+Rules:
 - The first frame decides the role: HelloClient, HelloWorker, LeaderHello, HelloBlobs or
   HelloReader, from the dialer.
 - Before it the dialer may log in, once: by a token, after which its hello follows at once, or by
@@ -53,13 +53,13 @@ class Side(enum.Enum):
 
 
 class Stage(enum.Enum):
-    """How far a connection has come. Open are CLIENT, WORKER, MEMBER, BLOBS and READER."""
+    """The stage of a connection. Open are CLIENT, WORKER, MEMBER, BLOBS and READER."""
 
     NEW = "new"
-    LOGIN_WAITS = "login waits"  # LoginChallenge is due
+    LOGIN_WAITS = "login waits"  # LoginChallenge is next
     LOGIN_CHALLENGED = "login challenged"  # LoginProof is due
-    LOGGED_IN = "logged in"  # the hello is due; whether the login is well, the accepter decides
-    CLIENT_WAITS = "client waits"  # features are offered, Welcome is due
+    LOGGED_IN = "logged in"  # the hello is next; the accepter decides about the login
+    CLIENT_WAITS = "client waits"  # features are offered, Welcome is next
     WORKER_WAITS = "worker waits"
     BLOBS_WAITS = "blobs wait"
     READER_WAITS = "reader waits"
@@ -75,7 +75,7 @@ class Stage(enum.Enum):
 
 Transitions: TypeAlias = dict[int, Stage]  # from a message type to the state after it
 
-# Where a hello leads if it offered features.
+# The state after a hello that offered features.
 WAITS: Final = {
     Stage.CLIENT: Stage.CLIENT_WAITS,
     Stage.WORKER: Stage.WORKER_WAITS,
@@ -83,7 +83,7 @@ WAITS: Final = {
     Stage.READER: Stage.READER_WAITS,
 }
 
-# Until the hello: the peer is a stranger.
+# States before the hello, in which the peer is unauthenticated.
 BEFORE_HELLO: Final = frozenset(
     {Stage.NEW, Stage.LOGIN_WAITS, Stage.LOGIN_CHALLENGED, Stage.LOGGED_IN}
 )
@@ -99,7 +99,7 @@ LOGIN_STEPS: Final[tuple[tuple[Stage, Side, type[Struct], Stage], ...]] = (
     ),
 )
 
-# Where a direction is spoken: in which state, once the connection is open, and by which side.
+# Where messages of a direction are legal: state of an open connection, and sender.
 PLACES: Final[dict[Direction, tuple[Stage, tuple[Side, ...]]]] = {
     Direction.CLIENT_TO_MEMBER: (Stage.CLIENT, (Side.DIALER,)),
     Direction.MEMBER_TO_CLIENT: (Stage.CLIENT, (Side.ACCEPTER,)),
@@ -115,7 +115,7 @@ PLACES: Final[dict[Direction, tuple[Stage, tuple[Side, ...]]]] = {
 
 
 def _table() -> dict[Stage, dict[Side, Transitions]]:
-    """What each side may say in each state, and where that leads."""
+    """Legal messages by state and side, with the next state."""
     table: dict[Stage, dict[Side, Transitions]] = {
         state: {side: {} for side in Side} for state in Stage
     }
@@ -133,7 +133,7 @@ def _table() -> dict[Stage, dict[Side, Transitions]]:
                 if Phase.MORE in row.phase:
                     table[WAITS[state]][speaker][row.number] = WAITS[state]
                 if Phase.REPLY in row.phase and state in WAITS:
-                    opens = row.phase is Phase.REPLY  # else it may refuse later too, and does now
+                    opens = row.phase is Phase.REPLY  # otherwise it may also refuse later
                     table[WAITS[state]][speaker][row.number] = state if opens else Stage.CLOSED
                 if Phase.OPEN in row.phase:
                     ends = direction in row.closes
@@ -145,14 +145,14 @@ TABLE: Final = _table()
 
 
 def is_covered(kind: int, features: frozenset[str]) -> bool:
-    """Whether a peer with these features understands a type at all."""
+    """Whether a peer with these features understands a type."""
     covering = COVERED_BY.get(kind)
     return covering is None or not covering.isdisjoint(features)
 
 
 def stateless_types(state: Stage, speaker: Side, features: frozenset[str]) -> frozenset[type]:
     """The messages that `speaker` may send in this state, that a peer with these features
-    understands, and that leave the state as it is."""
+    understands, and that do not change the state."""
     legal = TABLE[state][speaker]
     return frozenset(
         row.struct
@@ -162,7 +162,7 @@ def stateless_types(state: Stage, speaker: Side, features: frozenset[str]) -> fr
 
 
 def must_step(state: Stage, speaker: Side, kind: int) -> Stage:
-    """The state after `speaker` said something of this type.
+    """The state after `speaker` sent a message of this type.
 
     Raises:
         RemoteError: UNKNOWN_MESSAGE, or BAD_HANDSHAKE if it may not be said in this state.

@@ -1,4 +1,4 @@
-"""The header area: what rides with a payload without being part of the message.
+"""The header area: metadata of a payload that is not part of the message.
 
 A frame has one if the highest bit of its type is set, which is legal only between peers that agreed
 on the feature `header2`. Then its payload begins so:
@@ -34,8 +34,8 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def pack(frame: Frame, method: str) -> Frame:
-    """The frame with its payload compressed by a method of `METHODS`; as it is, if that does not
-    make it smaller, or by more than the other side would take."""
+    """The frame with its payload compressed by a method of `METHODS`; unchanged if that is not
+    smaller, or the ratio exceeds the peer's bound."""
     size, area = len(frame.payload), AREAS[method]
     small = shrink(frame.payload, method)
     if small is None or not len(small) + len(area) < size <= len(small) * INFLATED_RATIO_MAX:
@@ -45,7 +45,7 @@ def pack(frame: Frame, method: str) -> Frame:
 
 
 def unpack(frame: Frame) -> Frame:
-    """A frame whose type has the bit, as it is without header and compression.
+    """A frame with header area, decoded and decompressed.
 
     Raises:
         RemoteError: BAD_FRAME, UNSUPPORTED_VERSION, or as `inflate`.

@@ -1,11 +1,11 @@
 """Stand-ins in the log for bodies and results that are too large for it.
 
-What a peer sent in one frame and is larger than INLINE_BYTES_MAX is kept as a blob by the members;
-the log and the state hold a stand-in: a small JSON object that names the blob in its first field.
-Whoever is given the job or the result gets the bytes of the blob in place of the stand-in.
+A payload larger than INLINE_BYTES_MAX is stored as a blob by the members; the log and the state
+hold a stand-in: a small JSON object with the blob in its first field. The receiver of the job or
+the result gets the bytes of the blob in place of the stand-in.
 
-A stand-in counts only where the job (or result) refers to the blob that it names: peers that know
-no blobs refer to none, so no bytes of theirs are ever taken for a stand-in.
+A stand-in is only valid if the job (or result) refers to its blob: peers without blobs refer to
+none, so their payloads are never mistaken for stand-ins.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rollq.wire.models import (
     encode_model,
 )
 
-# Of stdout, and of stderr, in a stand-in: the end of each. JSON may write a character as six bytes,
-# and both must fit INLINE_BYTES_MAX.
+# The ends of stdout and of stderr in a stand-in. JSON may write a character as six bytes, and both
+# must fit INLINE_BYTES_MAX.
 TEXT_CHARS_KEPT: Final = 4 * 1024
 NAME_CHARS_KEPT: Final = 256
 BODY_MARK: Final = b'{"BodyBlob":{'
@@ -38,7 +38,7 @@ RESULT_MARK: Final = b'{"WholeBlob":{'
 
 
 class KeptBody(msgspec.Struct, frozen=True, rename="pascal"):
-    """In place of a body."""
+    """The stand-in for a body."""
 
     body_blob: StreamBlob
     job_id: str
@@ -48,7 +48,7 @@ class KeptBody(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class KeptResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """In place of a result; to whoever reads it as a JobResult it is one without the outputs."""
+    """The stand-in for a result; read as a JobResult it is one without the outputs."""
 
     whole_blob: StreamBlob
     job_id: str
@@ -66,7 +66,7 @@ class KeptResult(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class ResultText(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """What a JobResult says in words; its archive is not decoded."""
+    """The texts of a JobResult; its archive is not decoded."""
 
     status: str
     stdout: str | None = ""
@@ -79,7 +79,7 @@ _TEXT: Final = msgspec.json.Decoder(ResultText)
 
 
 def stand_in_for_body(ref: BlobRef, job_id: JobId, client_id: str, exec_name: str) -> bytes:
-    """What the log holds in place of a body that is kept as this blob."""
+    """The stand-in for a body that is stored as this blob."""
     note = f"the body, {ref.size} bytes, is kept as a blob"
     ident = guid_to_text(job_id)
     return encode_model(
@@ -88,7 +88,7 @@ def stand_in_for_body(ref: BlobRef, job_id: JobId, client_id: str, exec_name: st
 
 
 def stand_in_for_result(ref: BlobRef, job_id: JobId, result: bytes) -> bytes:
-    """What the log holds in place of a result that is kept as this blob."""
+    """The stand-in for a result that is stored as this blob."""
     note = f"the whole result, {ref.size} bytes, is kept as a blob"
     ident = guid_to_text(job_id)
     head = report_head(result)
@@ -128,7 +128,7 @@ def stand_in_for_result(ref: BlobRef, job_id: JobId, result: bytes) -> bytes:
 
 
 def body_kept(body: bytes, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
-    """The blob that a body stands for; None if it is the body itself."""
+    """The blob of a stand-in; None if the body is no stand-in."""
     if not blobs or not body.startswith(BODY_MARK):
         return None
     try:
@@ -138,7 +138,7 @@ def body_kept(body: bytes, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
 
 
 def result_kept(result: bytes, blobs: tuple[BlobRef, ...]) -> BlobRef | None:
-    """The blob that a result stands for; None if it is the result itself."""
+    """The blob of a stand-in; None if the result is no stand-in."""
     if not blobs or not result.startswith(RESULT_MARK):
         return None
     try:
@@ -156,7 +156,7 @@ def report_head(result: bytes) -> JobResultHead | None:
 
 
 def without(blobs: tuple[BlobRef, ...], ref: BlobRef) -> tuple[BlobRef, ...]:
-    """The references but for this one."""
+    """The references except this one."""
     return tuple(blob for blob in blobs if blob.digest != ref.digest)
 
 

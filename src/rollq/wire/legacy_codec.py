@@ -1,11 +1,11 @@
 """The legacy dialect: JSON models in the legacy message types, ids and subjects in the frame.
 
-A body or result is never rewritten: bytes that came from one peer reach the other as they were.
-Bytes that are not the legacy model are opaque, which the first legacy form allows. The encoder
-sends a SubmitJob's body as it is; options ride in it as extension fields of JobRequest
-(`models.job_request`), so an opaque job of this dialect has none.
+A body or result is never rewritten: bytes of one peer reach the other unchanged. Bytes that are not
+the legacy model are opaque, which the first legacy form allows. The encoder sends a SubmitJob's
+body as it is; options ride in it as extension fields of JobRequest (`models.job_request`), so an
+opaque job of this dialect has none.
 
-Types that the legacy protocol lacks are the same in both dialects (`compact`).
+Types that the legacy protocol does not have are the same in both dialects (`compact`).
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _encode_result(message: m.Result) -> Frame:
     payload = message.result
     head = _result_head(payload)
     done = message.outcome == "done"
-    # A job that did not end by itself must not look well because an earlier run of it did.
+    # A job without a result of its own must not look successful because of an earlier run.
     if head is None or not (done or _status_of(head) != Status.OK):
         status = STATUS_OK if done and message.status == Status.OK else STATUS_FAILED
         stderr = "" if done else _last_words(message)
@@ -283,7 +283,7 @@ def _decode_cache_ack(frame: Frame) -> m.CacheAck:
 
 
 def _last_words(message: m.Result) -> str:
-    """Why a job did not end by itself, for people."""
+    """Why a job has no result of its own, for people."""
     known = message.cause in Cause.__members__.values()
     why = Cause(message.cause).name.lower() if known else f"cause {message.cause}"
     cause = f" ({why})" if message.cause else ""
@@ -291,7 +291,7 @@ def _last_words(message: m.Result) -> str:
 
 
 def _answered(frame: Frame, head: JobResultHead | None) -> bytes:
-    """The id that a frame is an answer to: corrId, else the model's JobId, else msgId."""
+    """The request id that a frame answers: corrId, else the model's JobId, else msgId."""
     if frame.corr_id != NIL_ID:
         return frame.corr_id
     if head is not None and head.job_id:
@@ -300,7 +300,7 @@ def _answered(frame: Frame, head: JobResultHead | None) -> bytes:
 
 
 def _last_token(subject: str) -> str:
-    """The program that a subject means when nothing else names one."""
+    """The program that a subject implies if nothing else names one."""
     tokens = [token for token in subject.split(".") if token]
     if [token.lower() for token in tokens[:2]] in QUEUE_PREFIXES:
         tokens = tokens[2:]
@@ -312,7 +312,7 @@ def _status_of(head: JobResultHead) -> Status:
 
 
 def _result_head(payload: bytes) -> JobResultHead | None:
-    """A JobResult in bytes that are our own to send: what does not fit is simply not one."""
+    """A JobResult for bytes of our own; fields that do not fit are omitted."""
     try:
         return decode_if_marked(payload, JobResultHead, "Status")
     except RemoteError:

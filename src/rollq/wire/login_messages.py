@@ -1,11 +1,9 @@
-"""What is said before the hello, by whoever proves who speaks.
+"""Messages before the hello that authenticate the dialer.
 
-A dialer logs in at most once, as the first thing on its link; one that never does goes on as if
-there were no logins. A token is its own proof, and the hello follows at once. By key and by cluster
-the accepter sends a challenge, and the proof is over the nonces of both sides.
-
-Such a message is always compact, is never compressed and fits LOGIN_BYTES_MAX with its frame:
-whoever reads it does not know the peer yet.
+A dialer logs in at most once, as the first thing on its link, or not at all. A token is its own
+proof, and the hello follows at once. By key and by cluster the accepter sends a challenge, and the
+proof is over the nonces of both sides. Such a message is always compact, is never compressed and
+fits LOGIN_BYTES_MAX with its frame, because the peer is not authenticated yet.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from rollq.base import limits as most
 from rollq.wire.fields import AccountName, GroupName, Keyword
 from rollq.wire.rules import Bytes
 
-# How a login is proved. Others may come: whoever does not know one refuses the login.
+# Login methods. Others may be added: an unknown one is refused.
 TOKEN: Final = "token"
 KEY: Final = "key"
 CLUSTER: Final = "cluster"
@@ -30,12 +28,12 @@ Proof: TypeAlias = Annotated[bytes, Bytes(most.LOGIN_PROOF_BYTES_MAX)]
 
 
 class LoginMessage(msgspec.Struct, array_like=True, frozen=True):
-    """Said before the hello, by either end."""
+    """Sent before the hello, by either end."""
 
 
 class Login(LoginMessage, frozen=True, gc=False, tag=12):
-    """I am this account, and prove it by this method. `proof` is the token, and empty with other
-    methods; those have a `nonce` of mine."""
+    """Log in as this account by this method. `proof` is the token; with other methods it is empty
+    and `nonce` is set."""
 
     method: Keyword
     account: AccountName
@@ -47,8 +45,8 @@ class Login(LoginMessage, frozen=True, gc=False, tag=12):
 
 
 class LoginChallenge(LoginMessage, frozen=True, gc=False, tag=13):
-    """Prove it over our nonces and the name of the group; `proof` is mine, if the method wants it
-    of both sides."""
+    """The proof has to cover this nonce and the name of the group; `proof` is the accepter's, if
+    the method is mutual."""
 
     nonce: Nonce
     proof: Proof = b""
@@ -56,6 +54,6 @@ class LoginChallenge(LoginMessage, frozen=True, gc=False, tag=13):
 
 
 class LoginProof(LoginMessage, frozen=True, gc=False, tag=14):
-    """My signature, or my digest under the key that we share."""
+    """The dialer's signature, or its digest under the shared key."""
 
     proof: Proof

@@ -1,7 +1,7 @@
 """Messages to frames and back, in either dialect.
 
-Only the choice of dialect lives here; what each looks like is in its own file (`legacy_codec`,
-`compact`), and what a message must keep to in both is in `checks`.
+Only the choice of dialect is here; the dialects are in `legacy_codec` and `compact`, and the
+validation for both in `checks`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Dialect(enum.Enum):
 
 
 def encode_message(message: Message, dialect: Dialect, group: str = "") -> Frame:
-    """The frame that says `message`; `group` is for messages between members."""
+    """The frame of a message; `group` is for messages between members."""
     if dialect is Dialect.COMPACT:
         return encode_compact(message, group)
     return encode_legacy(message, group)
 
 
 def decode_message(frame: Frame, dialect: Dialect) -> Message:
-    """What a frame says.
+    """The message of a frame.
 
     Raises:
         RemoteError: UNKNOWN_MESSAGE, BAD_PAYLOAD or BAD_ID; OutOfBoundsError, as `check_message`.

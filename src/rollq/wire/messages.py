@@ -1,12 +1,12 @@
-"""What clients, workers and members say to each other, as values.
+"""The messages between clients, workers and members.
 
-A message is one struct whatever dialect its bytes were in: the legacy JSON, or our compact
-msgpack form used between peers that both offered it. `message_codec` maps the two. Nothing here
-is a command: the gateway decides what a message asks the group to agree on.
+A message is one struct in either dialect: the legacy JSON, or the compact msgpack form between
+peers that both offered it. `message_codec` maps the two. Messages are not commands: the gateway
+decides which command a message becomes.
 
-The base of a struct says who may say it; its fields are of the bounded types of `fields`; all else
-that is known of it is its row in `registry`. The compact form is the struct itself as a msgpack
-array, so fields may be appended with a default and nothing else may change.
+The base of a struct is its sender; its fields are of the bounded types of `fields`; everything else
+is in its row in `registry`. The compact form is the struct itself as a msgpack array, so fields may
+be appended with a default and nothing else may change.
 """
 
 from __future__ import annotations
@@ -80,47 +80,48 @@ Roster: TypeAlias = Annotated[tuple[Member, ...], Many(most.MEMBERS_TOLD_MAX, St
 CallNonce: TypeAlias = Annotated[bytes, Bytes(most.CALL_NONCE_BYTES_MAX)]
 KeyId: TypeAlias = Annotated[bytes, Bytes(most.KEY_ID_BYTES_MAX)]
 KeyBytes: TypeAlias = Annotated[bytes, Bytes(most.KEY_BYTES_MAX)]
-Boots: TypeAlias = Annotated[  # of a member, how often its disk has been started
+Boots: TypeAlias = Annotated[  # of a member: the number of starts of its disk
     tuple[tuple[int, int], ...], Many(most.MEMBERS_TOLD_MAX, Many(2, Int(0, INT64_MAX), 2))
 ]
 
-NOT_ASKED: Final = NIL_ID  # instead of a request id: nobody waits for the answer
+NOT_ASKED: Final = NIL_ID  # in place of a request id: no answer is expected
 
 
 class ClientMessage(msgspec.Struct, array_like=True, frozen=True):
-    """A client says it to a member."""
+    """Sent by a client to a member."""
 
 
 class WorkerMessage(msgspec.Struct, array_like=True, frozen=True):
-    """A worker says it to a member."""
+    """Sent by a worker to a member."""
 
 
 class MemberMessage(msgspec.Struct, array_like=True, frozen=True):
-    """A member says it to a client or a worker."""
+    """Sent by a member to a client or a worker."""
 
 
 class PeerMessage(msgspec.Struct, array_like=True, frozen=True):
-    """A member says it to another member. Messages of raft are such too."""
+    """Sent by a member to another member, as messages of raft are."""
 
 
 ToMemberMessage: TypeAlias = ClientMessage | WorkerMessage
 SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 
 
-# --- a client speaks
+# --- from clients
 
 
 class HelloClient(ClientMessage, frozen=True, tag=9):
-    """I am a client; at most `desired_parallelism` of my jobs may run at once (0: your default)."""
+    """Opens a client session; at most `desired_parallelism` of its jobs may run at once (0: the
+    default)."""
 
     client_id: ClientId
     desired_parallelism: Int32 = 0
     features: Features = ()
-    plain: bool = False  # I speak more, but you did not answer my offer; one that would, hangs up
+    plain: bool = False  # the client has features, but the member did not answer its offer
 
 
 class SubmitJob(ClientMessage, frozen=True, gc=False, tag=1):
-    """Please run this. `body` reaches the worker as it is; it needs `blobs` and `caches`."""
+    """Submit a job. `body` reaches the worker unchanged; the job needs `blobs` and `caches`."""
 
     job_id: JobId
     client_id: ClientId
@@ -130,11 +131,11 @@ class SubmitJob(ClientMessage, frozen=True, gc=False, tag=1):
     options: JobOptions | None = None
     blobs: Blobs = ()
     caches: CacheIds = ()
-    job_key: JobKey = ""  # what its owner calls it
+    job_key: JobKey = ""  # its owner's name for it
 
 
 class SubmitBulk(ClientMessage, frozen=True, tag=33):
-    """Please run these, all or none."""
+    """Submit jobs, all or none."""
 
     request_id: MessageId
     client_id: ClientId
@@ -147,7 +148,7 @@ class SubmitBulk(ClientMessage, frozen=True, tag=33):
 
 
 class SubmitArray(ClientMessage, frozen=True, gc=False, tag=34):
-    """Please run `task_count` tasks that share one body."""
+    """Submit `task_count` tasks that share one body."""
 
     array_id: JobId
     client_id: ClientId
@@ -159,25 +160,25 @@ class SubmitArray(ClientMessage, frozen=True, gc=False, tag=34):
     running_max: Count = 0
     blobs: Blobs = ()
     caches: CacheIds = ()
-    # How far the id of task 0 is from `array_id`; 1 needs the feature `tasks`.
+    # Offset of the id of task 0 from `array_id`; 1 needs the feature `tasks`.
     first_task: Annotated[int, Int(0, 1)] = 0
 
 
 class Cancel(ClientMessage, frozen=True, tag=35):
-    """Please end these jobs or arrays."""
+    """Cancel these jobs or arrays."""
 
     request_id: MessageId
     job_ids: JobIds
 
 
 class Confirm(ClientMessage, frozen=True, tag=36):
-    """I have these results; you owe them no longer."""
+    """Confirm that these results were received: they are no longer owed."""
 
     job_ids: JobIds
 
 
 class Query(ClientMessage, frozen=True, tag=37):
-    """How is it? `what` names a view, `key` whose; the leader has a table of them."""
+    """Request a view: `what` names it, `key` its subject; the leader has a table of views."""
 
     request_id: MessageId
     what: Keyword
@@ -187,19 +188,20 @@ class Query(ClientMessage, frozen=True, tag=37):
 
 
 class Admin(ClientMessage, frozen=True, tag=39):
-    """Please change the grid: `action` with its arguments as a msgpack map."""
+    """Execute an operator's action, with its arguments as a msgpack map."""
 
     request_id: MessageId
     action: Keyword  # a verb; the leader has a table of them
     arguments: Payload = b""
 
 
-# --- a worker speaks
+# --- from workers
 
 
 class HelloWorker(WorkerMessage, frozen=True, tag=10):
-    """I am a worker: what I serve, and which attempts I still hold (running or finished). With the
-    feature `holdings` these follow in Holdings, and `holding_count` says how many they are."""
+    """Opens a worker session: its patterns, and the attempts that it still holds (running or
+    finished). With the feature `holdings` these follow in Holdings, and `holding_count` is their
+    number."""
 
     worker_id: WorkerId
     patterns: Patterns
@@ -209,8 +211,8 @@ class HelloWorker(WorkerMessage, frozen=True, tag=10):
     holding: HeldAttempts = ()
     features: Features = ()
     blob_address: Address = ""  # where other workers may fetch blobs from it, host:port
-    # As in HelloClient; or with a `holding_count`, which members that do not know it must refuse:
-    # they would take the worker for one that holds nothing.
+    # As in HelloClient; or with a `holding_count`, so that members that do not know that field
+    # refuse the worker instead of assuming that it holds nothing.
     plain: bool = False
     holding_count: HeldCount = 0
     labels: Labels = ()
@@ -218,19 +220,19 @@ class HelloWorker(WorkerMessage, frozen=True, tag=10):
 
 
 class Holdings(WorkerMessage, frozen=True, tag=49):
-    """Some of the attempts that my hello counted. The last of them opens the session."""
+    """Some of the attempts that the hello counted. The last one opens the session."""
 
     holding: HeldPart
 
 
 class Credit(WorkerMessage, frozen=True, gc=False, tag=4):
-    """I can take this many more."""
+    """Grant credit: the worker can take that many more jobs."""
 
     count: Count
 
 
 class AckJob(WorkerMessage, frozen=True, gc=False, tag=3):
-    """An attempt ended. A legacy worker names the job alone (attempt and fence 0)."""
+    """An attempt ended. A legacy worker names only the job (attempt and fence 0)."""
 
     job_id: JobId
     attempt: Count = 0
@@ -242,12 +244,14 @@ class AckJob(WorkerMessage, frozen=True, gc=False, tag=3):
     run_ms: RunMs = 0
     peak_bytes: UsedBytes = 0
     blobs: Blobs = ()
-    fetched_bytes: UsedBytes = 0  # of its inputs: brought for this attempt
-    held_bytes: UsedBytes = 0  # of its inputs: here already, or on their way for another
+    fetched_bytes: UsedBytes = 0  # bytes of inputs fetched for this attempt
+    # bytes of inputs already present, or being fetched for another attempt
+    held_bytes: UsedBytes = 0
 
 
 class Nack(WorkerMessage, frozen=True, gc=False, tag=40):
-    """I could not run it. With `not_started` I did not try: that is no attempt of the job."""
+    """The worker could not run it. With `not_started` the program did not start, which counts as no
+    attempt."""
 
     job_id: JobId
     attempt: Count
@@ -257,65 +261,65 @@ class Nack(WorkerMessage, frozen=True, gc=False, tag=40):
 
 
 class Heartbeat(WorkerMessage, frozen=True, tag=42):
-    """I am alive and hold these attempts: their leases are renewed."""
+    """The worker is alive and holds these attempts: their leases are renewed."""
 
     holding: HeldAttempts = ()
-    is_capped: bool = False  # my computer is above its CPU cap: I take one job at a time
+    is_capped: bool = False  # its host is above its CPU cap: it takes one job at a time
     load: WorkerLoad | None = None
 
 
 class Announce(WorkerMessage, frozen=True, tag=48):
-    """What I can run: the first one of a session says all, later ones what changed. With `is_any`
-    I may be given anything: I have more programs than I list."""
+    """The programs of the worker: the first message of a session has all, later ones the changes.
+    With `is_any` it may be assigned any program: it has more than it lists."""
 
     added: ExecNames = ()
     removed: ExecNames = ()
     is_any: bool = False
-    ships: bool = False  # I run programs that come with their jobs, too
-    layers: Features = ()  # of the sandbox that jobs run in
+    ships: bool = False  # it also runs shipped programs
+    layers: Features = ()  # layers of the sandbox of its jobs
 
 
 class Goodbye(WorkerMessage, frozen=True, tag=44):
-    """I leave for good; attempts that I still hold are lost. With `returns` I leave this connection
-    alone, on which I hear nothing: I keep my attempts and look for a member that answers."""
+    """The worker leaves for good; attempts that it holds are lost. With `returns` it only leaves
+    this silent connection: it keeps its attempts and looks for a member that answers."""
 
     reason: Line = ""
     returns: bool = False  # needs the feature of this name
 
 
 class Ping(ClientMessage, WorkerMessage, frozen=True, tag=46):
-    """Are you there? Answered with Pong by a member that makes progress."""
+    """Answered with Pong by a member that makes progress."""
 
 
-# --- a member answers
+# --- from members
 
 
 class Welcome(MemberMessage, frozen=True, tag=30):
-    """Your hello was taken; these are the features that we both speak."""
+    """The hello was accepted, with these features."""
 
     group: GroupName
     member_id: MemberId
     features: Features = ()
-    owed: Count = 0  # to a worker: so many assignments follow at once and cost no credit
-    # Ping a member that says nothing for so long; it answers, or is gone. 0: it does not answer.
+    owed: Count = 0  # to a worker: number of assignments that follow at once and cost no credit
+    # Ping a member that is silent for so long; without an answer it is gone. 0: it does not answer.
     ping_ms: Duration = 0
-    # The voters of the group: a peer that knew this member alone finds the others without it.
+    # The voters of the group, so that a peer that knew only this member finds the others.
     members: Addresses = ()
 
 
 class Pong(MemberMessage, frozen=True, tag=47):
-    """I am here: the answer to Ping."""
+    """The answer to Ping."""
 
 
 class NotLeader(MemberMessage, frozen=True, tag=20):
-    """Somebody else leads; empty: not known now, try again or another member."""
+    """The address of the leader; empty: unknown, try again or another member."""
 
     leader: Address = ""
     members: Addresses = ()
 
 
 class Accepted(MemberMessage, frozen=True, gc=False, tag=31):
-    """What `request_id` (a job id for a single submit) asked for is committed."""
+    """The command of `request_id` (a job id for a single submit) is committed."""
 
     request_id: MessageId
     count: Number = 1
@@ -324,7 +328,7 @@ class Accepted(MemberMessage, frozen=True, gc=False, tag=31):
 
 
 class Error(MemberMessage, frozen=True, gc=False, tag=32):
-    """What `request_id` asked for was refused, or (nil id) what you sent broke the rules."""
+    """The request `request_id` was refused, or (nil id) the peer violated the protocol."""
 
     request_id: MessageId
     code: ErrorNumber
@@ -334,7 +338,7 @@ class Error(MemberMessage, frozen=True, gc=False, tag=32):
 
 
 class Result(MemberMessage, frozen=True, gc=False, tag=5):
-    """How your job ended; or so many tasks of your array, from this one on, that never began."""
+    """A job has ended; or `count` tasks of an array, from this one on, that never started."""
 
     job_id: JobId
     outcome: Keyword  # done | dead | cancelled
@@ -351,7 +355,7 @@ class Result(MemberMessage, frozen=True, gc=False, tag=5):
     count: Count = 1
     blobs: Blobs = ()
     job_key: JobKey = ""
-    worker: WorkerName = ""  # who gave the result: its name, else its id
+    worker: WorkerName = ""  # the worker that gave the result: its name, else its id
 
 
 class Answer(MemberMessage, frozen=True, tag=38):
@@ -376,13 +380,13 @@ class AssignJob(MemberMessage, frozen=True, gc=False, tag=2):
     client_id: ClientId = ""
     task_number: Annotated[int, Int(-1, most.ARRAY_TASKS_MAX)] = -1
     blobs: Blobs = ()
-    expect_ms: Duration = 0  # that it may well run for; 0: nobody knows
-    parents: ParentResults = ()  # of those whose results it uses
-    ends: ParentEnds = ()  # of all, if one of its conditions leaves open how a parent ends
+    expect_ms: Duration = 0  # expected run time; 0: unknown
+    parents: ParentResults = ()  # results of parents that it uses
+    ends: ParentEnds = ()  # ends of all parents, if a condition allows several
 
 
 class StopJob(MemberMessage, frozen=True, gc=False, tag=43):
-    """End this attempt: cancelled, or not yours any more."""
+    """Stop this attempt: cancelled, or not the worker's any more."""
 
     job_id: JobId
     attempt: Count
@@ -390,42 +394,44 @@ class StopJob(MemberMessage, frozen=True, gc=False, tag=43):
 
 
 class Drain(MemberMessage, frozen=True, gc=False, tag=56):
-    """You get no new jobs from now on: give back what you have not begun. Or you do again. Every
-    session begins without."""
+    """The worker is drained: it gives back what it has not begun; or no longer drained. Sessions
+    start undrained."""
 
     is_drained: bool
 
 
 class AckTaken(MemberMessage, frozen=True, gc=False, tag=41):
-    """Your ack or nack is committed (or was stale): forget the attempt."""
+    """The ack or nack is committed (or was stale): forget the attempt."""
 
     job_id: Id
     attempt: Count
     stale: bool = False
 
 
-# --- members speak to each other (raft messages are rollq.raft.types)
+# --- between members (raft messages are rollq.raft.types)
 
 
 class LeaderHello(PeerMessage, frozen=True, tag=21):
-    """Roll call: who I am and how often my disk has been started. Sent until answered."""
+    """Roll call: the identity of the sender and the number of starts of its disk. Repeated until
+    answered."""
 
     member_id: MemberId
     address: Address
     cluster_id: ClusterId
     boot: Number
     last_index: Number
-    newcomer: bool = False  # my disk is empty: I ask to be let in
-    lives: Lives = ()  # the starts that my disk remembers, this one last
-    features: Features = ()  # what I understand beyond the first version
-    call: CallNonce = b""  # only whoever gets this call knows it: repeat it in the answer
-    key_id: KeyId = b""  # of the cluster key that I hold; empty: none
-    key_term: Number = 0  # in which a leader made it
+    newcomer: bool = False  # its disk is empty: it asks to join
+    lives: Lives = ()  # the starts recorded on its disk, the present one last
+    features: Features = ()  # its features beyond the first version
+    call: CallNonce = b""  # nonce of this call, repeated in the answer
+    key_id: KeyId = b""  # id of its cluster key; empty: none
+    key_term: Number = 0  # term of the leader that made it
     key_sure: bool = False  # all members hold it, so it does not change any more
 
 
 class RollAnswer(PeerMessage, frozen=True, tag=65):
-    """What I know: of you, the highest boot I ever wrote down; of the group, who belongs to it."""
+    """The answer to a roll call: the highest boot of the caller that the sender has recorded, and
+    the configuration of the group."""
 
     member_id: MemberId
     address: Address
@@ -434,17 +440,18 @@ class RollAnswer(PeerMessage, frozen=True, tag=65):
     to_boot: Number
     newcomer: bool = False
     roster: Roster = ()  # the configuration at the cluster's birth
-    config: Config = Config()  # as it holds at `config_index` of my log
+    config: Config = Config()  # the configuration at `config_index` of the sender's log
     config_index: Number = 0
-    boots: Boots = ()  # what I have written down of everybody's starts
+    boots: Boots = ()  # the recorded starts of all members
     features: Features = ()  # as in LeaderHello
-    noted: bool = True  # your start is written down; no: your call arrived, answer mine
+    # the caller's start is recorded; False: the call arrived, answer the sender's
+    noted: bool = True
     to_call: CallNonce = b""  # `call` of the hello that this answers
     key_id: KeyId = b""  # as in LeaderHello
     key_term: Number = 0
     key_sure: bool = False
-    key: KeyBytes = b""  # itself, for a member that lacks it
-    share: KeyBytes = b""  # my part of the key of a cluster that is about to be born
+    key: KeyBytes = b""  # the key itself, for a member without it
+    share: KeyBytes = b""  # the sender's share of the key of a new cluster
 
     def __repr__(self) -> str:  # neither a key nor a share is shown in any log
         told = [name for name in ("key", "share") if getattr(self, name)]
@@ -456,14 +463,14 @@ class RollAnswer(PeerMessage, frozen=True, tag=65):
 
 
 class HistoryFetch(PeerMessage, frozen=True, tag=66):
-    """Send me the history rows of these log indexes."""
+    """Request the history rows of these log indexes."""
 
     first: Number
     last: Number
 
 
 class HistoryRows(PeerMessage, frozen=True, tag=67):
-    """The rows of log indexes first to last (a prefix of what was asked for), as JSON lines."""
+    """The rows of log indexes first to last (a prefix of the request), as JSON lines."""
 
     first: Number
     last: Number
@@ -471,16 +478,15 @@ class HistoryRows(PeerMessage, frozen=True, tag=67):
 
 
 class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
-    """From time to time, to the leader: what my wall clock says, what my state is, and how
-    my port is protected."""
+    """Sent to the leader periodically: wall clock, state hash, and protection of the port."""
 
     member_id: MemberId
     wall_ms: Number
-    index: Number = 0  # a log index that I have applied
-    # Of my state there; empty: not known.
+    index: Number = 0  # an applied log index
+    # The state hash at that index; empty: unknown.
     state_hash: Annotated[bytes, Bytes(most.STATE_HASH_BYTES_MAX)] = b""
-    certificate_ends_ms: Number = 0  # by the clock on the wall; 0: I have no certificate
-    is_unprotected: bool = False  # others reach me without TLS, or without a login
+    certificate_ends_ms: Number = 0  # by the wall clock; 0: no certificate
+    is_unprotected: bool = False  # its port is reachable without TLS, or without a login
 
 
 # --- the legacy cache messages (relayed; the file plane gives them meaning)

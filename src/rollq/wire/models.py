@@ -1,11 +1,10 @@
 """The legacy JSON models, as C# peers write and read them.
 
-Names are PascalCase, ids are Guid texts, byte arrays are base64. The legacy fields are
-always written; ours only if they say something, and fields that we do not know are skipped. More
-fields may be added, none removed.
+Names are PascalCase, ids are Guid texts, byte arrays are base64. Legacy fields are always written;
+ours only if they are set, and unknown fields are skipped. Fields may be added, none removed.
 
-A `Head` is the part of a model that a member needs. It skips arguments and file contents, so a
-member never decodes base64 that it only passes on.
+A `Head` is the part of a model that a member reads. It skips arguments and file contents, so a
+member never decodes base64 that it only forwards.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.ids import ClientId, JobId, guid_from_text, guid_to_text
 from rollq.base.jobs import AttemptRef, JobOptions, JobSecret, ParentRef
 
-# JSON knows larger numbers than anything that they could be stored in later.
+# JSON numbers may exceed what can be stored later.
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 OptionalInt: TypeAlias = Int64 | UnsetType
 
@@ -27,14 +26,14 @@ STATUS_OK: Final = "OK"
 STATUS_FAILED: Final = "FAILED"
 # Of a cache at a worker, beside the two above.
 STATUS_SKIPPED: Final = "SKIPPED"
-STATUS_WAITING: Final = "WAITING"  # it was not told yet
-STATUS_MOVING: Final = "MOVING"  # it fetches
-STATUS_HELD: Final = "HELD"  # it has it from before, and says so when it comes
+STATUS_WAITING: Final = "WAITING"  # not sent to the worker yet
+STATUS_MOVING: Final = "MOVING"  # it is fetching
+STATUS_HELD: Final = "HELD"  # it holds the files from before, as it announced
 
 
 class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
-    """One input: its content, the cache that holds it, the blob that it is, or what another job
-    leaves. From `digest` on, the fields are ours."""
+    """One input: its content, the cache that holds it, its blob, or an output of another job. From
+    `digest` on, the fields are ours."""
 
     name: str
     cache_id: str | None = None
@@ -42,8 +41,8 @@ class InputFile(msgspec.Struct, frozen=True, rename="pascal"):
     digest: str | UnsetType = UNSET  # in hex; with a size
     size: OptionalInt = UNSET
     mode: OptionalInt = UNSET  # permission bits: 0o755 for a program
-    parent: str | UnsetType = UNSET  # the job that leaves it, which this one waits for
-    output: str | UnsetType = UNSET  # with it: the name of the file; none: what it returned
+    parent: str | UnsetType = UNSET  # the job that produces it, which this one waits for
+    output: str | UnsetType = UNSET  # of the parent: the name of the file; none: its returned value
 
 
 class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
@@ -54,13 +53,14 @@ class JobRequest(msgspec.Struct, frozen=True, rename="pascal"):
     exec_name: str
     args: tuple[str, ...] | None = ()
     files: tuple[InputFile, ...] | None = ()
-    outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the files to bring back; all if none
-    exec_digest: str | UnsetType = UNSET  # in hex: the program itself, if it comes with the job
+    outputs: tuple[str, ...] | UnsetType = UNSET  # patterns of the output files; all if none
+    # in hex: the program itself, if it is shipped with the job
+    exec_digest: str | UnsetType = UNSET
     env: dict[str, str] | UnsetType | None = UNSET  # environment variables of its own
     traceparent: str | UnsetType = UNSET  # the span that submitted it, by W3C Trace Context
-    submitted_ms: OptionalInt = UNSET  # with it: when, by the clock of its client
+    submitted_ms: OptionalInt = UNSET  # of the span: when, by the clock of its client
     call: bytes | UnsetType = UNSET  # Python values instead of `args`; see `rollq.values.calls`
-    task: OptionalInt = UNSET  # which task of an array it is like, of a job that is none
+    task: OptionalInt = UNSET  # the task number it emulates, for a job that is no task
     priority: OptionalInt = UNSET
     delay_ms: OptionalInt = UNSET
     max_attempts: OptionalInt = UNSET
@@ -108,7 +108,7 @@ class JobRequestHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):
-    """One file that a program left, kept as a blob."""
+    """One output file, stored as a blob."""
 
     name: str
     digest: str  # in hex
@@ -117,7 +117,7 @@ class OutputFile(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class StreamBlob(msgspec.Struct, frozen=True, rename="pascal"):
-    """All of a stream or of a returned value, kept as a blob; of a stream, the result has the
+    """A complete stream or returned value, stored as a blob; of a stream, the result has the
     end."""
 
     digest: str  # in hex
@@ -125,7 +125,7 @@ class StreamBlob(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """How a run ended: the legacy fields, then ours."""
+    """The result of a run: the legacy fields, then ours."""
 
     job_id: str
     client_id: str | None
@@ -140,13 +140,13 @@ class JobResult(msgspec.Struct, frozen=True, rename="pascal"):
     peak_bytes: OptionalInt = UNSET
     user_ms: OptionalInt = UNSET
     system_ms: OptionalInt = UNSET
-    note: str | UnsetType = UNSET  # the worker's own words: a limit, outputs left out
+    note: str | UnsetType = UNSET  # the worker's remark: a limit, omitted outputs
     data: bytes | UnsetType = UNSET  # what a function returned, if it was bytes
     outputs: tuple[OutputFile, ...] | UnsetType = UNSET  # those that are not in the archive
     stdout_blob: StreamBlob | UnsetType = UNSET
     stderr_blob: StreamBlob | UnsetType = UNSET
     whole_blob: StreamBlob | UnsetType = UNSET  # this is a stand-in: see `rollq.wire.kept`
-    stdout_bytes: bytes | UnsetType = UNSET  # what `stdout` says, exactly, if it is not UTF-8
+    stdout_bytes: bytes | UnsetType = UNSET  # the exact bytes of `stdout`, if it is not UTF-8
     stderr_bytes: bytes | UnsetType = UNSET
     stdout_size: OptionalInt = UNSET  # bytes that were written, if `stdout` is only their end
     stderr_size: OptionalInt = UNSET
@@ -173,7 +173,7 @@ class ClientConfig(msgspec.Struct, frozen=True, rename="pascal"):
     client_id: str | None = None
     desired_parallelism: Int64 = 0
     features: tuple[str, ...] | UnsetType = UNSET
-    plain: bool | UnsetType = UNSET  # true: it took the member for a legacy leader
+    plain: bool | UnsetType = UNSET  # true: it assumed that the member is a legacy leader
 
 
 class HeldAttempt(msgspec.Struct, frozen=True, rename="pascal"):
@@ -185,7 +185,7 @@ class HeldAttempt(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
-    """A worker's hello beyond its id and pattern: all of it is ours."""
+    """A worker's hello beyond its id and pattern: all fields are ours."""
 
     patterns: tuple[str, ...] = ()
     name: str = ""
@@ -195,7 +195,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename="pascal"):
     features: tuple[str, ...] = ()
     blob_address: str | UnsetType = UNSET
     plain: bool | UnsetType = UNSET  # as in ClientConfig; or with `holding_count`
-    holding_count: OptionalInt = UNSET  # so many follow in Holdings
+    holding_count: OptionalInt = UNSET  # number of attempts that follow in Holdings
     labels: tuple[str, ...] | UnsetType = UNSET
     resources: tuple[tuple[str, Int64], ...] | UnsetType = UNSET
 
@@ -217,25 +217,25 @@ class CachePutRequest(msgspec.Struct, frozen=True, rename="pascal"):
     cache_id: str
     entries: tuple[CacheEntryModel, ...] | None
     target_pattern: str | None
-    kept: bool | UnsetType = UNSET  # true: the group keeps it, and says when it goes
-    removed: bool | UnsetType = UNSET  # true: it is gone
+    kept: bool | UnsetType = UNSET  # true: the group stores it, and announces its removal
+    removed: bool | UnsetType = UNSET  # true: it was removed
     sources: tuple[str, ...] | UnsetType = UNSET  # workers to fetch it from, rather than a member
 
 
 class CachePutHead(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """What a member reads of a CachePutRequest that it passes on."""
+    """What a member reads of a CachePutRequest that it forwards."""
 
     cache_id: str
     target_pattern: str | None = None
 
 
 class CachePutResult(msgspec.Struct, frozen=True, rename="pascal"):
-    """One worker's answer: OK, SKIPPED or FAILED; (ours) MOVING as long as it fetches."""
+    """One worker's answer: OK, SKIPPED or FAILED; (ours) MOVING while it fetches."""
 
     cache_id: str
     status: str
     message: str | None = ""
-    worker: str | UnsetType = UNSET  # who answers: its name, else its id
+    worker: str | UnsetType = UNSET  # the worker that answers: its name, else its id
     done_bytes: OptionalInt = UNSET
     total_bytes: OptionalInt = UNSET
 
@@ -268,8 +268,8 @@ def decode_model(payload: bytes, model: type[Model]) -> Model:
 def decode_if_marked(payload: bytes, model: type[Model], mark: str) -> Model | None:
     """A model out of JSON, or None if the payload is something else.
 
-    The payload is the model's if it is a JSON object with a field `mark`. Such an object that
-    does not fit is refused: it is a mistake, not somebody's opaque bytes.
+    The payload is the model's if it is a JSON object with a field `mark`. Such an object that does
+    not match the model is refused: it is an error, not opaque bytes.
 
     Raises:
         RemoteError: BAD_PAYLOAD, naming the field.

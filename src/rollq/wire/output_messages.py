@@ -1,10 +1,10 @@
-"""What is said to see the output of a job while it runs. Nothing of it goes through the log.
+"""Messages to watch the output of a running job. They are not logged.
 
-A client watches a job; the leader tells the worker that runs it; the worker sends chunks, which
-the leader passes on. Offsets count the bytes of one stream of one attempt. The first chunk comes
-at once, also if it is empty. A stream is sent up to OUTPUT_WINDOW_BYTES beyond the offset that was
-named last, so whoever wants more says how far it is. A chunk that begins later than the one before
-ended tells that bytes between were left out.
+A client watches a job; the leader forwards the watch to its worker; the worker sends chunks, which
+the leader forwards to the client. Offsets count the bytes of one stream of one attempt. The first
+chunk comes at once, also if it is empty. A stream is sent up to OUTPUT_WINDOW_BYTES beyond the
+offset that was named last, so the watcher has to acknowledge its offset to get more. A gap between
+chunks means that bytes were skipped.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rollq.wire.messages import ClientMessage, MemberMessage, WorkerMessage
 from rollq.wire.rules import INT64_MAX, Bytes, Int, Many, OutOfBoundsError
 
 STREAMS: Final = ("stdout", "stderr")
-UNWANTED: Final = -1  # instead of an offset: not this stream
+UNWANTED: Final = -1  # in place of an offset: not this stream
 
 # Of stdout and of stderr.
 Offsets: TypeAlias = Annotated[tuple[int, int], Many(2, Int(UNWANTED, INT64_MAX), 2)]
 Totals: TypeAlias = Annotated[tuple[int, int], Many(2, Int(0, INT64_MAX), 2)]
 
-# How a chunk goes on.
+# What follows a chunk.
 MORE: Final = 0
 ATTEMPT_ENDED: Final = 1  # nothing more of this attempt comes; another may follow
-JOB_ENDED: Final = 2  # nothing follows; the result tells the rest
+JOB_ENDED: Final = 2  # nothing follows; the result has the rest
 
 
 class WatchOutput(ClientMessage, frozen=True, gc=False, tag=81):
-    """Show me what this job writes, from these offsets of that attempt on (0: whichever runs).
-    Said again it moves the window; with `on` false it ends the watch. `whole`: what the worker has
-    on disk is wanted too, not only the end that it keeps in memory."""
+    """Watch the output of this job, from these offsets of that attempt on (0: the running one).
+    Repeated it moves the window; with `on` false it ends the watch. `whole`: also what the worker
+    has on disk, not only the end in its memory."""
 
     request_id: Id
     job_id: JobId
@@ -44,7 +44,7 @@ class WatchOutput(ClientMessage, frozen=True, gc=False, tag=81):
 
 
 class TellOutput(MemberMessage, frozen=True, gc=False, tag=82):
-    """The same, to the worker that runs the attempt. The leader numbers its watches."""
+    """A WatchOutput, forwarded to the worker of the attempt. The leader numbers its watches."""
 
     watch_id: Id
     job_id: JobId
@@ -56,7 +56,8 @@ class TellOutput(MemberMessage, frozen=True, gc=False, tag=82):
 
 
 class OutputChunk(WorkerMessage, MemberMessage, frozen=True, gc=False, tag=83):
-    """Bytes of a stream, for the watch of this id. `totals` are how many both have by now."""
+    """Bytes of a stream, for the watch with this id. `totals` are the lengths of both streams so
+    far."""
 
     watch_id: Id
     attempt: Count
@@ -68,7 +69,7 @@ class OutputChunk(WorkerMessage, MemberMessage, frozen=True, gc=False, tag=83):
 
 
 def check_offsets(message: WatchOutput | TellOutput) -> None:
-    """Refuse a watch that wants neither stream."""
+    """Refuse a watch of neither stream."""
     if max(message.offsets) == UNWANTED:
         raise OutOfBoundsError(
             ErrorCode.BAD_PAYLOAD,

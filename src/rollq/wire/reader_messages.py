@@ -1,10 +1,10 @@
-"""What is said on the link of a reader: about the history, tables of the state, and results by id.
+"""Messages on the link of a reader: history, tables of the state, and results by id.
 
-Such a link carries nothing else, so that no job ever waits behind what is read in bulk. Any member
-serves it. The dialer asks one thing at a time; an answer may be many messages. What a member cannot
-serve is answered by Error, and the link goes on.
+Such a link carries nothing else, so that no job waits behind bulk reads. Any member serves it. The
+dialer has one request at a time; a response may be many messages. A request that a member cannot
+serve is answered by Error, and the link stays open.
 
-Written as the messages of `messages`; the same law of appended fields holds.
+Compact dialect only; the rules for appended fields of `messages` apply.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rollq.wire.rules import Free, Many, Struct, Text
 # The forms in which a piece of the history may come.
 LINES: Final = "lines"  # JSON lines, each with its line end
 EVENTS: Final = "events"  # a msgpack array of `history.packed.PackedIndex`, without runs
-RUNS: Final = "runs"  # the same, and an event may stand for the jobs of a run
+RUNS: Final = "runs"  # as `events`, but an event may be a run of jobs
 ARROW: Final = "arrow"  # an Arrow IPC stream with the columns of `history.columns`
 FORMS: Final = (LINES, EVENTS, RUNS, ARROW)
 
@@ -41,31 +41,32 @@ Forms: TypeAlias = Annotated[tuple[str, ...], Many(16, Text(most.ACTION_BYTES_MA
 
 
 class Cut(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A sealed range: what is read within it comes at once."""
+    """A sealed range: reads within it are served at once."""
 
     first: Number
     last: Number
     size_bytes: Number  # on disk
-    has_columns: bool = False  # it can come as Arrow
+    has_columns: bool = False  # it is available as Arrow
 
 
 Cuts: TypeAlias = Annotated[tuple[Cut, ...], Many(most.READER_CUTS_MAX, Struct(Cut))]
 
 
 class ReaderMessage(msgspec.Struct, array_like=True, frozen=True):
-    """Said on the link of a reader, by either end."""
+    """Sent on the link of a reader, by either end."""
 
 
 class HelloReader(ReaderMessage, frozen=True, tag=84):
-    """I read what happened in that group (empty: whichever is yours)."""
+    """Opens the link of a reader of a group (empty: whichever the member is in)."""
 
     group: GroupName = ""
     features: Features = ()
 
 
 class SpanAsk(ReaderMessage, frozen=True, tag=85):
-    """How far does the history go? `fresh`: answer when you have applied all that was committed
-    when this was asked. With `last`, tell also how it is cut from `first` to `last`."""
+    """Request the available range of the history. `fresh`: answer after applying everything
+    committed at the time of the request. With `last`, also return the cuts from `first` to
+    `last`."""
 
     request_id: MessageId
     fresh: bool = False
@@ -74,7 +75,7 @@ class SpanAsk(ReaderMessage, frozen=True, tag=85):
 
 
 class SpanTold(ReaderMessage, frozen=True, tag=86):
-    """History up to `floor` is gone; all up to `applied` can be read."""
+    """History up to `floor` is deleted; everything up to `applied` can be read."""
 
     request_id: MessageId
     floor: Number
@@ -84,8 +85,8 @@ class SpanTold(ReaderMessage, frozen=True, tag=86):
 
 
 class PiecesAsk(ReaderMessage, frozen=True, tag=87):
-    """Send me the history of these log indexes, in these forms. `lines` and `events` are always
-    understood; `runs` and `arrow` are sent only if they are named."""
+    """Request the history of these log indexes, in these forms. `lines` and `events` are always
+    accepted; `runs` and `arrow` are sent only if they are listed."""
 
     request_id: MessageId
     first: Number
@@ -94,8 +95,8 @@ class PiecesAsk(ReaderMessage, frozen=True, tag=87):
 
 
 class PieceChunk(ReaderMessage, frozen=True, gc=False, tag=88):
-    """Bytes of a piece, in order. Pieces follow each other without a gap; the answer is over with
-    the last byte of the one that ends at the last index that was asked for."""
+    """Bytes of a piece, in order. Pieces are contiguous; the response ends with the last byte of
+    the piece that ends at the last requested index."""
 
     request_id: MessageId
     first: Number
@@ -118,7 +119,7 @@ AskedIds: TypeAlias = Annotated[tuple[Id, ...], Many(most.RESULTS_ASK_MAX, Free(
 
 
 class TablePart(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Some rows of a table. The number of a part is its place in `TableTold.parts`."""
+    """Some rows of a table. The number of a part is its position in `TableTold.parts`."""
 
     table: TableName
     row_count: Number
@@ -131,8 +132,8 @@ TableParts: TypeAlias = Annotated[
 
 
 class TableAsk(ReaderMessage, frozen=True, tag=92):
-    """Write these tables down as they are at one log index, which is not before `index_min`, and
-    (`fresh`) not before anything that was committed when this was asked."""
+    """Export these tables at one log index, which is at least `index_min`, and (`fresh`) includes
+    everything committed at the time of the request."""
 
     request_id: MessageId
     tables: TableNames
@@ -141,8 +142,8 @@ class TableAsk(ReaderMessage, frozen=True, tag=92):
 
 
 class TableTold(ReaderMessage, frozen=True, tag=93):
-    """The tables can be read under this name, at this member, until nobody has for a while. Without
-    a name: it is not ready yet, and another of these follows."""
+    """The tables can be read under this name, at this member, until they are unused for a while.
+    Without a name: not ready yet, and another of these follows."""
 
     request_id: MessageId
     export_id: Keyword = ""
@@ -151,7 +152,7 @@ class TableTold(ReaderMessage, frozen=True, tag=93):
 
 
 class PartAsk(ReaderMessage, frozen=True, tag=94):
-    """Send me a part from an offset on."""
+    """Request a part from an offset on."""
 
     request_id: MessageId
     export_id: Keyword
@@ -164,28 +165,28 @@ SNAPSHOT: Final = "snapshot"
 
 
 class BackupAsk(ReaderMessage, frozen=True, tag=99):
-    """Send me all of your state, at an index that is not before anything that was committed when
-    this was asked."""
+    """Request the complete state, at an index that includes everything committed at the time of the
+    request."""
 
     request_id: MessageId
 
 
 class BackupTold(ReaderMessage, frozen=True, tag=100):
-    """The state follows in pieces, as a peer would be sent it. Index 0: it is not written down yet,
-    and another of these follows."""
+    """The state follows in pieces, in the form of a peer's snapshot. Index 0: it is not written
+    yet, and another of these follows."""
 
     request_id: MessageId
     index: Number = 0
     term: Number = 0
     size_bytes: Number = 0
-    sha256: Digest = bytes(DIGEST_BYTES)  # large bodies are left out of it
+    sha256: Digest = bytes(DIGEST_BYTES)  # it does not cover large bodies
     large_count: Count = 0
     cluster_id: Id = NIL_ID
 
 
 class ResultsAsk(ReaderMessage, frozen=True, tag=95):
-    """How did these jobs end, as you know it at `index_min` or later? Nothing is said of those that
-    have not ended, or are forgotten."""
+    """Request the ends of these jobs, as of `index_min` or later. Jobs that have not ended, or are
+    forgotten, are omitted."""
 
     request_id: MessageId
     job_ids: AskedIds

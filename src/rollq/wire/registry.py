@@ -1,9 +1,9 @@
-"""The table of messages: one row a message type, and everything that follows from its rows.
+"""The table of messages: one row per message type, and everything derived from it.
 
 A new message type is its struct, in one of the modules of messages, and its row here. Frame types,
 both codecs, the handshake, the field checks and the access check take what they need from the row.
 
-Reading order: `Row` says what a row holds; `ROWS` is the table; below it is what is derived.
+Reading order: `Row`; `ROWS`, the table; below it the derived tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rollq.wire.features import (
 
 
 class Direction(enum.Enum):
-    """Who may say something to whom. The first of the two dialed, unless it is a member's."""
+    """The sender and receiver of a message. The first of the two dialed, except between members."""
 
     # Before the hello, on links of every kind.
     DIALER_TO_ACCEPTER = "dialer to accepter"
@@ -59,13 +59,11 @@ class Direction(enum.Enum):
 
 
 class Phase(enum.Flag):
-    """When in the life of a connection a message may be said."""
+    """When a message is legal in the life of a connection."""
 
-    LOGIN = enum.auto()  # before the hello: `handshake` has the order of these
-    HELLO = (
-        enum.auto()
-    )  # as the first frame, or after a login; it decides what the connection is for
-    MORE = enum.auto()  # after a hello that waits for Welcome, by whoever said that
+    LOGIN = enum.auto()  # before the hello: `handshake` has their order
+    HELLO = enum.auto()  # the first frame, or after a login; it decides the role of the link
+    MORE = enum.auto()  # after a hello that waits for Welcome, by its sender
     REPLY = enum.auto()  # to a hello that waits for Welcome
     OPEN = enum.auto()  # once the handshake is over
 
@@ -76,19 +74,16 @@ class Row(NamedTuple):
     Attributes:
         number: The type byte of its frames; never reused. It is also the tag of the struct, unless
             raft, which numbers its messages for itself, has it.
-        struct: Its fields.
-        directions: Who may say it to whom.
-        action: What it asks for. ADMIN and QUERY: its verb or view says that.
-        resources: What the action is on.
-        features: Any one of them makes it legal. Empty: it always is, because it is a legacy type
+        struct: Its fields. directions: Its senders and receivers. action: Its action. ADMIN and
+        QUERY: that of its verb or view. resources: The resources of the action. features: Any one
+        of them makes it legal. Empty: it always is, because it is a legacy type
             or has a link of its own.
-        phase: When it may be said.
-        closes: Directions in which it ends an open connection.
-        request_id: The field with the id that its sender waits on: what is out of bounds is refused
+        phase: When it is legal. closes: Directions in which it ends an open connection. request_id:
+        The field with the id that its sender waits on: what is out of bounds is refused
             under it. Empty: the sender waits for nothing, and a breach ends the connection.
-        area: Of a message between members: the last token of its subject.
-        refusal: The code of the error, if a field is out of its bounds.
-        check: What looks at several fields at once; raises OutOfBoundsError.
+        area: Of a message between members: the last token of its subject. refusal: The code of the
+        error, if a field is out of its bounds. check: The check of several fields together; raises
+        OutOfBoundsError.
     """
 
     number: int
@@ -106,11 +101,11 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As errors and the protocol page have it."""
+        """Its name in errors and on the protocol page."""
         return self.struct.__name__
 
 
-BATCH_NUMBER: Final = 45  # of the frame that holds many messages: no message of its own
+BATCH_NUMBER: Final = 45  # of the frame that holds many messages; no message itself
 
 D = Direction
 K = ResourceKind
@@ -137,7 +132,7 @@ CLIENT = Resource(K.CLIENT, "client_id")
 BATCH = (CLIENT,)  # a batch is its client's
 
 
-# A submit: whose jobs they are, where they go, and what they can read.
+# A submit: owner of the jobs, their queue, and what they can read.
 SHARED = (
     CLIENT,
     Resource(K.QUEUE, "subject"),
@@ -148,7 +143,7 @@ SHARED = (
 )
 SUBMITTED = (*SHARED, Resource(K.BLOB, "blobs.digest", Action.BLOBS_READ))
 BULK = (*SHARED, Resource(K.BLOB, "items.blobs.digest", Action.BLOBS_READ))
-# Jobs of a group that are to run again have no queue and no files: their ids are what is named.
+# Jobs to redrive have no queue and no files: their ids are the resources.
 STAGED = (
     CLIENT,
     Resource(K.QUEUE, "groups.queue"),
@@ -175,7 +170,7 @@ ROWS: Final = (
     Row(12, g.Login, LOGIN_ASKED, Action.SESSION_LOGIN, SESSION, phase=Phase.LOGIN),
     Row(13, g.LoginChallenge, LOGIN_TOLD, Action.ANSWER, SESSION, phase=Phase.LOGIN),
     Row(14, g.LoginProof, LOGIN_ASKED, Action.SESSION_LOGIN, SESSION, phase=Phase.LOGIN),
-    # --- a client speaks
+    # --- from clients
     Row(
         9,
         m.HelloClient,
@@ -210,7 +205,7 @@ ROWS: Final = (
     Row(97, s.CommitBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
     Row(98, s.DropBatch, FROM_CLIENT, Action.JOBS_SUBMIT, BATCH, OURS, request_id=ASKED),
     Row(35, m.Cancel, FROM_CLIENT, Action.JOBS_CANCEL, JOBS, OURS, request_id=ASKED),
-    # Of the jobs that it names, those of the session's client are confirmed, and no others.
+    # Confirms only jobs of the session's client.
     Row(36, m.Confirm, FROM_CLIENT, Action.RESULTS_CONFIRM, SESSION, OURS),
     Row(
         37,
@@ -250,7 +245,7 @@ ROWS: Final = (
         request_id=ASKED,
     ),
     Row(46, m.Ping, FROM_EITHER, Action.SESSION_PING, SESSION, WITH_ALIVE),
-    # --- a worker speaks; which attempts it may speak of is a matter of their fences
+    # --- from workers; fences decide which attempts they may name
     Row(
         10,
         m.HelloWorker,
@@ -300,7 +295,7 @@ ROWS: Final = (
         request_id=ASKED,
     ),
     Row(83, o.OutputChunk, (*FROM_WORKER, *TO_CLIENT), Action.JOBS_RUN, SESSION, OURS),
-    # --- a member speaks to clients and workers
+    # --- from members to clients and workers
     Row(
         30,
         m.Welcome,
@@ -365,7 +360,7 @@ ROWS: Final = (
     Row(104, p.Deliver, TO_EITHER, Action.ANSWER, SESSION, WITH_SUBJECTS),
     Row(105, p.Missed, TO_EITHER, Action.ANSWER, SESSION, WITH_SUBJECTS),
     Row(106, p.Consumed, FROM_EITHER, Action.SUBJECTS_HOLD, SESSION, WITH_SUBJECTS),
-    # --- members speak to each other
+    # --- between members
     Row(
         21,
         m.LeaderHello,
@@ -455,5 +450,5 @@ REQUEST_ID_OF: Final[Mapping[type[msgspec.Struct], str]] = {
 
 
 def is_known(number: int) -> bool:
-    """Whether a frame of this type says anything to us."""
+    """Whether a frame of this type has a message."""
     return number in ROW_NUMBERED or number == BATCH_NUMBER

@@ -1,8 +1,8 @@
-"""How bounds of fields are written down, and the checks that are made of them.
+"""Rules for the bounds of fields, and the checks compiled from them.
 
 Every field of a struct has a rule: in the type of the field (`bounds_of`), or, for structs that
-other packages own, in a table (`bounds`). `compile_bounds` makes one function of the rules of a
-struct: they are sorted by kind once, because the function runs for every message.
+other packages own, in a table (`bounds`). `compile_bounds` makes one function from the rules of a
+struct, sorted by kind in advance, because it runs for every message.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CHARS_SHOWN: Final = 40  # of a value that is refused, in the error
 
 
 class OutOfBoundsError(RemoteError):
-    """A message is well formed, and a field of it is out of its bounds.
+    """A message is well formed, but a field is out of its bounds.
 
     Attributes:
-        request_id: Under which its sender waits for an answer; nil if it waits for none.
-        is_job: It is a submit of one job, whose answer may be a result.
+        request_id: The request id of the message; nil: no answer is expected. is_job: It submits
+        one job, whose answer may be a result.
     """
 
     def __init__(self, code: ErrorCode, message: str, hint: str = "") -> None:
@@ -46,8 +46,8 @@ class Int(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A number that somebody measured: one beyond the bounds becomes the bound. What came with it
-    (a result) is worth more than the number."""
+    """A measured number, clamped to its bounds: the result that comes with it is worth more than
+    the number."""
 
     low: int
     high: int
@@ -68,7 +68,7 @@ class Text(NamedTuple):
 
 
 class Many(NamedTuple):
-    """So many items; each keeps to a rule."""
+    """A bounded number of items; each has a rule."""
 
     high: int
     each: Rule
@@ -76,7 +76,7 @@ class Many(NamedTuple):
 
 
 class Amount(NamedTuple):
-    """A name of so many bytes and a number, as a pair; within `Many` alone."""
+    """A pair of a bounded name and a number; within `Many` only."""
 
     name_high: int
     low: int
@@ -84,22 +84,22 @@ class Amount(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """A struct that has bounds of its own; with `optional`, or None."""
+    """A struct with bounds of its own; with `optional`, or None."""
 
     kind: type[msgspec.Struct]
     optional: bool = False
 
 
 class Name(NamedTuple):
-    """An id that names something: 16 bytes, not all 0. A breach ends the connection: an answer
-    under no id would mean nothing."""
+    """An id of 16 bytes, not all 0. A violation ends the connection, because it cannot be answered
+    without an id."""
 
     low: int = GUID_BYTES
     high: int = GUID_BYTES
 
 
 class Free(NamedTuple):
-    """Nothing to check: a flag, or an id or digest, whose length the decoder has checked."""
+    """No check: a flag, or an id or digest, whose length the decoder has checked."""
 
 
 Rule: TypeAlias = Int | Measured | Bytes | Text | Many | Amount | Struct | Name | Free

@@ -1,9 +1,9 @@
 """Messages about runs: jobs that share everything but their columns.
 
-They are spoken between peers that agreed on the feature `runs`, in place of one message a job, and
-mean the same as those messages in the order of the columns. Ids stand one behind another, 16 bytes
-each; a *position* counts the jobs of a run from 0. What is larger than INLINE_BYTES_MAX is never
-part of a run: it moves in a message of its own, as with peers that know no runs.
+They are used between peers with the feature `runs`, in place of one message per job, and are
+equivalent to those messages in the order of the columns. Ids are concatenated, 16 bytes each; a
+*position* counts the jobs of a run from 0. Payloads larger than INLINE_BYTES_MAX are never part of
+a run: they are sent in single messages.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ TaskNumber: TypeAlias = Annotated[int, Int(-1, most.ARRAY_TASKS_MAX)]
 
 
 class SubmitRun(ClientMessage, frozen=True, gc=False, tag=50):
-    """Please run these, each for itself. Answered by one RunAccepted; by Error, if what they share
-    is refused."""
+    """Submit jobs, each on its own. Answered by one RunAccepted; by Error, if the shared fields are
+    refused."""
 
     request_id: MessageId
     client_id: ClientId
@@ -78,7 +78,7 @@ class SubmitRun(ClientMessage, frozen=True, gc=False, tag=50):
 
 
 class RefusedJob(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job of a run that was not accepted, and why: what Error would say of it."""
+    """A job of a run that was refused, with the fields of Error."""
 
     position: Annotated[int, Int(0, most.RUN_JOBS_MAX - 1)]
     code: ErrorNumber
@@ -91,9 +91,8 @@ Refusals: TypeAlias = Annotated[tuple[RefusedJob, ...], Many(most.RUN_JOBS_MAX, 
 
 
 class RunAccepted(MemberMessage, frozen=True, gc=False, tag=51):
-    """The jobs of a SubmitRun are committed, but for those that are refused. `count`: how many are
-    accepted, now or before; `known`: of those, the ones that were before; `ended`: of the known,
-    the ones that have ended."""
+    """The jobs of a SubmitRun are committed, except the refused ones. `count`: the number accepted,
+    now or before; `known`: those accepted before; `ended`: those of `known` that have ended."""
 
     request_id: MessageId
     count: Count
@@ -103,7 +102,8 @@ class RunAccepted(MemberMessage, frozen=True, gc=False, tag=51):
 
 
 class AssignRun(MemberMessage, frozen=True, gc=False, tag=52):
-    """Run these attempts. Fence and task number are those of the first, and count on from there."""
+    """Run these attempts. Fence and task number are those of the first one; the others are
+    consecutive."""
 
     job_ids: IdColumn
     attempt: Count
@@ -134,7 +134,7 @@ class AcksTaken(MemberMessage, frozen=True, gc=False, tag=54):
 
 
 class ResultRun(MemberMessage, frozen=True, gc=False, tag=55):
-    """How your jobs ended: all of them in the same way."""
+    """These jobs ended, all in the same way."""
 
     job_ids: IdColumn
     results: Payloads
@@ -154,7 +154,7 @@ class ResultRun(MemberMessage, frozen=True, gc=False, tag=55):
 
 
 def assignments_of(run: AssignRun) -> list[AssignJob]:
-    """The assignments of a run, each as it would have come alone."""
+    """The single assignments of a run."""
     count = len(run.bodies)
     return list(
         map(
@@ -176,11 +176,10 @@ def assignments_of(run: AssignRun) -> list[AssignJob]:
 
 
 def check_columns(message: SubmitRun | AssignRun | AcksTaken | ResultRun) -> None:
-    """The columns of a run have a value for each job, and positions are those of jobs.
+    """Check that the columns of a run have a value for each job, and positions are in range.
 
     Raises:
-        OutOfBoundsError: they do not agree.
-        RemoteError: BAD_ID, for an id that names nothing.
+        OutOfBoundsError: a column or position is invalid. RemoteError: BAD_ID, for a nil id.
     """
     kind, ids = type(message), message.job_ids
     count = len(ids) // GUID_BYTES

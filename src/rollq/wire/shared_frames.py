@@ -1,7 +1,6 @@
-"""Messages that go to many receivers: their bytes are made once, and the same go to all.
+"""Messages to many receivers, which are encoded once for all of them.
 
-What they have of a receiver is its form alone: whether it takes batches. What many get is not
-compressed.
+They only depend on the form of a connection: whether it supports batches. They are not compressed.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from rollq.wire.subject_messages import Deliver
 
 
 class SharedForm(NamedTuple):
-    """What a connection agreed on that changes the bytes of a message."""
+    """Agreed features of a connection that change the bytes of a message."""
 
     has_batch: bool
 
 
 class SharedFrames:
-    """Some messages, as the bytes that every receiver of a form gets."""
+    """Messages, encoded once per form."""
 
     __slots__ = ("_encoded", "messages")
 

@@ -1,8 +1,5 @@
-"""What a client says to stage a batch: parts with their jobs, then one word that accepts them all.
-
-Each is answered by Accepted or Error under its request id, and may be sent again: what was taken
-before is known.
-"""
+"""Messages to stage a batch: parts with their jobs, then one commit that accepts them all. Each is
+answered by Accepted or Error under its request id, and is idempotent."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ StagedParts: TypeAlias = Annotated[
 
 
 class StageJobs(ClientMessage, frozen=True, tag=96):
-    """Keep these jobs until their batch is committed. `number` counts the messages of the part from
-    0; `client_id` is whose jobs they will be (empty: mine)."""
+    """Stage these jobs until their batch is committed. `number` counts the messages of the part
+    from 0; `client_id` is the owner (empty: the sender)."""
 
     request_id: MessageId
     batch_key: BatchKey
@@ -35,7 +32,7 @@ class StageJobs(ClientMessage, frozen=True, tag=96):
 
 
 class CommitBatch(ClientMessage, frozen=True, tag=97):
-    """Accept all jobs of these parts, all or none, and forget the other parts of the batch."""
+    """Accept all jobs of these parts, all or none, and delete the other parts of the batch."""
 
     request_id: MessageId
     batch_key: BatchKey
@@ -44,7 +41,7 @@ class CommitBatch(ClientMessage, frozen=True, tag=97):
 
 
 class DropBatch(ClientMessage, frozen=True, gc=False, tag=98):
-    """Forget what was staged for a batch, if it is not committed."""
+    """Delete the staged jobs of a batch that is not committed."""
 
     request_id: MessageId
     batch_key: BatchKey

@@ -1,9 +1,9 @@
-"""What is said to publish to subjects, and to get what others publish.
+"""Messages to publish to subjects, and to subscribe to them.
 
 A publish goes to every session with a matching subscription; of those that name the same queue
-group, to one. `Deliver` has nothing of its receiver in it, so that its bytes are made once for all
-of them: who gets one finds its own subscriptions by their patterns. A subscription is numbered by
-whoever made it. A topic keeps what is published to its subjects (`topic`, `durable`, `index`).
+group, to one. `Deliver` does not depend on its receiver, so that it is encoded once for all of
+them: a receiver finds its own subscriptions by their patterns. A subscription is numbered by its
+subscriber. A topic keeps what is published to its subjects (`topic`, `durable`, `index`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ DurableName: TypeAlias = Annotated[str, Text(DURABLE_NAME_BYTES_MAX)]
 
 
 class Publish(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=101):
-    """Hand this to whoever listens. With a `request_id` it is answered with Accepted, whose count
-    is how many subscriptions it went to (of a topic: its index), or with Error; with `reply_to` as
-    well it is a request, and NO_RESPONDERS if nobody gets it."""
+    """Publish this. With a `request_id` it is answered with Accepted, whose count is the number of
+    subscriptions it was sent to (of a topic: its index), or with Error; with `reply_to` as well it
+    is a request, and NO_RESPONDERS without a subscriber."""
 
     subject: Subject
     payload: Published
@@ -43,9 +43,9 @@ class Publish(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=101):
 
 
 class Subscribe(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=102):
-    """Send me what is published to subjects of this pattern. Answered with Accepted or Error. One
-    that reads a topic begins where its durable subscription stands, if the group knows it, else
-    with `from_index` (0: with what is new; -1: with all that is kept)."""
+    """Subscribe to subjects of this pattern. Answered with Accepted or Error. One that reads a
+    topic begins at its durable cursor, if the group has it, else with `from_index` (0: with what is
+    new; -1: with all that is kept)."""
 
     request_id: MessageId
     number: Count
@@ -57,16 +57,16 @@ class Subscribe(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=102):
 
 
 class Unsubscribe(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=103):
-    """No more of that subscription, or `after` so many messages more."""
+    """End that subscription, at once or `after` so many more messages."""
 
     number: Count
     after: Count = 0
 
 
 class Deliver(MemberMessage, frozen=True, gc=False, tag=104):
-    """This was published. With a queue group it is for one subscription of that group; without, for
-    all others that match. `index` is its place in its topic; with a `number` it is for that
-    subscription alone, which reads the topic."""
+    """A published message. With a queue group it is for one subscription of that group; without,
+    for all others that match. `index` is its index in its topic; with a `number` it is for that
+    subscription only, which reads the topic."""
 
     subject: Subject
     payload: Published
@@ -79,8 +79,8 @@ class Deliver(MemberMessage, frozen=True, gc=False, tag=104):
 
 
 class Missed(MemberMessage, frozen=True, gc=False, tag=105):
-    """So many messages did not reach you: you did not read what was sent, or (with the number of a
-    subscription that reads a topic) they were dropped before you came to them, and it goes on with
+    """So many messages were not delivered: the receiver was too slow, or (with the number of a
+    subscription that reads a topic) they were dropped before it reached them, and it continues with
     `index`."""
 
     count: Number
@@ -89,7 +89,7 @@ class Missed(MemberMessage, frozen=True, gc=False, tag=105):
 
 
 class Consumed(ClientMessage, WorkerMessage, frozen=True, gc=False, tag=106):
-    """That subscription is done with all up to this index of its topic."""
+    """That subscription has processed everything up to this index of its topic."""
 
     number: Count
     index: Number

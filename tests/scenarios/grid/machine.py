@@ -31,9 +31,9 @@ from rollq.grid.command_codec import encode_batch
 from rollq.grid.effects import (
     Applied,
     Done,
+    Duplicate,
     Effect,
     Kept,
-    Known,
     Outcome,
     RunDone,
     SendAssign,
@@ -140,7 +140,7 @@ def outcome_text(outcome: Outcome) -> str:
     """An outcome in a word or two."""
     if isinstance(outcome, Done):
         return f"done {outcome.count}"
-    if isinstance(outcome, Known):
+    if isinstance(outcome, Duplicate):
         return "known, ended" if outcome.ended else "known"
     if isinstance(outcome, RunDone):
         others = [f", {at}: {outcome_text(other)}" for at, other in outcome.others]

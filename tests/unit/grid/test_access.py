@@ -20,7 +20,7 @@ from rollq.grid.access_commands import (
     RemoveAccount,
     RemoveRole,
 )
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Duplicate
 from rollq.grid.events import AccessFact
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state_hash import hash_state
@@ -49,7 +49,7 @@ def test_an_account_is_put_known_changed_and_removed() -> None:
     assert event.detail == "role client; 1 tokens; 0 keys"
     assert HASH.hex() not in repr(event)
     assert grid.state.access.version == applied.index
-    assert grid.ask(PutAccount(ANN)) == Known()
+    assert grid.ask(PutAccount(ANN)) == Duplicate()
     assert grid.state.access.version == applied.index
     disabled = msgspec.structs.replace(ANN, is_disabled=True, rules=(SUBMIT,))
     (event,) = grid.apply(PutAccount(disabled)).events

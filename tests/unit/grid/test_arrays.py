@@ -22,7 +22,7 @@ from rollq.grid.commands import (
     SubmitArray,
     SubmitJob,
 )
-from rollq.grid.effects import Done, Known, SendAssign, SendCancel, SendResult
+from rollq.grid.effects import Done, Duplicate, SendAssign, SendCancel, SendResult
 from rollq.grid.outbox import owed_to_client
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DONE, JobRecord, JobState
@@ -78,7 +78,7 @@ def test_a_million_tasks_are_small_until_they_are_assigned() -> None:
 def test_a_repeated_array_is_known_and_another_is_refused() -> None:
     grid = Grid()
     grid.submit_array("many", 2)
-    assert grid.submit_array("many", 2).outcomes == [Known(ended=False)]
+    assert grid.submit_array("many", 2).outcomes == [Duplicate(ended=False)]
     assert refusal(grid.submit_array("many", 3).outcomes[0]) is ErrorCode.JOB_CONFLICT
     overlapping = SubmitArray(task_id(ARRAY, 9), "ann", "q", "exe", b"body", 2)
     assert refusal(grid.ask(overlapping)) is ErrorCode.ID_CONFLICT
@@ -86,7 +86,7 @@ def test_a_repeated_array_is_known_and_another_is_refused() -> None:
         grid.assign_task("many")
     finish(grid, 0)
     finish(grid, 1)
-    assert grid.submit_array("many", 2).outcomes == [Known(ended=True)]
+    assert grid.submit_array("many", 2).outcomes == [Duplicate(ended=True)]
 
 
 @pytest.mark.parametrize(

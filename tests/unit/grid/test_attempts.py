@@ -18,7 +18,7 @@ from rollq.grid.commands import (
     RedriveItem,
     RedriveJobs,
 )
-from rollq.grid.effects import Done, Known, SendAssign, SendResult
+from rollq.grid.effects import Done, Duplicate, SendAssign, SendResult
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, DONE, QUEUED
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, worker_id
 
@@ -128,7 +128,7 @@ def test_a_repeated_ack_is_known_and_an_older_one_is_stale() -> None:
     new = grid.acknowledgement("a")
     assert refusal(grid.ask(old)) is ErrorCode.STALE_ATTEMPT
     assert grid.ask(new) == Done(1)
-    assert grid.ask(new) == Known(ended=True)
+    assert grid.ask(new) == Duplicate(ended=True)
     assert refusal(grid.ask(old)) is ErrorCode.STALE_ATTEMPT
 
 
@@ -240,7 +240,7 @@ def test_a_worker_confirms_a_cancel() -> None:
     applied = grid.apply(command)
     assert kinds(applied) == ["cancel"]
     assert grid.job("a").state is CANCELLED
-    assert grid.ask(command) == Known(ended=True)
+    assert grid.ask(command) == Duplicate(ended=True)
 
 
 def test_a_job_that_ended_before_the_cancel_reached_it_keeps_its_result() -> None:

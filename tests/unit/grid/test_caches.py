@@ -9,7 +9,7 @@ from rollq.base.jobs import BlobRef, BulkItem, CacheEntry
 from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, CACHE_TARGETS_MAX
 from rollq.grid import caches as handlers
 from rollq.grid import commands as c
-from rollq.grid.effects import Done, Known, Refused
+from rollq.grid.effects import Done, Duplicate, Refused
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.views import cache_page, cache_view, grid_counts
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal
@@ -32,7 +32,7 @@ def test_the_same_content_is_known_and_other_content_is_refused() -> None:
     assert kinds(applied) == ["cache_put"]
     (event,) = applied.events
     assert (event.cache_id, event.count, event.blob_bytes) == ("data", 2, 30)
-    assert grid.ask(put("data", TWO, ONE)) == Known()
+    assert grid.ask(put("data", TWO, ONE)) == Duplicate()
     outcome = grid.ask(put("data", ONE))
     assert isinstance(outcome, Refused)
     assert outcome.code is ErrorCode.CACHE_CONFLICT
@@ -44,7 +44,7 @@ def test_the_same_content_may_be_wanted_elsewhere_too() -> None:
     grid = Grid()
     grid.apply(put(target="a"))
     assert grid.ask(put(target="b")) == Done()
-    assert grid.ask(put(target="a")) == Known()
+    assert grid.ask(put(target="a")) == Duplicate()
     assert grid.state.caches["data"].targets == ("a", "b")
     for number in range(CACHE_TARGETS_MAX - 2):
         grid.apply(put(target=f"t{number}"))
@@ -74,13 +74,13 @@ def test_a_removed_cache_stays_until_the_last_job_that_needs_it_ends() -> None:
     outcome = grid.ask(put("data", ONE))
     assert isinstance(outcome, Refused)
     assert "1 jobs or arrays still need it" in outcome.message
-    assert grid.ask(job("x", "data")) == Known()
+    assert grid.ask(job("x", "data")) == Duplicate()
     assert len(grid.state.blobs) == 2
     grid.assign("x")
     grid.ack("x")
     assert not grid.state.caches
     assert not grid.state.blobs
-    assert grid.ask(job("x", "data")) == Known(ended=True)
+    assert grid.ask(job("x", "data")) == Duplicate(ended=True)
     assert grid.ask(put("data", ONE)) == Done()
 
 

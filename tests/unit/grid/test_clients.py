@@ -12,7 +12,7 @@ from rollq.grid.commands import (
     SetSettings,
     Settings,
 )
-from rollq.grid.effects import Done, Known, Refused
+from rollq.grid.effects import Done, Duplicate, Refused
 from rollq.grid.state import DEAD
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, submit
 
@@ -68,7 +68,7 @@ def test_what_is_confirmed_is_owed_no_more_but_still_known() -> None:
     assert applied.outcomes == [Done(1)]
     assert kinds(applied) == ["confirm"]
     assert list(grid.state.clients["ann"].owed) == [job_id("b")]
-    assert grid.ask(submit("a")) == Known(ended=True)
+    assert grid.ask(submit("a")) == Duplicate(ended=True)
 
 
 def test_only_the_owner_confirms_and_only_an_end() -> None:
@@ -129,11 +129,11 @@ def test_confirmed_results_are_forgotten_at_their_ttl() -> None:
 def test_a_queue_is_paused_and_resumed() -> None:
     grid = Grid()
     assert kinds(grid.apply(PauseQueue("q", "olga"))) == ["queue_pause"]
-    assert grid.ask(PauseQueue("q")) == Known(ended=False)
+    assert grid.ask(PauseQueue("q")) == Duplicate(ended=False)
     grid.submit("a")
     assert kinds(grid.apply(ResumeQueue("q", "olga"))) == ["queue_resume"]
-    assert grid.ask(ResumeQueue("q")) == Known(ended=False)
-    assert grid.ask(ResumeQueue("gone")) == Known(ended=False)
+    assert grid.ask(ResumeQueue("q")) == Duplicate(ended=False)
+    assert grid.ask(ResumeQueue("gone")) == Duplicate(ended=False)
     assert grid.ask(grid.assignment("a")) == Done(1)
 
 

@@ -11,7 +11,7 @@ from rollq.base.jobs import Condition, JobOptions, ParentRef, Status
 from rollq.grid import commands as c
 from rollq.grid import settling
 from rollq.grid.edge_records import Ending
-from rollq.grid.effects import Applied, Done, Known, SendResult
+from rollq.grid.effects import Applied, Done, Duplicate, SendResult
 from rollq.grid.flow_commands import SettleChildren
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import BLOCKED, CANCELLED, DELAYED, QUEUED
@@ -178,7 +178,7 @@ def test_the_same_job_has_the_same_parents() -> None:
     command = submit("child", after=after("a", "b"))
     grid.apply(command)
     end(grid, "a")
-    assert grid.ask(command) == Known()
+    assert grid.ask(command) == Duplicate()
     for other in (submit("child"), submit("child", after=after("a"))):
         assert refusal(grid.ask(other)) is ErrorCode.JOB_CONFLICT
     assert refusal(grid.ask(submit("a", after=after("b")))) is ErrorCode.JOB_CONFLICT

@@ -14,7 +14,7 @@ from rollq.grid.commands import (
     RedriveJobs,
     ReleaseJobs,
 )
-from rollq.grid.effects import Done, Known, Refused, SendCancel, SendResult
+from rollq.grid.effects import Done, Duplicate, Refused, SendCancel, SendResult
 from rollq.grid.moves import drop_job
 from rollq.grid.state import ASSIGNED, CANCELLED, DEAD, DELAYED, QUEUED
 from rollq.grid.views import job_view
@@ -183,12 +183,12 @@ def test_redrive_with_another_body_leaves_the_id_to_the_first(times: int) -> Non
         grid.kill("a")
     grid.apply(redrive("a", body=b"edited"))
     assert grid.job("a").body == b"edited"
-    assert grid.ask(submit("a", max_attempts=1)) == Known(ended=False)
+    assert grid.ask(submit("a", max_attempts=1)) == Duplicate(ended=False)
     outcome = grid.ask(submit("a", body=b"edited", max_attempts=1))
     assert refusal(outcome) is ErrorCode.JOB_CONFLICT
     grid.assign("a")
     grid.ack("a")
-    assert grid.ask(submit("a", max_attempts=1)) == Known(ended=True)
+    assert grid.ask(submit("a", max_attempts=1)) == Duplicate(ended=True)
 
 
 def test_purge_takes_dead_jobs_only() -> None:

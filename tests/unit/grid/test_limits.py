@@ -18,7 +18,7 @@ from rollq.grid.commands import (
     ExpireLeases,
 )
 from rollq.grid.commands import LostAttempt as Lost
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Duplicate
 from rollq.grid.events import AccessFact
 from rollq.grid.limits import due_of, limits_of
 from rollq.grid.rule_commands import PutLimit, RemoveLimit
@@ -169,7 +169,7 @@ def test_a_faster_rate_does_not_wait_for_the_clock_of_a_slower_one() -> None:
 
 def test_a_limit_is_changed_known_and_removed() -> None:
     grid = limited()
-    assert grid.ask(PutLimit(*DB, 9)) == Known()
+    assert grid.ask(PutLimit(*DB, 9)) == Duplicate()
     assert grid.ask(PutLimit(*DB, 8)) == Done()
     assert kinds(grid.apply(RemoveLimit(*DB, "olga"))) == ["limit_remove"]
     assert grid.ask(RemoveLimit(*DB)) == Done(0)

@@ -10,7 +10,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.needs import PLACEMENTS
 from rollq.grid import policies
 from rollq.grid.commands import OpenWorker
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Duplicate
 from rollq.grid.events import AccessFact
 from rollq.grid.rule_commands import PutPolicy, PutWeight, RemovePolicy
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -24,7 +24,7 @@ def test_a_policy_is_put_known_and_removed(placement: str) -> None:
     (event,) = grid.apply(PutPolicy("render.>", placement, by="olga")).events
     assert (event.kind, event.queue, event.detail) == ("policy_put", "render.>", placement)
     assert event.access == AccessFact("olga")
-    assert grid.ask(PutPolicy("render.>", placement)) == Known()
+    assert grid.ask(PutPolicy("render.>", placement)) == Duplicate()
     assert grid.state.policies == {"render.>": QueuePolicy("render.>", placement)}
     assert kinds(grid.apply(RemovePolicy("render.>"))) == ["policy_remove"]
     assert grid.ask(RemovePolicy("render.>")) == Done(0)
@@ -33,7 +33,7 @@ def test_a_policy_is_put_known_and_removed(placement: str) -> None:
 def test_weights_of_a_score_have_one_order() -> None:
     grid = Grid()
     grid.apply(PutPolicy("q", "score", (("running", 2), ("cpu", 1))))
-    assert grid.ask(PutPolicy("q", "score", (("cpu", 1), ("running", 2)))) == Known()
+    assert grid.ask(PutPolicy("q", "score", (("cpu", 1), ("running", 2)))) == Duplicate()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_share_of_one_is_not_kept() -> None:
     grid = Grid()
     (event,) = grid.apply(PutWeight("ann", 3, "olga")).events
     assert (event.kind, event.client_id, event.count) == ("weight_put", "ann", 3)
-    assert grid.ask(PutWeight("ann", 3)) == Known()
-    assert grid.ask(PutWeight("bob", 1)) == Known()
+    assert grid.ask(PutWeight("ann", 3)) == Duplicate()
+    assert grid.ask(PutWeight("bob", 1)) == Duplicate()
     assert grid.state.weights == {"ann": 3}
     assert grid.ask(PutWeight("ann", 1)) == Done()
     assert grid.state.weights == {}

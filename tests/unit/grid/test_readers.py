@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import READER_HOLD_MS_MAX, READER_NAME_BYTES_MAX, READERS_MAX
 from rollq.grid import commands as c
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Duplicate
 from rollq.grid.invariants import check
 from rollq.grid.readers import ReaderView, held_from, reader_views, silent_readers
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -55,7 +55,7 @@ def test_one_that_is_silent_for_too_long_is_let_go_unless_it_is_heard_of_meanwhi
     assert free == c.FreeHistory("a", stamp_ms, "expired")
     assert other == c.FreeHistory("b", stamp_ms, "expired")
     grid.state.readers["a"] = ReaderRecord(1, stamp_ms + 1)
-    assert grid.ask(free) == Known()
+    assert grid.ask(free) == Duplicate()
     grid.state.readers["a"] = ReaderRecord(1, stamp_ms)
     assert grid.ask(free) == Done()
     assert list(grid.state.readers) == ["b"]

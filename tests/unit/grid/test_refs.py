@@ -11,7 +11,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions, Status
 from rollq.base.limits import BLOB_BYTES_MAX, BLOBS_PER_JOB_MAX
 from rollq.grid import commands as c
-from rollq.grid.effects import Done, Known, SendAssign, SendResult
+from rollq.grid.effects import Done, Duplicate, SendAssign, SendResult
 from rollq.grid.events import each_of
 from rollq.grid.refs import holders_of
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -174,15 +174,15 @@ def test_an_array_with_a_dead_task_keeps_its_inputs() -> None:
 def test_a_repeated_submit_must_name_the_same_blobs() -> None:
     grid = Grid()
     grid.apply(job("x", A))
-    assert grid.ask(job("x", A)) == Known()
+    assert grid.ask(job("x", A)) == Duplicate()
     assert refusal(grid.ask(job("x", B))) is ErrorCode.JOB_CONFLICT
     grid.assign("x")
     grid.ack("x")
-    assert grid.ask(job("x", A)) == Known(ended=True)
+    assert grid.ask(job("x", A)) == Duplicate(ended=True)
     assert refusal(grid.ask(job("x"))) is ErrorCode.JOB_CONFLICT
     array = c.SubmitArray(job_id("many"), "ann", "q", "exe", b"", 1, blobs=(A,))
     grid.apply(array)
-    assert grid.ask(array) == Known()
+    assert grid.ask(array) == Duplicate()
     other = c.SubmitArray(job_id("many"), "ann", "q", "exe", b"", 1, blobs=(B,))
     assert refusal(grid.ask(other)) is ErrorCode.JOB_CONFLICT
 
@@ -193,7 +193,7 @@ def test_each_job_of_a_bulk_has_blobs_of_its_own() -> None:
     bulk = c.SubmitBulk("ann", "q", "exe", items, None, "key")
     assert grid.ask(bulk) == Done(2)
     assert counts(grid) == {"a": 2, "b": 1}
-    assert grid.ask(bulk) == Known()
+    assert grid.ask(bulk) == Duplicate()
     other = c.SubmitBulk("ann", "q", "exe", (items[0], BulkItem(job_id("y"), b"")), None, "key")
     assert refusal(grid.ask(other)) is ErrorCode.BATCH_CONFLICT
 

@@ -17,8 +17,8 @@ from rollq.grid.invariants import check
 from rollq.grid.moves import drop_jobs
 from rollq.grid.outcomes import (
     CLIENT_AT_CAP,
-    KNOWN_ENDED,
-    KNOWN_OPEN,
+    DUPLICATE_ENDED,
+    DUPLICATE_OPEN,
     NOT_QUEUED,
     STALE_ATTEMPT,
     UNKNOWN_JOB,
@@ -97,7 +97,7 @@ def test_each_job_of_a_run_is_accepted_known_or_refused_for_itself() -> None:
     assert isinstance(outcome, RunDone)
     assert outcome.count == 2
     known, ended, other = outcome.others
-    assert (known, ended) == ((1, KNOWN_OPEN), (2, KNOWN_ENDED))
+    assert (known, ended) == ((1, DUPLICATE_OPEN), (2, DUPLICATE_ENDED))
     assert other[0] == 3
     assert isinstance(other[1], Refused)
     assert other[1].code is ErrorCode.JOB_CONFLICT
@@ -109,11 +109,11 @@ def test_each_job_of_a_run_is_accepted_known_or_refused_for_itself() -> None:
 def test_an_id_that_is_twice_in_a_run_is_one_job() -> None:
     grid = Grid()
     applied = grid.apply(submit_run("a", "b", "a"))
-    assert applied.outcomes == [RunDone(2, ((2, KNOWN_OPEN),))]
+    assert applied.outcomes == [RunDone(2, ((2, DUPLICATE_OPEN),))]
     applied = grid.apply(assign_run("a", "b", "a"))
     assert applied.outcomes == [RunDone(2, ((2, NOT_QUEUED),))]
     applied = grid.apply(ack_run(grid, "a", "b", "a"))
-    assert applied.outcomes == [RunDone(2, ((2, KNOWN_ENDED),))]
+    assert applied.outcomes == [RunDone(2, ((2, DUPLICATE_ENDED),))]
 
 
 def test_what_a_run_shares_is_refused_for_all() -> None:
@@ -214,7 +214,7 @@ def test_each_fence_of_a_run_is_compared() -> None:
     assert applied.outcomes == [RunDone(2, ((1, STALE_ATTEMPT),))]
     assert grid.job("b").state is ASSIGNED
     again = grid.apply(ack_run(grid, "a", "c", fences=(1, 2)))
-    assert again.outcomes == [RunDone(0, ((0, KNOWN_ENDED), (1, STALE_ATTEMPT)))]
+    assert again.outcomes == [RunDone(0, ((0, DUPLICATE_ENDED), (1, STALE_ATTEMPT)))]
     assert not again.events
 
 

@@ -13,7 +13,7 @@ from rollq.base.schedule_limits import SCHEDULE_BODY_BYTES_MAX
 from rollq.base.schedules import firing_key
 from rollq.grid import commands as c
 from rollq.grid import schedules
-from rollq.grid.effects import Done, Known, SendCancel
+from rollq.grid.effects import Done, Duplicate, SendCancel
 from rollq.grid.schedule_commands import (
     FireSchedule,
     PauseSchedule,
@@ -132,7 +132,7 @@ def test_a_firing_that_was_decided_before_a_change_is_void() -> None:
 def test_the_same_again_is_known_and_another_is_a_change() -> None:
     grid = scheduled()
     grid.apply(firing(grid))
-    assert grid.ask(put(next_ms=FIRST_MS + 1_000)) == Known()
+    assert grid.ask(put(next_ms=FIRST_MS + 1_000)) == Duplicate()
     assert record(grid).next_ms == FIRST_MS + EVERY_MS
     applied = grid.apply(put(next_ms=FIRST_MS + 5_000, cron="@daily", zone="UTC", every_ms=0))
     assert kinds(applied) == ["schedule_put"]
@@ -213,7 +213,7 @@ def test_run_makes_a_job_beside_the_instants() -> None:
     applied = grid.apply(RunSchedule("beat", b"R" * 16, "olga"))
     assert kinds(applied) == ["enqueue", "schedule_fire"]
     assert applied.events[-1].detail == "beat by hand"
-    assert grid.ask(RunSchedule("beat", b"R" * 16, "olga")) == Known()
+    assert grid.ask(RunSchedule("beat", b"R" * 16, "olga")) == Duplicate()
     it = record(grid)
     assert (it.last_job_id, it.last_due_ms, it.fired, it.next_ms) == (b"R" * 16, 0, 0, FIRST_MS)
 
@@ -221,14 +221,14 @@ def test_run_makes_a_job_beside_the_instants() -> None:
 def test_pause_and_resume() -> None:
     grid = scheduled()
     assert kinds(grid.apply(PauseSchedule("beat", "olga"))) == ["schedule_pause"]
-    assert grid.ask(PauseSchedule("beat")) == Known()
+    assert grid.ask(PauseSchedule("beat")) == Duplicate()
     assert grid.ask(firing(grid)) == Done(0)
     view = schedule_view(grid.state, "beat")
     assert view is not None
     assert (view.paused, view.next_ms, view.fires_ms) == (True, 0, 0)
     later_ms = FIRST_MS + 90_000
     assert kinds(grid.apply(ResumeSchedule("beat", later_ms, "olga"))) == ["schedule_resume"]
-    assert grid.ask(ResumeSchedule("beat", later_ms + 1_000)) == Known()
+    assert grid.ask(ResumeSchedule("beat", later_ms + 1_000)) == Duplicate()
     assert record(grid).next_ms == later_ms
 
 

@@ -9,7 +9,7 @@ from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import StagedGroup, StagedPart, join_keys, keys_of
 from rollq.grid import batches, staging
 from rollq.grid import commands as c
-from rollq.grid.effects import Done, Known, Refused
+from rollq.grid.effects import Done, Duplicate, Refused
 from rollq.grid.state import DELAYED
 from tests.unit.grid.kit import job_id, refusal, submit
 from tests.unit.grid.staged import BLOB, Staged, accepted, again, group, part
@@ -70,7 +70,7 @@ def test_options_of_a_group_are_those_of_its_jobs() -> None:
 def test_a_message_is_taken_once() -> None:
     grid = Staged()
     grid.stage("p", group("a"))
-    assert grid.stage("p", group("a")) == Known()
+    assert grid.stage("p", group("a")) == Duplicate()
     assert refusal(grid.stage("p", group("b"))) == ErrorCode.BATCH_CONFLICT
     assert grid.state.staged_count == 1
 
@@ -79,11 +79,11 @@ def test_a_commit_is_taken_once_whatever_it_names() -> None:
     grid = Staged()
     grid.stage("p", group("a"))
     assert grid.commit(part("p", (group("a"),))) == Done(1)
-    assert grid.commit(part("other", (group("z"),))) == Known(count=1)
-    assert grid.stage("late", group("z")) == Known(count=1)
+    assert grid.commit(part("other", (group("z"),))) == Duplicate(count=1)
+    assert grid.stage("late", group("z")) == Duplicate(count=1)
     grid.unpack()
-    assert grid.commit(part("p", (group("a"),))) == Known(count=1)
-    assert grid.stage("late", group("z")) == Known(count=1)
+    assert grid.commit(part("p", (group("a"),))) == Duplicate(count=1)
+    assert grid.stage("late", group("z")) == Duplicate(count=1)
     assert list(grid.state.jobs) == [job_id("a")]
 
 
@@ -94,7 +94,7 @@ def test_a_commit_is_known_even_when_very_many_followed(monkeypatch: pytest.Monk
     grid.commit(part("p", (group("a"),)))
     assert grid.commit(key="empty") == Done(0)
     assert ("ann", "b") not in grid.state.batches
-    assert grid.commit(part("p", (group("a"),))) == Known()
+    assert grid.commit(part("p", (group("a"),))) == Duplicate()
 
 
 def test_the_same_key_of_another_client_is_another_batch() -> None:
@@ -128,7 +128,7 @@ def test_parts_that_are_not_named_are_forgotten() -> None:
 def test_an_empty_batch_is_remembered() -> None:
     grid = Staged()
     assert grid.commit() == Done(0)
-    assert grid.commit() == Known(count=0)
+    assert grid.commit() == Duplicate(count=0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem, JobOptions
 from rollq.grid import admission, batches, submits
 from rollq.grid.commands import AckJob, ForgetJobs, SubmitArray, SubmitBulk, SubmitJob
-from rollq.grid.effects import Done, Known, Refused, SendResult
+from rollq.grid.effects import Done, Duplicate, Refused, SendResult
 from rollq.grid.state import DELAYED, QUEUED
 from tests.unit.grid.kit import Grid, job_id, kinds, refusal, submit
 
@@ -46,7 +46,7 @@ def test_spelt_out_defaults_are_the_defaults() -> None:
     grid = Grid()
     grid.apply(SubmitJob(job_id("a"), "ann", "q", "exe", b"a", JobOptions()))
     assert grid.job("a").options is DEFAULT_OPTIONS
-    assert grid.submit("a").outcomes == [Known(ended=False)]
+    assert grid.submit("a").outcomes == [Duplicate(ended=False)]
 
 
 def test_the_cache_of_options_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_a_repeated_submit_changes_nothing() -> None:
     grid = Grid()
     grid.submit("a")
     applied = grid.submit("a")
-    assert applied.outcomes == [Known(ended=False)]
+    assert applied.outcomes == [Duplicate(ended=False)]
     assert not applied.events
     assert len(grid.state.jobs) == 1
 
@@ -72,7 +72,7 @@ def test_a_repeated_submit_of_an_ended_job_gets_the_result_again() -> None:
     grid.start("a")
     first = grid.ack("a").effects[0]
     applied = grid.submit("a")
-    assert applied.outcomes == [Known(ended=True)]
+    assert applied.outcomes == [Duplicate(ended=True)]
     assert isinstance(first, SendResult)
     assert applied.effects == [first]
     assert grid.job("a").body == b"a"  # a short one stays, for people to ask about
@@ -134,7 +134,7 @@ def test_a_full_grid_refuses_new_jobs_and_knows_old_ones(monkeypatch: pytest.Mon
     grid.submit("a", "b")
     assert refusal(grid.ask(submit("c"))) is ErrorCode.GRID_FULL
     assert refusal(grid.ask(bulk("c"))) is ErrorCode.GRID_FULL
-    assert grid.ask(submit("a")) == Known(ended=False)
+    assert grid.ask(submit("a")) == Duplicate(ended=False)
 
 
 def test_full_tables_of_queues_and_clients_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_bulk_without_key_is_idempotent_by_job() -> None:
     grid = Grid()
     grid.apply(bulk("a", "b"))
     assert grid.ask(bulk("a", "b", "c", "c")) == Done(1)
-    assert grid.ask(bulk("a", "b", "c")) == Known(ended=False)
+    assert grid.ask(bulk("a", "b", "c")) == Duplicate(ended=False)
 
 
 def test_bulk_that_contradicts_itself_is_refused() -> None:
@@ -208,7 +208,7 @@ def test_a_batch_key_makes_the_call_idempotent_when_its_jobs_are_gone() -> None:
     grid.assign("a")
     grid.ack("a")
     grid.apply(ForgetJobs((job_id("a"),)))
-    assert grid.ask(bulk("a", key="k")) == Known(ended=False)
+    assert grid.ask(bulk("a", key="k")) == Duplicate(ended=False)
     assert refusal(grid.ask(bulk("b", key="k"))) is ErrorCode.BATCH_CONFLICT
     assert grid.ask(bulk("c", key="k", client="bob")) == Done(1)
 
@@ -224,7 +224,7 @@ def test_batch_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_empty_bulk_makes_nothing() -> None:
     grid = Grid()
-    assert grid.ask(bulk()) == Known(ended=False)
+    assert grid.ask(bulk()) == Duplicate(ended=False)
     assert not grid.state.clients
 
 

@@ -7,7 +7,7 @@ from rollq.base.limits import LEAP_MS_MAX, LEAP_MS_MIN, LEAPS_KEPT_MAX
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime, Command
-from rollq.grid.effects import Known
+from rollq.grid.effects import Duplicate
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.state import GridState
 from rollq.grid.times import began_before_ms, elapsed_ms
@@ -72,7 +72,7 @@ def test_a_leap_is_asked_for_again_and_is_done_once() -> None:
     grid = Grid()
     to_ms = grid.stamp_ms + DAY_MS
     grid.apply(AdvanceTime(to_ms))
-    assert grid.apply(AdvanceTime(to_ms + LEAP_MS_MIN - 1)).outcomes == [Known(ended=False)]
+    assert grid.apply(AdvanceTime(to_ms + LEAP_MS_MIN - 1)).outcomes == [Duplicate(ended=False)]
     assert len(grid.state.leaps) == 1
     assert grid.state.time_ms == to_ms
 

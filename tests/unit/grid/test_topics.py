@@ -11,7 +11,7 @@ from rollq.grid import topics
 from rollq.grid.apply import apply_entry
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime
-from rollq.grid.effects import Done, Kept, Known, SendKept, TellTopic
+from rollq.grid.effects import Done, Duplicate, Kept, SendKept, TellTopic
 from rollq.grid.events import AccessFact
 from rollq.grid.invariants import check
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -98,7 +98,7 @@ def test_a_smaller_bound_counts_at_once() -> None:
     grid.apply(put(), publish(b"a", b"b", b"c"))
     grid.apply(put(count_max=1))
     assert kept(grid) == {3: b"c"}
-    assert grid.ask(put(count_max=1)) == Known()
+    assert grid.ask(put(count_max=1)) == Duplicate()
 
 
 def test_nothing_of_a_publish_is_kept_if_a_part_cannot_be() -> None:
@@ -178,7 +178,7 @@ def test_a_durable_subscription_begins_where_it_says() -> None:
     begins = {"new": 0, "all": -1, "second": 2, "fourth": 4, "later": 99}
     grid.apply(*(OpenCursor("prices", name, index) for name, index in begins.items()))
     assert cursors(grid) == {"new": 4, "all": 1, "second": 1, "fourth": 3, "later": 4}
-    assert grid.ask(OpenCursor("prices", "new", -1)) == Known()
+    assert grid.ask(OpenCursor("prices", "new", -1)) == Duplicate()
     assert cursors(grid)["new"] == 4
 
 

@@ -11,7 +11,7 @@ from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import join_keys
 from rollq.grid import chunks
 from rollq.grid import commands as c
-from rollq.grid.effects import Done, Known
+from rollq.grid.effects import Done, Duplicate
 from rollq.grid.state import DEAD, QUEUED
 from rollq.grid.views import job_view
 from tests.unit.grid.kit import job_id, refusal, submit
@@ -34,7 +34,7 @@ def test_what_names_an_accepted_job_must_come_again() -> None:
     one = part("p", (group("a"),))
     assert refusal(grid.commit(one, key="c")) == ErrorCode.OVERLOADED
     grid.unpack()
-    assert grid.ask(submit("a")) == Known()
+    assert grid.ask(submit("a")) == Duplicate()
     assert grid.commit(one, key="c") == Done(1)
 
 

@@ -12,11 +12,11 @@ from rollq.grid.explanations import RawExplanation
 from rollq.grid.runs import ids_in
 from rollq.grid.views import UnservedView, queue_view
 from rollq.policy.dispatch import Dispatcher
-from rollq.policy.endings import ResultText
+from rollq.policy.endings import ResultDetail
 from rollq.policy.needs import ANYTHING, ProgramSet
 from tests.unit.grid.kit import Grid, job_id, worker_id
 
-NOTHING = ResultText()
+NOTHING = ResultDetail()
 EVERYTHING = ("job.assign.>",)
 
 
@@ -85,7 +85,7 @@ class Desk(Grid):
         """Decide and apply."""
         return self.settle(self.decide(count_max))
 
-    def explained(self, wanted: JobId, said: ResultText = NOTHING) -> RawExplanation:
+    def explained(self, wanted: JobId, said: ResultDetail = NOTHING) -> RawExplanation:
         """Of something that is known: why it waits, or how it ended. Results say what is given."""
         told = self.dispatcher.explain(
             wanted,

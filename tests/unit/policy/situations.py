@@ -10,13 +10,13 @@ from rollq.base.ids import JobId
 from rollq.base.jobs import Status
 from rollq.base.reasons import Reason
 from rollq.grid import commands as c
-from rollq.policy.endings import ResultText
+from rollq.policy.endings import ResultDetail
 from rollq.policy.needs import ProgramSet
 from tests.unit.grid.kit import job_id, worker_id
 from tests.unit.grid.staged import group, part
 from tests.unit.policy.kit import NOTHING, Desk
 
-Asked = tuple[Desk, JobId, ResultText]
+Asked = tuple[Desk, JobId, ResultDetail]
 A = job_id("a")
 
 
@@ -63,7 +63,7 @@ def ended(status: Status, note: str = "", stderr: str = "", **fields: Any) -> As
     """A job that gave a result."""
     desk = ran()
     desk.ack("a", status, run_ms=1_200, **fields)
-    return desk, A, ResultText(note, stderr)
+    return desk, A, ResultDetail(note, stderr)
 
 
 def refused(detail: str) -> Asked:
@@ -463,7 +463,7 @@ def array_with_tasks_that_failed() -> Asked:
     desk.apply(c.CancelJobs((desk.array("a").id_of(3),), "ann"))
     record = desk.state.jobs[desk.array("a").id_of(3)]
     desk.apply(c.AckJob(record.job_id, 1, record.fence, Status.CANCELLED, result=b""))
-    return desk, A, ResultText(stderr="no\n")
+    return desk, A, ResultDetail(stderr="no\n")
 
 
 @situation

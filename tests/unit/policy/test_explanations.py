@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.ids import guid_to_text
 from rollq.base.reasons import Reason
-from rollq.policy.endings import ResultText
+from rollq.policy.endings import ResultDetail
 from tests.unit.grid.kit import job_id
 from tests.unit.policy.kit import Desk
 from tests.unit.policy.rule_situations import RULE_ROWS
@@ -459,7 +459,7 @@ def test_explanation(wanted: Row) -> None:
 def test_nothing_is_told_of_what_nobody_knows() -> None:
     desk = Desk()
     told = desk.dispatcher.explain(
-        job_id("never"), is_capped=lambda _: False, address="h:1", read=lambda _: ResultText()
+        job_id("never"), is_capped=lambda _: False, address="h:1", read=lambda _: ResultDetail()
     )
     assert told is None
 

@@ -8,7 +8,7 @@ from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid import commands as c
 from rollq.grid.effects import Applied, Outcome, Refused, RunDone
-from rollq.grid.outcomes import JOBS_FULL, KNOWN_OPEN
+from rollq.grid.outcomes import DUPLICATE_OPEN, JOBS_FULL
 from rollq.roles.member.leader.joining import count_of, joined
 from rollq.roles.member.leader.origins import SILENT, Origin, Proposal
 
@@ -98,10 +98,10 @@ def test_each_asker_hears_of_its_own_jobs() -> None:
     ((run, origin, _),) = joined(
         [(part, origin, 1) for part, origin in zip(parts, origins, strict=True)]
     )
-    origin.settle(origin, run, RunDone(3, ((2, KNOWN_OPEN), (4, JOBS_FULL))), NOTHING)
+    origin.settle(origin, run, RunDone(3, ((2, DUPLICATE_OPEN), (4, JOBS_FULL))), NOTHING)
     assert heard == [
         (parts[0], RunDone(1)),
-        (two, RunDone(1, ((1, KNOWN_OPEN),))),
+        (two, RunDone(1, ((1, DUPLICATE_OPEN),))),
         (parts[3], RunDone(0, ((0, JOBS_FULL),))),
     ]
     heard.clear()
@@ -116,5 +116,5 @@ def test_a_run_that_was_put_back_is_joined_again() -> None:
     first = joined([(submit(1), asker, 1), (submit(2), asker, 1)])
     ((run, origin, _),) = joined([*first, (submit(3), asker, 1)])
     assert count_of(run) == 3
-    origin.settle(origin, run, RunDone(2, ((1, KNOWN_OPEN),)), NOTHING)
-    assert heard == [RunDone(1), RunDone(0, ((0, KNOWN_OPEN),)), RunDone(1)]
+    origin.settle(origin, run, RunDone(2, ((1, DUPLICATE_OPEN),)), NOTHING)
+    assert heard == [RunDone(1), RunDone(0, ((0, DUPLICATE_OPEN),)), RunDone(1)]

@@ -36,7 +36,7 @@ from rollq.grid.hints import listed_hints
 from rollq.grid.readers import reader_views
 from rollq.grid.state import GridState
 from rollq.history.tables import said_in
-from rollq.policy.endings import ResultText
+from rollq.policy.endings import ResultDetail
 from rollq.raft.node import RaftNode
 from rollq.roles.member.leader.caches import GroupCaches
 from rollq.roles.member.leader.sessions import Sessions
@@ -251,9 +251,9 @@ def _history(sources: Sources, key: int, limit: int) -> tuple[int, int, tuple[by
     return (first, first - 1, ()) if rows is None else (rows.first, rows.last, rows.lines)
 
 
-def _read_result(result: bytes) -> ResultText:
+def _read_result(result: bytes) -> ResultDetail:
     said = said_in(result)
-    return ResultText(said.note or "", said.stderr or "")
+    return ResultDetail(said.note or "", said.stderr or "")
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -9,7 +9,7 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, MessageId, guid_to_text
 from rollq.base.log_events import JOB_REFUSED, LogEvent
 from rollq.grid.commands import Command
-from rollq.grid.effects import Applied, Known, Outcome, Refused
+from rollq.grid.effects import Applied, Duplicate, Outcome, Refused
 from rollq.grid.runs import alone
 from rollq.raft.types import Config
 from rollq.roles.member.leader.effect_messages import refusal_of
@@ -81,7 +81,7 @@ class Replies:
             self._refuse_job(origin.session, origin.request_id, outcome.message)
             return
         self._sessions.asked(session, origin.request_id)
-        if isinstance(outcome, Known):
+        if isinstance(outcome, Duplicate):
             accepted = messages.Accepted(origin.request_id, outcome.count, True, outcome.ended)
         else:
             accepted = messages.Accepted(origin.request_id, outcome.count)

@@ -15,7 +15,7 @@ from rollq.base.ids import GUID_BYTES, ClientId
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
 from rollq.base.staged import KEY_END, ids_of, join_keys
 from rollq.grid import commands
-from rollq.grid.effects import Applied, Known, Outcome, Refused, RunDone
+from rollq.grid.effects import Applied, Duplicate, Outcome, Refused, RunDone
 from rollq.roles.member.leader.addressing import Address
 from rollq.roles.member.leader.origins import Origin
 from rollq.roles.member.leader.replies import RETRYABLE, Replies
@@ -82,7 +82,7 @@ class RunAnswer:
                     positions[at], int(other.code), other.message, retryable=retryable
                 )
                 self._refused.append(refused)
-            elif isinstance(other, Known):
+            elif isinstance(other, Duplicate):
                 self._known.append(positions[at])
                 if other.ended:
                     self._ended.append(positions[at])
