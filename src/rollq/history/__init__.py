@@ -1,4 +1,4 @@
-"""Events leaving the group: rows, sealed segments, and how long they are kept.
+"""The history of events: rows, sealed segments, and retention.
 
 Reading order: `schema` (from event to row), `packed` (the events of a log index), `segments` (the
 sealed files) with `packed_file` and `lines_file` (their two forms), `retention` (which files go),

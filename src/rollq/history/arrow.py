@@ -1,4 +1,5 @@
-"""Rows of the history as Arrow tables. Needs pyarrow, which only those who ask for columns have."""
+"""Rows of the history as Arrow tables. Needs pyarrow, which is only installed where columns are
+used."""
 
 from __future__ import annotations
 
@@ -99,8 +100,8 @@ def _within_columns(lines: Any, columns: Sequence[Column]) -> bytes:
 
 
 def from_packed(indexes: Sequence[PackedIndex], columns: Sequence[Column], group: str) -> pa.Table:
-    """Packed events as a table of these columns. What the jobs of a run share becomes many rows
-    within Arrow, and what differs goes there column by column."""
+    """Packed events as a table of these columns. Shared fields of a run are repeated within Arrow,
+    differing fields are copied column by column."""
     if not indexes:
         return arrow_schema(columns).empty_table()
     facts = _Facts(indexes)
@@ -113,7 +114,7 @@ def _typed(columns: Sequence[Column]) -> Iterable[tuple[Column, pa.Field]]:
 
 
 class _Facts:
-    """The events of some log indexes, each with the number of rows that it stands for."""
+    """The events of some log indexes, each with its number of rows."""
 
     def __init__(self, indexes: Sequence[PackedIndex]) -> None:
         self._events: list[Event] = []
@@ -154,7 +155,7 @@ class _Facts:
             columns = [() if event.run is None else in_run(event) for event in self._events]
             return make(self._each(field, columns), kind)
         values = list(map(attrgetter(field), self._events))
-        if values and values.count(values[0]) == len(values):  # most say nothing in most columns
+        if values and values.count(values[0]) == len(values):  # most columns are mostly empty
             return pa.repeat(make(values[:1], kind)[0], self._rows)
         return self._spread(make(values, kind))
 
@@ -167,13 +168,13 @@ class _Facts:
         return self._spread(_texts(said, kind))
 
     def _spread(self, values: Any) -> Any:
-        """From a value an event to a value a row."""
+        """From one value per event to one value per row."""
         if self._rows == len(self._events):
             return values
         return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(self._ends, values))
 
     def _each(self, field: str, columns: Sequence[Sequence[Any]]) -> list[Any]:
-        """A value a row; `columns` are those that runs have."""
+        """One value per row; `columns` are those of runs."""
         values: list[Any] = []
         for event, count, column in zip(self._events, self._counts, columns, strict=True):
             values += column or repeat(getattr(event, field), count)

@@ -1,4 +1,4 @@
-"""Arrow copies of sealed segments: the same rows as Arrow, so that nobody has to parse them.
+"""Arrow copies of sealed segments, so that readers need not parse lines.
 
 `columns/<first>-<last>.arrow`: an Arrow IPC stream with one record batch for every piece of whole
 log indexes, then a footer of ours that says where each batch is and which indexes it holds. So
@@ -6,9 +6,9 @@ any run of batches can be sent as a stream of its own, as bytes, by a process wi
 
     schema message | batch message … | end of stream | footer (JSON) | length of it 4 | checksum 4
 
-A copy is a cache. Lines are authoritative: a copy that does not verify, is of another version or is
-missing is made anew, and whoever reads gets lines meanwhile. So nothing here is ever synced.
-Format changes: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
+A copy is a cache. Lines are authoritative: a copy that does not verify, has another version or is
+missing is created again, and readers get lines meanwhile. So nothing here is synced. Format
+changes: columns are appended (`columns.EVENTS`) and raise VERSION, which makes all anew.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ArrowCopy(msgspec.Struct, frozen=True):
 
 
 def copy_range(name: str) -> tuple[int, int] | None:
-    """The range of a file, given without its folder; None: it is no copy."""
+    """The range of a file, given without its folder; None: it is not a copy."""
     return (
         range_of(f"{name.removesuffix(COLUMNS_SUFFIX)}.jsonl")
         if name.endswith(COLUMNS_SUFFIX)
@@ -62,13 +62,13 @@ def copy_range(name: str) -> tuple[int, int] | None:
 
 
 def encode_footer(copy: ArrowCopy) -> bytes:
-    """What stands behind the stream."""
+    """The footer after the stream."""
     footer = msgspec.json.encode(copy)
     return footer + len(footer).to_bytes(4, "little") + crc32(footer).to_bytes(4, "little")
 
 
 def copies_there(disk: Disk) -> frozenset[tuple[int, int]]:
-    """The ranges of all files, readable or not."""
+    """The ranges of all copies, readable or not."""
     try:
         ranges = map(copy_range, disk.names(COLUMNS_FOLDER))
         return frozenset(each for each in ranges if each is not None)

@@ -1,8 +1,8 @@
 """From fields of a history row to the columns of the table `events`. Pure.
 
-The one mapping for whoever makes columns of rows: a member that keeps them beside its segments, and
-a reader that gets rows as they are. Columns are appended, never taken away or changed; what was
-written before a column was there has NULL or 0 in it. Absent text is NULL, an absent number 0.
+The only mapping from rows to columns, for members that store columns and readers that get rows.
+Columns are appended, never removed or changed; rows older than a column have NULL or 0 in it.
+Absent text is NULL, an absent number 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Column(NamedTuple):
     field: str
 
 
-GROUP: Final = "_group"  # of no row: whoever reads knows whose history it is
+GROUP: Final = "_group"  # not in rows: set by the reader, who knows the group
 
 EVENTS: Final = (
     Column("type", "string", "type"),

@@ -1,6 +1,6 @@
 """Cuts a sealed segment into pieces of whole log indexes, as bytes: nothing is decoded.
 
-Lines stand in the order of their indexes, so where an index begins is found by halving.
+Lines are ordered by index, so an index is found by binary search.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NEAR_BYTES: Final = 4 * LAST_ROW_BYTES_MAX  # holds the end of one line and ano
 
 
 class SegmentFile:
-    """The lines of one segment that is known to be valid."""
+    """The lines of a verified segment."""
 
     def __init__(self, disk: Disk, first: int, last: int) -> None:
         self._disk = disk
@@ -87,7 +87,7 @@ def _line_before(lines: bytes, end: int) -> tuple[int, int] | None:
 
 
 def _begin_of(lines: bytes, index: int) -> int:
-    """Where the first line of an index begins; 0 also if there is none before it."""
+    """The offset of the first line of an index; 0 also if there is none before it."""
     return 0 if _starts(lines, index) else lines.find(b'\n{"index":%d,' % index) + 1
 
 
@@ -96,7 +96,7 @@ def _starts(lines: bytes, index: int) -> bool:
 
 
 def _end_of(lines: bytes, end: int, last: int) -> int:
-    """Where lines of indexes up to `last` end."""
+    """The end of the lines of indexes up to `last`."""
     while (line := _line_before(lines, end)) is not None and line[1] > last:
         end = line[0]
     return end

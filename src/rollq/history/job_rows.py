@@ -1,4 +1,4 @@
-"""The rows about one job, found in packed events without a look at those of others. Pure.
+"""The rows about one job, found in packed events without decoding others. Pure.
 
 An id is sixteen bytes that stand in packed events as they are, also in a run. So most log indexes
 are ruled out by a search for bytes, and only the others are decoded.
@@ -45,7 +45,7 @@ class JobTimeline(msgspec.Struct, frozen=True):
 
 
 class Sought(NamedTuple):
-    """Whose rows are wanted: a job, a task with its array, or an array (both are its id)."""
+    """Selects the rows of a job, a task with its array, or an array (both are its id)."""
 
     job_id: JobId
     array_id: JobId = b""
@@ -90,7 +90,7 @@ class Sought(NamedTuple):
         return is_of_array and event.job_id in (b"", self.array_id)
 
     def _place_in(self, job_ids: bytes) -> int:
-        """Which job of a run it is; -1: none."""
+        """The position of the job in a run; -1: not in it."""
         at = job_ids.find(self.job_id)
         while at >= 0 and at % GUID_BYTES:
             at = job_ids.find(self.job_id, at + 1)

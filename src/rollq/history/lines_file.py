@@ -1,9 +1,9 @@
 """A sealed segment of JSON lines: `history/<first>-<last>.jsonl`.
 
 Every line starts with `{"index":N,` and the last line is a footer with the count of lines and their
-checksum. Members wrote all their history so once; now they write what a peer sent them so, and
-copies of packed segments for people and `jq`. Format changes: a new layout takes a new `version` in
-the footer and this reader stays.
+checksum. Older members wrote all history like this; now it is the form of history received from a
+peer, and of copies of packed segments for people and `jq`. Format changes: a new layout takes a new
+`version` in the footer and this reader stays.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _put(disk: Disk, name: str, offset: int, crc: int, piece: bytearray) -> tupl
 
 
 def footer_line(first: int, last: int, count: int, lines_crc: int) -> bytes:
-    """What stands behind so many lines of this checksum."""
+    """The footer after so many lines with this checksum."""
     crc = footer_crc(VERSION, first, last, count, lines_crc)
     return msgspec.json.encode(Footer(VERSION, first, last=last, count=count, crc=crc)) + b"\n"
 

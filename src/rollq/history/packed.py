@@ -1,7 +1,7 @@
-"""The events of a log index as a member holds and seals them: packed, with their runs as columns.
+"""The events of a log index as held in memory and sealed: packed, with their runs as columns.
 
-Nothing here is made one by one for the jobs of a run: what an entry left behind is encoded once,
-when it is applied, and those bytes are what memory holds, what is sealed and what readers are sent.
+Jobs of a run are never handled one by one: the events of an entry are encoded once, when it is
+applied, and the same bytes are held in memory, sealed and sent to readers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PackedIndex(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def pack(index: int, stamp_ms: int, events: Sequence[Event]) -> PackedIndex:
-    """Pack what an entry left behind."""
+    """Pack the events of an entry."""
     packed = _encode(events) if events else b""
     size = len(packed)
     if size in SHRINK_BYTES:

@@ -59,7 +59,7 @@ class PackedFooter(msgspec.Struct, frozen=True, array_like=True):
 def write_packed(
     disk: Disk, name: str, first: int, last: int, indexes: Iterable[PackedIndex]
 ) -> None:
-    """Write a segment and sync it. Indexes ascend; those that are missing have no events."""
+    """Write a segment and sync it. Indexes ascend; missing ones have no events."""
     disk.write(name, 0, MAGIC)
     compress = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress
     blocks: list[Block] = []
@@ -81,7 +81,7 @@ def write_packed(
 
 
 def _parts(indexes: Iterable[PackedIndex]) -> Iterator[list[PackedIndex]]:
-    """What goes into one block each."""
+    """The content of each block."""
     part: list[PackedIndex] = []
     size = 0
     for index in indexes:
@@ -147,7 +147,7 @@ def read_block(disk: Disk, name: str, block: Block) -> bytes | None:
 
 
 def indexes_in(data: bytes) -> list[PackedIndex]:
-    """What the frame of a block holds, which has verified."""
+    """The content of the frame of a verified block."""
     return decode_indexes(plain_of(data))
 
 

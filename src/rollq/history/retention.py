@@ -1,8 +1,7 @@
-"""How long history is kept: whole segments go, oldest first, by size and by age.
+"""Retention of history: whole segments are deleted, oldest first, by size and by age.
 
-Nothing goes that somebody still reads: a named reader holds everything back from the index that it
-wants next. What went is told by a floor on disk, so that it is not taken for a gap and asked of a
-peer again.
+Nothing is deleted from the next index of a named reader on. The floor on disk records what was
+deleted, so that it is not taken for a gap and fetched from a peer again.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ class Retention:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether anything ever goes."""
+        """Whether anything is ever deleted."""
         return bool(self.bytes_max or self.age_ms_max)
 
     def sweep(self, segments: Segments, now_ms: int, hold_from: int | None = None) -> int:
-        """Remove what is over the bounds; durable when it returns.
+        """Delete segments beyond the bounds; durable when it returns.
 
         Args:
             segments: the history.

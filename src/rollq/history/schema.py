@@ -56,12 +56,12 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True):
     fetchedBytes: int = 0  # noqa: N815
     heldBytes: int = 0  # noqa: N815
     jobKey: str = ""  # noqa: N815
-    request: str = ""  # of a new job or array: what it was asked to run, as JSON
-    by: str = ""  # of what somebody asked for: their account, or their client id
+    request: str = ""  # of a new job or array: its request, as JSON
+    by: str = ""  # of requests: the account, or the client id
     account: str = ""  # the account or role that was changed
     action: str = ""  # that was refused, or done
     resource: str = ""  # that it was refused or done on
-    address: str = ""  # from where it was asked for
+    address: str = ""  # address of the requester
     parents: str = ""  # of a new job: the ids it waits for, with conditions, as JSON
 
 
@@ -109,7 +109,7 @@ def _run_text(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -
         elif name in REQUIRED or all(column):
             pattern.append(f',"{name}":%s')
             columns.append(column)
-        else:  # what is nothing is left out
+        else:  # empty values are omitted
             pattern.append("%s")
             columns.append([f',"{name}":{one}' if one else "" for one in column])
     line = "{" + "".join(pattern)[1:] + "}"
@@ -118,7 +118,7 @@ def _run_text(index: int, ordinal: int, stamp_ms: int, event: Event, run: Run) -
 
 
 def _columns(ordinal: int, event: Event, run: Run) -> dict[str, Sequence[object]]:
-    """What differs between the jobs of a run, by the name of the column: numbers, or JSON."""
+    """The columns of a run, by name: numbers, or JSON."""
     count = run.count
     ids = guids_to_text(run.job_ids).decode("ascii")
     starts = range(0, len(ids), GUID_TEXT_BYTES)
@@ -181,7 +181,7 @@ def to_row(index: int, ordinal: int, stamp_ms: int, event: Event) -> HistoryRow:
 
 
 def parents_text(edges: bytes) -> str:
-    """What a job waits for, as JSON: {"id": "ok", …}."""
+    """The parents of a job, as JSON: {"id": "ok", …}."""
     words = {guid_to_text(one): CONDITION_WORDS[word] for one, word, _ in each_edge(edges)}
     return _json(words)
 
@@ -191,7 +191,7 @@ def _json(value: object) -> str:
 
 
 def request_text(body: bytes) -> str:
-    """What a job was asked to run, as JSON; empty if that is not known."""
+    """The request of a job, as JSON; empty if unknown."""
     return _json(request_document(request_in(body))) if body else ""
 
 

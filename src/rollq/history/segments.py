@@ -35,7 +35,7 @@ class Segments:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._scrubbed = ""  # the name that was verified last
-        self.damaged: list[str] = []  # names of what did not verify and is now under broken/
+        self.damaged: list[str] = []  # names of files that did not verify and are now under broken/
 
     def seal(self, first: int, last: int, lines: Iterable[bytes]) -> None:
         """Store the events of a range as lines, as `write_lines` takes them; durable when it
@@ -70,7 +70,7 @@ class Segments:
         packed_file.write_packed(self._disk, temporary, first, last, indexes)
 
     def publish_packed(self, temporary: str, first: int, last: int) -> None:
-        """Give what was written its name; durable when it returns."""
+        """Rename a written segment to its final name; durable when it returns."""
         name = packed_name(first, last)
         if self._is_sealed(name):
             self._disk.remove(temporary)
@@ -82,7 +82,7 @@ class Segments:
         self._disk.sync_dir(FOLDER)
 
     def clear_temporaries(self) -> None:
-        """Remove what an earlier process began to write and did not publish."""
+        """Remove unpublished files of an earlier process."""
         for name in self._disk.names(FOLDER):
             if name.endswith(TEMPORARY):
                 self._disk.remove(f"{FOLDER}/{name}")
@@ -111,16 +111,17 @@ class Segments:
         return covered
 
     def floor(self) -> int:
-        """History up to here was kept long enough and is gone; 0: there is all of it."""
+        """History up to here was deleted by retention; 0: none was."""
         return max((floor_of(name) for name in self._disk.names(FOLDER)), default=0)
 
     def forget(self, index: int) -> None:
-        """Raise the floor; segments that end at or below it go. Durable when it returns."""
+        """Raise the floor; segments that end at or below it are deleted. Durable when it
+        returns."""
         floor = floor_name(index)
         self._disk.write(floor, 0, b"")
         self._disk.sync(floor)
         self._disk.sync_dir(FOLDER)
-        # Only now: without the floor what is missing would be a gap.
+        # Only now: without the floor, missing ranges would be gaps.
         for name in self._disk.names(FOLDER):
             ends = range_of(name)
             if (ends is not None and ends[1] <= index) or 0 < floor_of(name) < index:
@@ -143,7 +144,7 @@ class Segments:
         return None if self._disk.size(name) < 0 else lines_file.newest_ms(self._disk, name)
 
     def packed(self, first: int, last: int) -> PackedFooter | None:
-        """What the packed file of a segment says of itself; None: there is none that could say."""
+        """The footer of the packed file of a segment; None: there is none that is valid."""
         name = packed_name(first, last)
         found = packed_file.read_footer(self._disk, name) if self._disk.size(name) >= 0 else None
         return None if found is None else found[0]
@@ -290,7 +291,7 @@ NAMES: Final = (packed_name, name_of, columns_name)
 
 
 def floor_name(index: int) -> str:
-    """The empty file that tells that history up to an index is gone."""
+    """The empty file that records that history up to an index is deleted."""
     return f"{FOLDER}/{index:020d}{FLOOR_SUFFIX}"
 
 
@@ -305,7 +306,7 @@ def range_of(name: str) -> tuple[int, int] | None:
 
 
 def floor_of(name: str) -> int:
-    """The index up to which history is gone, by the name of a file; 0 if it does not tell."""
+    """The floor in the name of a file; 0 if it has none."""
     stem = name.removesuffix(FLOOR_SUFFIX)
     return int(stem) if name.endswith(FLOOR_SUFFIX) and stem.isdecimal() else 0
 

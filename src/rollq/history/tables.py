@@ -1,12 +1,12 @@
-"""The tables of the state, as analytics sees it: columns of each, and what results say. Pure.
+"""The tables of the state for analytics: columns of each, and fields of results. Pure.
 
-A row is one JSON line with the names of these fields; what is not set is left out. A column may be
+A row is one JSON line with the names of these fields; unset ones are omitted. A column may be
 added; none is removed or changes its meaning. Ids are in their text form, times are milliseconds
 since 1970 UTC, bytes are base64.
 
-Every table is a picture of the state at one log index, so what was forgotten is in none. A task of
-an array is a row of `jobs` from its first assignment on; tasks that never were assigned are counted
-in `arrays` and `queues` alone. Jobs that were accepted with a batch and are on their way into their
+Every table is a snapshot of the state at one log index, without forgotten records. A task of an
+array is a row of `jobs` from its first assignment on; tasks that never were assigned are counted in
+`arrays` and `queues` alone. Jobs that were accepted with a batch and are on their way into their
 queues are in `jobs` and counted in `queues` already. A job keeps its last attempts only,
 ATTEMPTS_MAX of them.
 """
@@ -68,7 +68,7 @@ class JobTableRow(OfJob, frozen=True):
     cause: Int | None = None
     detail: str | None = None
     confirmed: bool | None = None  # its client has the result
-    # What it was asked to run, as far as fits; nothing of a payload.
+    # Its request, as far as it fits; nothing of a payload.
     args: tuple[str, ...] | None = None
     files: tuple[str, ...] = ()  # names
     env: tuple[str, ...] = ()  # names
@@ -210,8 +210,7 @@ TABLES: Final[dict[str, type[TableRow]]] = {
 
 
 class EndedJob(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """How a job ended, as a member tells it: the result as it is. A field may be appended with a
-    default."""
+    """How a job ended, with its result as it is. A field may be appended with a default."""
 
     job_id: JobId
     job_key: str
@@ -269,7 +268,7 @@ def result_row(ended: EndedJob) -> ResultRow:
 
 
 def said_in(result: bytes) -> JobResult:
-    """What a result says; other bytes than those of a JobResult are its data."""
+    """The fields of a result; bytes that are not a JobResult are its data."""
     try:
         said = decode_if_marked(result, JobResult, "Status") if result else None
     except RemoteError:
@@ -296,7 +295,7 @@ def id_text(guid: bytes) -> str | None:
 
 
 def int32(value: int) -> int:
-    """A number of a peer, as a column can hold it. Exit codes of Windows are 32 bits, unsigned."""
+    """A number of a peer, clamped to its column. Exit codes of Windows are 32 bits, unsigned."""
     if -INT32_MAX <= value <= INT32_MAX:
         return value
     if INT32_MAX < value < 2**32:
@@ -305,7 +304,7 @@ def int32(value: int) -> int:
 
 
 def int64(value: int) -> int:
-    """A number of a peer, as a column can hold it."""
+    """A number of a peer, clamped to its column."""
     if -INT64_MAX <= value <= INT64_MAX:
         return value
     return INT64_MAX if value > 0 else -INT64_MAX - 1

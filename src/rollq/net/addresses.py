@@ -1,4 +1,4 @@
-"""What the text of a host says by itself; nothing is looked up."""
+"""Classification of host texts, without name resolution."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ WILDCARDS = ("0.0.0.0", "::", "")
 
 
 def is_any(host: str) -> bool:
-    """Whether what listens there listens on all addresses: others need another one to reach it."""
+    """Whether a listener on this host listens on all addresses: peers need another address for
+    it."""
     return host in WILDCARDS
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what listens there is reached from this machine alone. A name other than
-    `localhost` may mean anything, and a wildcard (`0.0.0.0`, `::`, nothing) means everything."""
+    """Whether a listener on this host is only reachable from this machine. A name other than
+    `localhost` may resolve to anything, and a wildcard (`0.0.0.0`, `::`, empty) is all
+    addresses."""
     if host.lower() == LOCAL_NAME:
         return True
     try:

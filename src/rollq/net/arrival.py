@@ -1,4 +1,4 @@
-"""The first bytes of a socket that was accepted where TLS is spoken: they say whether it is."""
+"""The first bytes of an accepted socket on a TLS listener: they show whether the peer uses TLS."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from rollq.net.tls_layer import TlsLayer
 
 
 class Arrival(asyncio.Protocol):
-    """The protocol of a socket until its first bytes are here; then that is the link, or a layer of
-    TLS before it.
+    """The protocol of a socket until its first bytes arrive; then the link, or a TLS layer, takes
+    over.
 
     Args:
-        link: Made for this socket.
-        context: For TLS.
-        turns: Of the handshakes of the listener.
-        on_plain: Called before the link is told of a connection without TLS.
-        on_shaken: As for `TlsLayer`.
-        wait_ms_max: How long the first bytes and the handshake may take.
+        link: The link of this socket. context: The TLS context. turns: Schedules the handshakes of
+        the listener. on_plain: Called before `connection_made` of a link without TLS. on_shaken: As
+        for `TlsLayer`. wait_ms_max: How long the first bytes and the handshake may take.
     """
 
     def __init__(
@@ -54,12 +51,12 @@ class Arrival(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """The first bytes came."""
+        """The first bytes arrived."""
         transport = cast(asyncio.Transport, self._transport)
         self._head += data
         head = self._head
         if len(head) < TLS_HEAD_BYTES and TLS_RECORD.startswith(head):
-            return  # one more will tell
+            return  # undecided: wait for more bytes
         if is_tls(head):
             layer = TlsLayer(self._context, self._link, self._shaken, self._failed, self._turns)
             transport.set_protocol(layer)
@@ -73,12 +70,12 @@ class Arrival(asyncio.Protocol):
         self._link.data_received(head)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It went before it said anything."""
+        """The socket closed before the first bytes."""
         self._settle()
         self._link.connection_lost(exc)
 
     def abort(self, reason: str) -> None:
-        """Close it, as far as it has come."""
+        """Close the socket, or the layer that took over."""
         self._settle()
         self._link.abort(reason)
         if self._transport is not None:

@@ -1,4 +1,4 @@
-"""What all links of this process carry."""
+"""Counters over all links of this process."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from rollq.base.counters import Family, counter, counters_by
 
 
 class LinkCounters:
-    """Numbers since the process began: one addition a read and a write, whatever is in them.
+    """Counters since the process began: one addition per read or write.
 
     Attributes:
-        read_bytes: What came, without TLS.
-        written_bytes: What was given to the system, without TLS.
-        reads: How often something came.
-        writes: How often something was given.
-        saved_bytes: What compression spared the network of what was written.
-        cut_off: Links that this side ended because of what the peer did or did not do.
+        read_bytes: Bytes received, without TLS. written_bytes: Bytes passed to the system, without
+        TLS. reads: The number of reads. writes: The number of writes. saved_bytes: Written bytes
+        saved by compression. cut_off: Links that this side ended because of what the peer did or
+        did not do.
     """
 
     __slots__ = ("cut_off", "read_bytes", "reads", "saved_bytes", "writes", "written_bytes")
@@ -26,7 +24,7 @@ class LinkCounters:
         self.saved_bytes = 0
 
     def families(self) -> list[Family]:
-        """The same under their names."""
+        """The counters as metric families."""
         moved_bytes = {"in": self.read_bytes, "out": self.written_bytes}
         return [
             counters_by("rollq_link_bytes_total", "direction", moved_bytes),

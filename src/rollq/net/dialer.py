@@ -27,12 +27,12 @@ from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
 
-PLAIN: Final[dict[str, float]] = {}  # addresses that spoke no TLS, and until when that is believed
+PLAIN: Final[dict[str, float]] = {}  # addresses without TLS, and how long that is cached
 TLS_HINT: Final = "see the certificates on both sides with `rollq tls show`"
 
 
 class Dial(Protocol):
-    """`dial`, with credentials given."""
+    """`dial` with bound credentials."""
 
     def __call__(
         self,
@@ -56,22 +56,19 @@ async def dial(
     peer: CertificateRole = CertificateRole.MEMBER,
     login: DialerLogin | None = None,
 ) -> Link:
-    """Connect to `host:port`, and log in: the hello may follow.
+    """Connect to `host:port`, and log in: the hello may be sent next.
 
     Args:
-        address: Where.
-        group: Of the link.
-        on_messages, on_closed, limits: As for `Link`.
-        credentials: What we prove ourselves with, and check the other side by.
-        tls: Whether TLS is spoken; None: as the credentials say.
-        peer: What the certificate of the other side must say that it is. Only members are told
+        address: Where to connect. group: The group of the link. on_messages, on_closed, limits: As
+        for `Link`. credentials: Our credentials, and those to verify the peer with. tls: Whether to
+        use TLS; None: as the credentials say. peer: What the certificate of the other side must say
+        that it is. Only members are told
             secrets of ours.
         login: How to log in; None: as the credentials say.
 
     Raises:
-        DialError: no connection is made in time, or not with whom it should be.
-        LocalError: BAD_CREDENTIALS, as `choose_login`.
-        StateError: we are not let in.
+        DialError: no connection in time, or with the wrong peer. LocalError: BAD_CREDENTIALS, as
+        `choose_login`. StateError: we are not let in.
     """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
@@ -96,7 +93,8 @@ async def dial(
         return link
 
     try:
-        async with asyncio.timeout(RESOLVE_MS_MAX / 1000):  # a slow name service is no dead member
+        # slow name resolution does not mean that the member is down
+        async with asyncio.timeout(RESOLVE_MS_MAX / 1000):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError) as error:
         raise _unreachable(address, error) from None
@@ -118,11 +116,11 @@ async def dial(
 async def _reach_by_tls(
     host: str, port: int, make: Callable[[], Link], contexts: Contexts, peer: CertificateRole
 ) -> Link:
-    """A link to a peer that has shown who it is.
+    """A link to a peer with a verified certificate.
 
     Raises:
-        OSError, TimeoutError: there is no connection.
-        RemoteError: the peer is not who it should be; _NoTlsError: or speaks no TLS.
+        OSError, TimeoutError: there is no connection. RemoteError: the certificate is not the
+        expected one; _NoTlsError: the peer does not use TLS.
     """
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()
@@ -159,7 +157,7 @@ async def _reach_by_tls(
 
 
 class _NoTlsError(RemoteError):
-    """The peer speaks no TLS."""
+    """The peer does not use TLS."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -171,7 +169,7 @@ class _NoTlsError(RemoteError):
 
 
 def _remember_plain(address: str, now_s: float) -> None:
-    """Dial it without TLS for a while, rather than twice each time."""
+    """Dial this address without TLS for a while, instead of trying both each time."""
     PLAIN.pop(address, None)
     PLAIN[address] = now_s + TLS_PLAIN_MS / 1000
     if len(PLAIN) > TLS_PLAIN_MAX:
@@ -179,7 +177,7 @@ def _remember_plain(address: str, now_s: float) -> None:
 
 
 async def takes_connections(address: str) -> bool:
-    """Whether a connection is accepted there; it is closed without a message."""
+    """Whether the address accepts connections; closes the connection without a message."""
     host, port = split_address(address)
     try:
         async with asyncio.timeout(DIAL_MS_MAX / 1000):
@@ -191,8 +189,9 @@ async def takes_connections(address: str) -> bool:
 
 
 async def is_served(address: str) -> bool:
-    """Whether a process serves the connections there: it closes one whose other side has ended. For
-    a process that is stopped or hangs the system still accepts connections, and nobody closes."""
+    """Whether a process serves the connections of the address: it closes one whose other side is
+    shut down. For a stopped or hanging process the system still accepts connections, but nothing
+    closes them."""
     host, port = split_address(address)
     try:
         async with asyncio.timeout(DIAL_MS_MAX / 1000):

@@ -1,17 +1,17 @@
-"""A bound on links that have not said a hello, for each address that they come from.
+"""A bound per address on links without a hello.
 
-They are strangers: TLS, login and hello are to come. One that dials and says nothing costs a
-descriptor for HELLO_MS_MAX, and all descriptors are shared with those who work here.
+Their peers are unauthenticated: TLS, login and hello are still to come. A silent one holds a
+descriptor for HELLO_MS_MAX, and descriptors are shared with working sessions.
 """
 
 from __future__ import annotations
 
 
 class HalfOpen:
-    """Counts them.
+    """Counts half-open links by address.
 
     Args:
-        each_max: So many of one address.
+        each_max: The maximum per address.
     """
 
     __slots__ = ("_counts", "_each_max", "refused_count")
@@ -22,7 +22,8 @@ class HalfOpen:
         self.refused_count = 0
 
     def enter(self, host: str) -> str:
-        """One came: why it must go, or nothing. It leaves in either case."""
+        """Count a new link; returns why it must be refused, or nothing. `leave` must follow in
+        either case."""
         count = self._counts.get(host, 0) + 1
         self._counts[host] = count
         if count <= self._each_max:
@@ -31,7 +32,7 @@ class HalfOpen:
         return f"more than {self._each_max} connections of {host} without a hello"
 
     def leave(self, host: str) -> None:
-        """One has said its hello, or is gone."""
+        """A link got its hello, or is closed."""
         count = self._counts.pop(host) - 1
         if count:
             self._counts[host] = count

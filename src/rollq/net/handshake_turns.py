@@ -1,5 +1,4 @@
-"""Which step of which TLS handshake is done next, and when: those who dial must not take the loop
-away from those who are connected."""
+"""Schedules the steps of TLS handshakes, so that dialers do not starve connected sessions."""
 
 from __future__ import annotations
 
@@ -9,18 +8,18 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-REST_S_MIN: Final = 0.001  # what timers of all loops can tell from nothing
+REST_S_MIN: Final = 0.001  # the resolution of timers in all loops
 
 Step: TypeAlias = Callable[[], None]
 
 
 class HandshakeTurns:
-    """One step at a time; then the loop is left to others for at least as long as the step took.
-    So handshakes have half of it at most, however many dial, and the rest of them wait.
+    """One step at a time, followed by a pause of at least the same length. So handshakes use at
+    most half of the loop's time, however many are pending.
 
-    Addresses take turns, so that hundreds that dial from one do not hold up a member that dials
-    from another. Of one address, handshakes that have begun go on before others begin: few are open
-    at a time, and those who wait have cost nothing yet.
+    Round-robin by address, so that hundreds from one address do not delay a member at another one.
+    Within one address, started handshakes come before new ones: few are open at a time, and waiting
+    ones have cost nothing yet.
 
     Args:
         loop: Its clock and its timers.
@@ -33,12 +32,12 @@ class HandshakeTurns:
     ) -> None:
         self._loop = loop
         self._used_s = used_s
-        self._hosts: OrderedDict[str, _Host] = OrderedDict()  # whose turn it is, first
+        self._hosts: OrderedDict[str, _Host] = OrderedDict()  # round-robin, next first
         self._free_at = 0.0  # when the next step may be done
         self._is_planned = False
 
     def enter(self, host: str, step: Step, *, has_begun: bool) -> None:
-        """Have a step of a handshake done when its turn comes."""
+        """Queue a step of a handshake."""
         steps = self._hosts.setdefault(host, _Host())
         (steps.begun if has_begun else steps.new).append(step)
         self._plan()
@@ -71,7 +70,7 @@ class HandshakeTurns:
 
 
 class _Host:
-    """What waits of one address."""
+    """The pending steps of one address."""
 
     __slots__ = ("begun", "new")
 

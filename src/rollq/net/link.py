@@ -1,9 +1,8 @@
 """One TCP connection with a `wire.Connection` on it.
 
-Works at the level of the protocol: no task and no future per message. What arrives in one read is
-handed over as one list; what is sent in one turn of the loop leaves as one write. Buffers are
-bounded: a link whose peer does not read is aborted with a reason, and so is one without a hello in
-time.
+An asyncio protocol: no task and no future per message. The messages of one read are delivered as
+one list; messages sent in one turn of the loop are one write. Buffers are bounded: a link whose
+peer does not read is aborted with a reason, and so is one without a hello in time.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
 log = logging.getLogger("rollq.net")
 
 CUT_OFF: Final = Repeats()  # of all links of this process
-# A record of a handshake of TLS, and its version. A frame that begins so is longer than the hello
-# of a stranger may be; one that begins with the first two of these bytes need not be.
+# The start of a TLS handshake record. A frame that begins so is longer than a first frame may be;
+# one that begins with the first two of these bytes need not be.
 TLS_RECORD: Final = b"\x16\x03"
 TLS_MINORS: Final = (1, 2, 3, 4)
 TLS_HEAD_BYTES: Final = 3
@@ -49,12 +48,12 @@ TLS_IS_OFF: Final = (
     "it speaks TLS, which is off here; start this process with --credentials and --tls allow, or "
     "the other without ca.pem"
 )
-CLOSE_WAIT_S: Final = 1.0  # for a peer to take what was sent last, where the loop is about to end
+CLOSE_WAIT_S: Final = 1.0  # time for a peer to read the last bytes before the loop ends
 
 
 @dataclass(slots=True, frozen=True)
 class LinkLimits:
-    """When a link is closed because of what its peer does not do."""
+    """Timeouts and buffer bounds after which a link is closed."""
 
     hello_ms_max: int = HELLO_MS_MAX
     outbox_bytes_max: int = LINK_OUTBOX_BYTES_MAX
@@ -68,15 +67,14 @@ DEFAULT_LIMITS = LinkLimits()
 
 
 class Link(asyncio.Protocol):
-    """Bytes of one socket to messages and back.
+    """Messages over one socket.
 
     Args:
-        connection: Frames, handshake and dialect of this link.
-        on_messages: Called with everything that one read completed; never with an empty list.
-        on_closed: Called exactly once, with why the link is gone.
-        limits: When the link of a slow or silent peer is closed.
-        partial_frames: The incomplete frames of all links of a listener.
-        half_open: The links of a listener that have not said a hello.
+        connection: Frames, handshake and dialect of this link. on_messages: Called with the
+        messages that one read completed; never with an empty list. on_closed: Called exactly once,
+        with the reason why the link closed. limits: When the link of a slow or silent peer is
+        closed. partial_frames: The incomplete frames of all links of a listener. half_open: The
+        links of a listener without a hello.
     """
 
     def __init__(
@@ -92,14 +90,14 @@ class Link(asyncio.Protocol):
         self.connection = connection
         self._partial_frames = partial_frames
         self._has_partial = False
-        self._has_skipped = False  # and it was logged
+        self._has_skipped = False  # whether skipped frames were logged
         self.address = ""
-        self._pace: Pace | None = None  # of a link to another computer, if that is of interest
+        self._pace: Pace | None = None  # of a link to another host, if compression depends on it
         self.certificate: CertificateIdentity | None = None  # of the peer, checked
         self._on_messages = on_messages
         self._on_closed = on_closed
         self._half_open = half_open
-        self._host = ""  # as it is counted there
+        self._host = ""  # the address as counted in `half_open`
         self._limits = limits
         self._outbox: list[Message] = []
         # Encoded before what is in `_outbox`, and not written: frames that go to many links.
@@ -111,46 +109,45 @@ class Link(asyncio.Protocol):
         self._unwritten_bytes = 0  # passed to `write`, and not known to be with the system
         self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        # Done when the socket is gone; made by whoever waits for that.
+        # Resolved when the socket is closed; created by waiters.
         self._gone: asyncio.Future[None] | None = None
-        self._arrived_s = 0.0  # when its socket came: from then on the hello is waited for
+        self._arrived_s = 0.0  # when the socket was opened: the start of the hello timeout
         self._hello_timer: asyncio.TimerHandle | None = None
         self._reason = ""
         self._was_heard = False  # at least one message was decoded
-        self._first_bytes = b""  # to recognise a peer of another protocol
+        self._first_bytes = b""  # to recognise a peer with another protocol
 
     @property
     def is_open(self) -> bool:
-        """Whether anything sent now can still leave."""
+        """Whether messages can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def waiting_bytes(self) -> int:
-        """What was sent in earlier turns of the loop, or posted as frames, and is not on its way
-        yet."""
+        """Bytes of messages sent in earlier turns of the loop, or of posted frames, that are not
+        written yet."""
         if self._transport is None:
             return 0
         return self._transport.get_write_buffer_size() + self._encoded_bytes
 
     def send(self, message: Message) -> None:
-        """Queue a message; it leaves with everything else that this turn of the loop sends."""
+        """Queue a message; it is written with all others of this turn of the loop."""
         self.send_all((message,))
 
     def send_all(self, messages: Iterable[Message]) -> None:
-        """Queue several, as `send` does."""
+        """Queue several messages, as `send`."""
         self.post_all(messages)
         if not self._flush_due:
             self._flush_due = True
             self.loop.call_soon(self.flush)
 
     def post_all(self, messages: Iterable[Message]) -> None:
-        """Queue messages for a `flush` that the caller promises."""
+        """Queue messages; the caller must `flush`."""
         if self._transport is not None:
             self._outbox += messages
 
     def post_frames(self, data: bytes) -> None:
-        """Queue frames that are encoded already, behind what is queued, for a `flush` that the
-        caller promises."""
+        """Queue encoded frames behind queued messages; the caller must `flush`."""
         if self._transport is None:
             return
         if self._outbox:
@@ -159,7 +156,7 @@ class Link(asyncio.Protocol):
         self._encoded_bytes += len(data)
 
     def write_now(self, data: bytes) -> None:
-        """Write frames that are encoded already, behind what is queued."""
+        """Write encoded frames behind queued messages."""
         if self._outbox or self._encoded:
             self.flush()
         transport = self._transport
@@ -169,7 +166,7 @@ class Link(asyncio.Protocol):
             LINKS.written_bytes += len(data)
 
     def flush(self) -> None:
-        """Write what is queued."""
+        """Write all queued messages."""
         self._flush_due = False
         if self._outbox:
             self._encode_outbox()
@@ -194,15 +191,15 @@ class Link(asyncio.Protocol):
     def _encode_outbox(self) -> None:
         outbox, self._outbox = self._outbox, []
         if not self.is_open or self.connection.state is Stage.CLOSED:
-            return  # the peer ended the conversation while this waited
+            return  # the peer closed the connection meanwhile
         packs = self._packs()
         saved_bytes = self.connection.saved_bytes
         try:
             data = self.connection.send_all(outbox, packs=packs)
-        except RollqError as error:  # a lost message would be missed for ever: reconnect
+        except RollqError as error:  # a message would be lost: reconnect
             self.abort(str(error))
             return
-        except Exception as error:  # ours: it ends this connection, and nothing else
+        except Exception as error:  # a bug of ours: it closes only this connection
             log.error("%s: cannot send", self.address, exc_info=error)
             self.abort(f"what was to be sent cannot be encoded: {error!r}")
             return
@@ -219,8 +216,8 @@ class Link(asyncio.Protocol):
             cast(asyncio.Transport, self._transport).close()
 
     async def close_within(self, reason: str, wait_s: float = CLOSE_WAIT_S) -> None:
-        """Flush, then close. What the peer has not taken by then is dropped, so that no socket is
-        left when the loop ends."""
+        """Flush, then close. Bytes that the peer has not read in time are dropped, so that no
+        socket is left when the loop ends."""
         self.close(reason)
         if self._transport is not None:
             self._gone = self.loop.create_future()
@@ -229,7 +226,8 @@ class Link(asyncio.Protocol):
             await self._gone
 
     def hang_up(self, reason: str) -> None:
-        """Leave a peer that may not read: what waits is sent if nothing waited before it."""
+        """Close a link whose peer may not read: queued messages are sent if the socket is
+        writable."""
         if self.waiting_bytes:
             self.abort(reason)
         else:
@@ -250,21 +248,21 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def refuse(self, error: RollqError) -> None:
-        """Hang up on a peer that may not speak here, and say why if it understands."""
+        """Close a link whose peer is not permitted, with the reason if it understands it."""
         self.connection.break_off(error)
         self._maybe_hang_up()
 
     def notify_written(self, on_written: Callable[[int], None]) -> None:
-        """Have `on_written` called with the sizes of what `write` wrote, when the system has it."""
+        """Call `on_written` with the sizes of writes of `write`, once the system has taken them."""
         self._on_written = on_written
         cast(asyncio.Transport, self._transport).set_write_buffer_limits(0)
 
     def notify_drained(self, on_drained: Callable[[Link], None]) -> None:
-        """Have `on_drained` called once, when almost all that waits now is with the system."""
+        """Call `on_drained` once, when almost all bytes that wait now are taken by the system."""
         self._on_drained = on_drained
 
     def write(self, data: bytes) -> None:
-        """Write frames that are encoded already."""
+        """Write encoded frames."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -277,7 +275,7 @@ class Link(asyncio.Protocol):
             self.resume_writing()
 
     def pause(self) -> None:
-        """Stop reading: back-pressure on the peer."""
+        """Stop reading: back-pressure to the peer."""
         if self.is_open:
             cast(asyncio.Transport, self._transport).pause_reading()
 
@@ -291,13 +289,13 @@ class Link(asyncio.Protocol):
         on_messages: Callable[[Link, list[Message]], None],
         on_closed: Callable[[Link, str], None],
     ) -> None:
-        """From now on others are told what comes, and the end."""
+        """Replace the handlers of messages and of the end."""
         self._on_messages = on_messages
         self._on_closed = on_closed
 
     def hand_over(self, messages: list[Message]) -> None:
-        """Give messages that came on this link to its handler: those of a read, or those that had
-        to wait. A failing handler ends the connection of this peer, and nothing else."""
+        """Pass messages to their handler: those of a read, or delayed ones. A failing handler
+        closes only this connection."""
         try:
             self._on_messages(self, messages)
         except Exception as error:
@@ -311,12 +309,12 @@ class Link(asyncio.Protocol):
     # --- asyncio's side
 
     def pause_writing(self) -> None:
-        """The system does not take what was written."""
+        """The write buffer of the transport is full."""
         if self._pace is not None:
             self._pace.began(self.loop.time(), self.waiting_bytes)
 
     def resume_writing(self) -> None:
-        """The system has taken all that was written, or almost all."""
+        """The write buffer of the transport is empty, or almost."""
         if self._pace is not None:
             self._pace.ended(self.loop.time(), self.waiting_bytes)
         if self._on_drained is not None:
@@ -340,7 +338,7 @@ class Link(asyncio.Protocol):
                 ("TCP_KEEPCNT", KEEPALIVE_TRIES),
                 ("TCP_USER_TIMEOUT", self._limits.unacked_ms_max),
             ):
-                if hasattr(socket, option):  # not every system has all of them
+                if hasattr(socket, option):  # not available on every system
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
             if self._pace is not None:
                 prepare(sock)
@@ -352,8 +350,7 @@ class Link(asyncio.Protocol):
             )
 
     def arrive(self, transport: asyncio.BaseTransport) -> None:
-        """There is a socket, perhaps before the connection is made: whose it is, and whether there
-        are too many like it."""
+        """A socket was accepted, perhaps before `connection_made`: count it by its address."""
         if self.address:
             return
         self._arrived_s = self.loop.time()
@@ -369,7 +366,7 @@ class Link(asyncio.Protocol):
                 self.abort(excess)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Bytes arrived."""
         connection = self.connection
         LINKS.reads += 1
         LINKS.read_bytes += len(data)
@@ -397,7 +394,7 @@ class Link(asyncio.Protocol):
             self._partial_frames.note(self, partial_bytes, has_begun_anew=bool(messages))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """The socket is closed."""
         if self._hello_timer is not None:
             self._hello_timer.cancel()
         self._transport = None
@@ -413,7 +410,7 @@ class Link(asyncio.Protocol):
     # --- helpers
 
     def _packs(self) -> bool:
-        """Whether to compress what is written now, if the peer takes that."""
+        """Whether to compress writes now, if the peer supports it."""
         if self._pace is not None:
             return self._pace.is_slow(self.loop.time())
         return PACKING.mode is Compress.ALWAYS
@@ -424,7 +421,7 @@ class Link(asyncio.Protocol):
             self._half_open = None
 
     def _maybe_hang_up(self) -> None:
-        """End a connection on which something went wrong, with an error that says what."""
+        """Close a connection after an error, which is sent to the peer."""
         error, transport = self.connection.error, self._transport
         if error is not None and transport is not None and not transport.is_closing():
             self.flush()
@@ -434,7 +431,7 @@ class Link(asyncio.Protocol):
             transport.close()
 
     def _foreign_protocol(self) -> str:
-        """A description of a peer that speaks another protocol; else empty."""
+        """A description of a peer with another protocol; else empty."""
         if self._was_heard or not self._first_bytes:
             return ""
         if self.connection.side is Side.ACCEPTER:
@@ -443,14 +440,14 @@ class Link(asyncio.Protocol):
         return f"no rollq member at {self.address}: it answered {text!a}"
 
     def _warn(self, reason: str) -> None:
-        """A peer that comes again and again is logged once, and then counted. One that dialed has
-        another port each time."""
+        """Log a peer that reconnects repeatedly once, then only count it, by its address without
+        the port."""
         LINKS.cut_off += 1
         address = self.address or "a connection"
         is_dialer = self.connection.side is Side.ACCEPTER
         kind = f"{address.rpartition(':')[0] if is_dialer else address} {reason}"
         line = CUT_OFF.line(kind, f"{address} is cut off: {reason}", int(self.loop.time() * 1000))
-        if line:  # where we dialed, whoever wanted the connection says what it means
+        if line:  # dialed links are reported by their user
             log.log(logging.WARNING if is_dialer else logging.INFO, "%s", line)
 
     def _hello_overdue(self) -> None:

@@ -1,4 +1,4 @@
-"""Accepts connections, up to a bound, and makes a link of each."""
+"""Accepts connections, up to a bound, and creates a link for each."""
 
 from __future__ import annotations
 
@@ -34,17 +34,14 @@ LISTEN_HINTS: Final = {
 
 
 class Listener:
-    """One listening socket. `start` returns when it listens, `stop` when every link is gone.
+    """One listening socket. `start` returns when it listens, `stop` when every link is closed.
 
     Args:
-        group: Of its links.
-        on_messages: As for `Link`.
-        on_closed: As for `Link`.
-        limits: As for `Link`; and how many links there may be.
-        knows_worker: As for `Connection`.
-        credentials: What it proves itself with, and checks others by.
-        tls: Whether links speak TLS; None: as the credentials say.
-        roles: What those who dial must be by their certificates, where TLS is spoken; empty:
+        group: Of its links. on_messages: As for `Link`. on_closed: As for `Link`. limits: As for
+        `Link`; and the maximum number of links. knows_worker: As for `Connection`. credentials: Its
+        certificate, and those to verify peers with. tls: Whether to use TLS; None: as the
+        credentials say. roles: What those who dial must be by their certificates, where TLS is
+        spoken; empty:
             anybody, also without one.
     """
 
@@ -72,16 +69,17 @@ class Listener:
         self._links: dict[Link, None] = {}
         self._partial_frames = PartialFrames(limits.partial_bytes_max)
         self._half_open = HalfOpen(limits.half_open_max)
-        self._arrivals: dict[Link, Arrival] = {}  # whose first bytes or handshakes are to come
-        self._refusals: dict[Link, RollqError] = {}  # told to those who say a hello
-        self._files: TlsFiles | None = None  # of TLS, if it is spoken
+        # links whose first bytes or TLS handshake are pending
+        self._arrivals: dict[Link, Arrival] = {}
+        self._refusals: dict[Link, RollqError] = {}  # reported to the peer after its hello
+        self._files: TlsFiles | None = None  # with TLS
         self._turns: HandshakeTurns | None = None
         self._server: asyncio.Server | None = None
         self.refused_count = 0  # connections over the bound
 
     @property
     def half_open_refused_count(self) -> int:
-        """Connections over the bound of those that have said no hello."""
+        """Connections refused by the bound on half-open links."""
         return self._half_open.refused_count
 
     async def start(self, host: str, port: int) -> int:
@@ -116,7 +114,7 @@ class Listener:
         try:
             async with asyncio.timeout(HANG_UP_MS_MAX / 1000):
                 await server.wait_closed()
-        except TimeoutError:  # a peer does not read what is left to flush
+        except TimeoutError:  # a peer does not read the last bytes
             for link in list(self._links):
                 link.abort(reason)
 
@@ -136,7 +134,7 @@ class Listener:
         return link
 
     def _accept_first(self) -> Arrival:
-        """Where TLS is spoken, the first bytes are waited for."""
+        """With TLS, wait for the first bytes."""
         assert self._files is not None, "from `start` on"
         assert self._turns is not None, "from `start` on"
         context = self._files.current.listens
@@ -154,7 +152,7 @@ class Listener:
         return arrival
 
     def _plain(self, link: Link) -> None:
-        """A peer does not speak TLS."""
+        """A peer does not use TLS."""
         self._arrivals.pop(link, None)
         if self._tls is Mode.REQUIRE:
             self._refusals[link] = RemoteError(
@@ -164,7 +162,7 @@ class Listener:
             )
 
     def _shaken(self, layer: TlsLayer) -> None:
-        """A peer has shown its certificate, if it has one."""
+        """The TLS handshake is over: check the certificate, if there is one."""
         self._arrivals.pop(layer.link, None)
         assert self._files is not None, "from `start` on"
         try:
@@ -175,8 +173,8 @@ class Listener:
             self._refusals[layer.link] = error
 
     def _messages(self, link: Link, messages: list[Message]) -> None:
-        """Of a listener with TLS: a peer that may not speak here is told so when it has said its
-        hello, since only then it is known which words it understands."""
+        """Messages of a listener with TLS: a refused peer gets the error after its hello, because
+        only then its features are known."""
         refusal = self._refusals.get(link)
         if refusal is None:
             self._on_messages(link, messages)
@@ -191,7 +189,7 @@ class Listener:
 
 
 def _must_listen(credentials: Credentials) -> TlsFiles:
-    """Raises LocalError BAD_CREDENTIALS, if there is no certificate to show."""
+    """Raises LocalError BAD_CREDENTIALS without a certificate."""
     files = tls_files(credentials)
     if files.current.listens is None:
         raise LocalError(
@@ -203,11 +201,11 @@ def _must_listen(credentials: Credentials) -> TlsFiles:
 
 
 def descriptors_max() -> int:
-    """How many descriptors this process may have, once it has asked for all that it may ask for:
-    if connections could use them up, the log could not open its next file."""
+    """The descriptor limit of this process, raised to its maximum. Connections must not use up the
+    descriptors: the log needs some for its files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+        with contextlib.suppress(OSError, ValueError):  # some systems accept less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     return LINKS_MAX + DESCRIPTORS_KEPT if soft == resource.RLIM_INFINITY else soft

@@ -1,4 +1,4 @@
-"""Logs in on a link that was just opened."""
+"""Login on a newly opened link."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.wire.messages import Error
 
 
 def link_login(link: Link, credentials: Credentials) -> DialerLogin | None:
-    """How to log in on a link. Raises as `choose_login`; the link is closed then."""
+    """The login for a link. Raises as `choose_login`; the link is closed then."""
     host = link.address.rpartition(":")[0]
     try:
         return choose_login(credentials, host, is_tls=link.certificate is not None)
@@ -31,11 +31,12 @@ async def log_in(
     on_messages: Callable[[Link, list[Message]], None],
     on_closed: Callable[[Link, str], None],
 ) -> None:
-    """Say what comes before the hello. Whether it was right, the answer to the hello tells.
+    """Send the messages before the hello. The result of the login comes with the answer to the
+    hello.
 
     Raises:
-        DialError: the other side is silent, or gone.
-        RollqError: it does not log us in; the link is closed.
+        DialError: the peer is silent, or closed the connection. RollqError: the login was refused;
+        the link is closed.
     """
     if login is None:
         return
@@ -66,10 +67,10 @@ async def log_in(
 
 
 def must_be_challenge(answer: Message) -> LoginChallenge:
-    """What was said to a login, if it is a challenge.
+    """The challenge that answers a login.
 
     Raises:
-        StateError: we are not let in.
+        StateError: the login was refused.
     """
     if isinstance(answer, LoginChallenge):
         return answer

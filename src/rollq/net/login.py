@@ -1,7 +1,7 @@
-"""The dialer's part of a login: what it says before its hello.
+"""The dialer's part of a login: its messages before the hello.
 
-A certificate proves its holder in the TLS handshake, and then nothing is said. Else a key is proved
-by a signature, or a token is sent: only over TLS or to this machine, since whoever reads it has it.
+A certificate is proved by the TLS handshake, without further messages. Otherwise a key is proved by
+a signature, or a token is sent: only over TLS or to this machine, because any reader could use it.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ class DialerLogin(Protocol):
 
     @property
     def first(self) -> Login:
-        """What is said first."""
+        """The first message."""
 
     @property
     def is_challenged(self) -> bool:
-        """Whether the other side says something before the hello."""
+        """Whether the accepter sends a challenge before the hello."""
 
     def prove(self, challenge: LoginChallenge) -> LoginProof:
-        """The answer to a challenge.
+        """The response to a challenge.
 
         Raises:
-            RemoteError: LOGIN_FAILED: the other side is not who it should be.
+            RemoteError: LOGIN_FAILED: the accepter's proof is wrong.
         """
 
 
 class TokenLogin:
-    """By a token, which is its own proof."""
+    """By a bearer token."""
 
     is_challenged = False
 
@@ -52,7 +52,7 @@ class TokenLogin:
         self.first = Login(TOKEN, account, token)
 
     def prove(self, challenge: LoginChallenge) -> LoginProof:
-        """Nobody asks for more than the token."""
+        """Not used: a token is not challenged."""
         raise _foreign("it challenges a token")
 
 
@@ -60,8 +60,7 @@ class KeyLogin:
     """By a signature over the nonces of both sides.
 
     Args:
-        key: Of the account.
-        nonce: NONCE_BYTES that nobody can guess.
+        key: Of the account. nonce: NONCE_BYTES of randomness.
     """
 
     is_challenged = True
@@ -71,7 +70,7 @@ class KeyLogin:
         self.first = Login(KEY, key.account, nonce=nonce)
 
     def prove(self, challenge: LoginChallenge) -> LoginProof:
-        """Sign it."""
+        """The signature."""
         if len(challenge.nonce) != NONCE_BYTES:
             raise _foreign(f"its nonce has {len(challenge.nonce)} bytes")
         signed = LoginSigned(self._key.account, challenge.group, self.first.nonce, challenge.nonce)
@@ -81,7 +80,7 @@ class KeyLogin:
 def choose_login(
     credentials: Credentials, host: str, *, is_tls: bool
 ) -> KeyLogin | TokenLogin | None:
-    """How to log in at a host with these credentials; None: there is nothing to say.
+    """The login at a host with these credentials; None: none is needed.
 
     Raises:
         LocalError: BAD_CREDENTIALS: a file is damaged, or a token would be sent in the open.

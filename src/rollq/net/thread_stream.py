@@ -1,8 +1,8 @@
 """A link for a thread: messages are sent and received by blocking calls.
 
-The loop keeps the socket and moves the bytes, so that whatever a transport does to them (TLS) works
-for a thread as well. Frames are encoded on the thread. Both directions are bounded: a thread that
-sends waits while the peer does not read, and a peer that sends is not read while the thread works.
+The loop owns the socket, so that TLS works for threads as well. Frames are encoded on the thread.
+Both directions are bounded: `send` waits while the peer does not read, and the peer is not read
+while the thread is behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rollq.wire.compact import Message
 
 
 class ThreadStream:
-    """Made on the loop, for a link whose handshake is over. `feed` and `link_closed` are called on
-    the loop, `send` and `receive` on the one thread, `close` on any.
+    """Created on the loop, for a link whose handshake is over. `feed` and `link_closed` are called
+    on the loop, `send` and `receive` on the one thread, `close` on any.
 
     Args:
         link: The link; it is closed with the stream.
@@ -36,7 +36,7 @@ class ThreadStream:
         # Encoded bytes that the system has not taken. A frame is sent if it fits within
         # STREAM_UNSENT_BYTES_MAX with those before it, or if there are none.
         self._unsent_bytes = 0
-        self._end = ""  # why nothing more is sent or received; empty: it is open
+        self._end = ""  # why it is closed; empty: it is open
         link.notify_written(self._written)
 
     # --- on the thread
@@ -45,7 +45,7 @@ class ThreadStream:
         """The next message.
 
         Raises:
-            ConnectionError: the link is closed, or the peer said nothing for too long.
+            ConnectionError: the link is closed, or the peer was silent for too long.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._inbox or self._end, self._timeout_s):
@@ -62,8 +62,8 @@ class ThreadStream:
         """Send a message; waits while the peer does not read.
 
         Raises:
-            ConnectionError: the link is closed, or the peer did not read for too long.
-            LocalError: it may not be said, or is too large.
+            ConnectionError: the link is closed, or the peer did not read for too long. LocalError:
+            it is illegal now, or too large.
         """
         data = self._link.connection.send(message)
         with self._changed:
@@ -79,14 +79,14 @@ class ThreadStream:
         return bool(self._end) or fits or not self._unsent_bytes
 
     def close(self, reason: str) -> None:
-        """Send what was sent before, then close the link. Twice is no error."""
+        """Send queued messages, then close the link. Idempotent."""
         self._finish(reason)
         self._loop.call_soon_threadsafe(self._link.close, reason)
 
     # --- on the loop
 
     def feed(self, messages: Iterable[Message]) -> None:
-        """Messages came."""
+        """Messages arrived."""
         with self._changed:
             self._inbox.extend(messages)
             if len(self._inbox) > STREAM_INBOX_MAX:
@@ -95,7 +95,7 @@ class ThreadStream:
             self._changed.notify_all()
 
     def link_closed(self, reason: str) -> None:
-        """The link is gone; what came before is still received."""
+        """The link is closed; earlier messages can still be received."""
         self._finish(reason)
 
     def _written(self, size_bytes: int) -> None:

@@ -1,8 +1,8 @@
-"""TLS between a socket and its link: the protocol of the one, the transport of the other.
+"""TLS between a socket and its link: the protocol of the socket, and the transport of the link.
 
-It does what the loops have their own layers for, which differ: nothing is buffered here, so that
-bounds and pauses of a link mean the socket itself, on every loop; the first bytes may have been
-read before it is known that they are TLS; and handshakes of those who dial wait for turns.
+Replaces the TLS layers of the loops, which differ: nothing is buffered here, so that bounds and
+pauses of a link apply to the socket, on every loop; the first bytes may have been read before; and
+handshakes of accepted sockets are scheduled (`handshake_turns`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from rollq.net.link import Link
 from rollq.security.tls import describe_tls_error
 
 READ_BYTES: Final = 16 * 1024  # of one record, at most
-RECORDS: Final = b"\x14\x15\x16\x17"  # what a record begins with
+RECORDS: Final = b"\x14\x15\x16\x17"  # first byte of a record
 
 
 class TlsLayer(asyncio.Transport, asyncio.Protocol):
     """TLS on one socket. The link has its `connection_made` when the handshake is over.
 
     Args:
-        context: Of this side.
-        link: What the bytes are for.
-        on_shaken: Called when the handshake is over; it looks at the certificate. The link is told
+        context: The TLS context. link: The link above. on_shaken: Called when the handshake is
+        over; it looks at the certificate. The link is told
             of its connection afterwards, unless the layer was closed.
-        on_failed: Called if the handshake fails, with why, and whether the peer spoke TLS at all.
-        turns: For whom is dialed: handshakes wait here. None: we dialed.
+        on_failed: Called if the handshake fails, with the reason and whether the peer uses TLS at
+        all. turns: Schedules handshakes of accepted sockets. None: we dialed.
     """
 
     def __init__(
@@ -52,16 +51,16 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._turns = turns
         self._raw: asyncio.Transport | None = None
         self._first = b""  # of the peer
-        self._is_waiting = False  # for a turn
+        self._is_waiting = False  # a handshake step is queued
         self._has_begun = False  # a step of the handshake was done
         self._is_shaken = False
-        self._is_made = False  # the link was told of its connection
+        self._is_made = False  # `connection_made` of the link was called
         self._is_over = False  # nothing more is read or written
         self._loop = link.loop
 
     @property
     def certificate(self) -> dict[str, Any] | None:
-        """The peer's, verified; None: it has shown none."""
+        """The peer's verified certificate; None: it has none."""
         return cast("dict[str, Any] | None", self._tls.getpeercert())
 
     # --- the protocol of the socket
@@ -73,7 +72,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._shake()
 
     def data_received(self, data: bytes) -> None:
-        """Records came, or parts of some."""
+        """TLS records arrived, whole or partial."""
         if self._is_over:
             return
         self._first = self._first or data[:1]
@@ -87,22 +86,23 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._turns.enter(self._host, self._shake, has_begun=self._has_begun)
 
     def pause_writing(self) -> None:
-        """The system does not take what was written."""
+        """The write buffer of the transport is full."""
         self.link.pause_writing()
 
     def resume_writing(self) -> None:
-        """The system has taken all that was written."""
+        """The write buffer of the transport is empty."""
         self.link.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """The socket is closed."""
         if not self._is_shaken and not self._is_over:
             self._is_over = True
             why = self._alert() or (str(exc) if exc else "it hung up in the handshake")
             self._on_failed(why, bool(self._first))
         self._is_waiting = False
         self._is_over = True
-        if self._is_made or self._turns is not None:  # else we dialed, and nobody has the link yet
+        # else we dialed, and the link is not in use yet
+        if self._is_made or self._turns is not None:
             self.link.connection_lost(exc)
 
     # --- the transport of the link
@@ -125,13 +125,13 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self.write(b"".join(list_of_data))
 
     def close(self) -> None:
-        """Say that nothing more comes, and close when all is sent."""
+        """Send close_notify, and close when all is sent."""
         raw = self._raw
         if raw is None or raw.is_closing():
             return
         if self._is_shaken and not self._is_over:
             self._is_over = True
-            with contextlib.suppress(ssl.SSLError):  # the peer has not said so, and need not
+            with contextlib.suppress(ssl.SSLError):  # the peer has not sent its own, and need not
                 self._tls.unwrap()
             self._flush()
         raw.close()
@@ -155,15 +155,15 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         cast(asyncio.Transport, self._raw).resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        """What the system has not taken."""
+        """Bytes that the system has not taken."""
         return cast(asyncio.Transport, self._raw).get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When `resume_writing` is called."""
+        """Set when `resume_writing` is called."""
         cast(asyncio.Transport, self._raw).set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the socket."""
+        """Information about the socket."""
         return self._tls if name == "ssl_object" else self._raw_info(name, default)
 
     # --- helpers
@@ -198,11 +198,11 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             return
         self._is_made = True
         self.link.connection_made(self)
-        self._pass_on()  # the peer may have said more in the same breath
+        self._pass_on()  # data may follow in the same record batch
 
     def _refuse(self, error: ssl.SSLError) -> None:
-        """The peer is told by an alert, which it reads only if it may end the connection itself:
-        what it has sent meanwhile and nobody reads would cut it off."""
+        """Send an alert and let the peer close: unread data of the peer would reset the connection
+        before it reads the alert."""
         self._is_over = True
         raw = cast(asyncio.Transport, self._raw)
         speaks_tls = self._first in RECORDS
@@ -214,7 +214,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._on_failed(describe_tls_error(error, is_ours=is_ours), speaks_tls)
 
     def _alert(self) -> str:
-        """Why the peer hung up, if that is among what waits for its turn; else nothing."""
+        """The peer's alert, if it is in the queued bytes; else empty."""
         if self._is_waiting and self._has_begun:
             try:
                 self._tls.do_handshake()
@@ -224,8 +224,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         return ""
 
     def _break(self, error: ssl.SSLError) -> None:
-        """Something is wrong on a link that was open. In TLS 1.3 that is also where a dialer hears
-        that its certificate is refused."""
+        """An error on an open link. In TLS 1.3 a dialer learns here that its certificate was
+        refused."""
         self._flush()
         self.link.abort(describe_tls_error(error, is_ours=not self._is_alert(error)))
 
@@ -235,7 +235,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         )
 
     def _pass_on(self) -> None:
-        """Hand what is complete to the link, as one piece."""
+        """Pass decrypted data to the link, as one piece."""
         chunks: list[bytes] = []
         is_end = False
         try:

@@ -1,7 +1,7 @@
 """Files packed as one ZIP, and untrusted ZIP archives unpacked with checks.
 
-Names follow `rollq.base.names`. Nothing is taken out of an archive before all of it was looked
-at: names, kinds, places and declared sizes; and nothing inflates to more than was declared.
+Names follow `rollq.base.names`. Nothing is extracted before the whole archive is checked: names,
+kinds, offsets and declared sizes; and no entry inflates to more than it declares.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from rollq.base.limits import (
 )
 from rollq.base.names import NameTree, checked_name
 
-ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
+ZIP_TIME: Final = (1980, 1, 1, 0, 0, 0)  # equal files give equal archives
 UNIX: Final = 3
 ENCRYPTED: Final = 0x01 | 0x40
 ENTRY_MARK: Final = b"PK\x01\x02"
 LOCAL_HEADER_BYTES: Final = 30
 LOCAL_LENGTHS: Final = struct.Struct("<HH")  # of the name and of what follows it
 LOCAL_LENGTHS_AT: Final = 26
-# The others have no bound on what they inflate at once.
+# Other methods have no bound on the inflated size.
 METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 READ_BYTES: Final = 64 * 1024
 
 
 def pack(files: Iterable[tuple[str, bytes, int]], onto: bytes = b"") -> bytes:
-    """A ZIP of files, each with name, content and mode, behind those of the ZIP `onto`, which was
-    made by us; the names were checked."""
+    """A ZIP of files, each with name, content and mode, appended to those of the ZIP `onto`, which
+    was made here; the names are valid."""
     packed = io.BytesIO(onto)
     with zipfile.ZipFile(packed, "a" if onto else "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content, mode in files:
@@ -57,7 +57,7 @@ def unpack(packed: bytes, bytes_max: int) -> dict[str, bytes]:
     """
     if len(packed) > ARCHIVE_PACKED_BYTES_MAX:
         raise _bomb(f"it has {len(packed)} bytes, more than {ARCHIVE_PACKED_BYTES_MAX}")
-    # Before anything is parsed: an entry takes far more room in memory than in the archive.
+    # Before parsing: an entry takes far more memory than room in the archive.
     if packed.count(ENTRY_MARK) > ARCHIVE_ENTRIES_MAX:
         raise _bomb(f"it has more than {ARCHIVE_ENTRIES_MAX} entries")
     try:
@@ -84,7 +84,7 @@ def _check_sizes(infos: list[zipfile.ZipInfo], packed_bytes: int, bytes_max: int
 
 
 def _check_places(infos: list[zipfile.ZipInfo], packed: bytes, end: int) -> None:
-    """Entries that share their bytes inflate to any size."""
+    """Refuse overlapping entries, which could inflate to any size."""
     for info in sorted(infos, key=lambda one: one.header_offset, reverse=True):
         start = info.header_offset
         if start < 0 or start + LOCAL_HEADER_BYTES > end:
@@ -118,7 +118,7 @@ def _checked_files(infos: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    # In pieces: asked for all at once, the module inflates what there is, whatever was declared.
+    # In pieces: otherwise the module inflates everything, whatever was declared.
     content = bytearray()
     with archive.open(info) as file:
         while data := file.read(READ_BYTES):

@@ -1,4 +1,4 @@
-"""Whether what is written below a path is encrypted on its way to the disk, by the system."""
+"""Whether the system encrypts files below a path on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rollq.base.errors import ErrorCode, LocalError
 GET_POLICY: Final = 0xC0096616  # of the encryption of a directory by its file system, on Linux
 POLICY: Final = struct.Struct("<Q24x")
 ENCRYPTING: Final = ("ecryptfs", "fuse.gocryptfs", "fuse.cryfs", "fuse.encfs")
-DEPTH_MAX: Final = 16  # of devices on top of each other
+DEPTH_MAX: Final = 16  # of stacked devices
 
 
 def check_encrypted(path: Path) -> None:
@@ -34,9 +34,8 @@ def encryption_of(
     Empty: not, or nothing tells.
 
     Args:
-        path: It need not be there yet.
-        system: Where the kernel tells of devices.
-        mounts: Where it tells of file systems.
+        path: It need not exist yet. system: The kernel's tree of devices. mounts: The kernel's
+        table of mounts.
     """
     place = path.resolve()
     while not place.exists():
@@ -76,7 +75,7 @@ def _mount_of(place: Path, mounts: Path) -> tuple[str, Path]:
     for line in lines:
         before, _, after = line.partition(" - ")
         point = Path(before.split(" ")[4].replace("\\040", " "))
-        # The last one of a point is on top of the others.
+        # The last mount of a mount point is visible.
         if place.is_relative_to(point) and len(point.parts) >= len(found.parts):
             words = after.split(" ")
             found, kind, source = point, words[0], Path(words[1])
@@ -89,7 +88,7 @@ def _is_crypt(system: Path, device: int) -> bool:
 
 
 def _is_crypt_below(folder: Path, depth: int) -> bool:
-    """Whether a device encrypts, or all that it lies on do."""
+    """Whether a device, or all devices below it, encrypt."""
     try:
         if (folder / "dm/uuid").read_text().startswith("CRYPT-"):
             return True

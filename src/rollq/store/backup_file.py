@@ -1,14 +1,13 @@
-"""A backup: one file that holds a group as it was at one log index, and proves that it is whole.
+"""A backup: one file with the state of a group at one log index, and digests of all of it.
 
     magic 8 | version 2 | zeros 6
     parts, one behind another, in the order of the manifest
     manifest (JSON, `Manifest`)
     length of the manifest 8 | its sha256 32 | sha256 of all before this 32 | magic of the end 8
 
-Numbers are little-endian. The last digest covers every byte, so nothing can be cut or changed
-without being found; each part has a digest of its own in the manifest, so that it is found where.
-Format changes: fields of the manifest may be added with a default; anything else takes a new
-version, and this reader stays.
+Numbers are little-endian. The last digest covers every byte, so every change is detected; each part
+has its own digest in the manifest, to locate the change. Format changes: fields of the manifest may
+be added with a default; anything else takes a new version, and this reader stays.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ MANIFEST_BYTES_MAX: Final = 4 * 1024**3  # of some million blobs
 PARTIAL: Final = ".partial"
 
 # Kinds of parts.
-SNAPSHOT: Final = "snapshot"  # the state, as a peer is sent it (`snapshot_layout`)
+SNAPSHOT: Final = "snapshot"  # the state, as sent to a peer
 HISTORY: Final = "history"  # log indexes FIRST-LAST in a form of `wire.reader_messages`
 BLOB: Final = "blob"  # named by its digest
 
 _HEADER: Final = struct.Struct("<8sH6x")
 _TRAILER: Final = struct.Struct("<Q32s32s8s")
 
-# Called with how many bytes are done, and of how many.
+# Called with the number of bytes done, and of all.
 Progress: TypeAlias = Callable[[int, int | None], None]
 
 
 class BackupPart(msgspec.Struct, frozen=True):
-    """Some bytes of the file."""
+    """One part of the file."""
 
     kind: str
     name: str
@@ -58,19 +57,19 @@ class BackupPart(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup holds."""
+    """The content of a backup."""
 
     rollq_version: str  # that made it
     group: str
     cluster_id: str  # of the group that it was taken from
     source: str  # the member, or the state directory
-    begun_ms: int  # whatever was accepted before this is in it
+    begun_ms: int  # everything accepted before this time is in it
     # Of the snapshot: see `raft.types.SnapshotMeta`.
     index: int
     term: int
     sha256: str
     large_count: int
-    # The log indexes that it has the history of; first beyond last: none.
+    # The log indexes of its history; first beyond last: none.
     history_first: int
     history_last: int
     has_blobs: bool = True  # those that the state refers to
@@ -78,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class BackupWriter:
-    """Writes a file under a temporary name. It is removed unless `publish` has given it its own."""
+    """Writes a file under a temporary name, which is removed unless `publish` renames it."""
 
     def __init__(self, path: Path) -> None:
         """Begin.
@@ -120,17 +119,17 @@ class BackupWriter:
 
     @property
     def size_bytes(self) -> int:
-        """What is written so far."""
+        """Bytes written so far."""
         return self._size
 
     @property
     def parts(self) -> tuple[BackupPart, ...]:
-        """Those that are written."""
+        """The parts written so far."""
         return tuple(self._parts)
 
     @contextlib.contextmanager
     def part(self, kind: str, name: str) -> Iterator[Callable[[bytes], None]]:
-        """Write a part with what this gives. If that fails there is no such part."""
+        """Write a part from these pieces. If that fails, there is no such part."""
         before, begin = self._digest.copy(), self._size
         digest = hashlib.sha256()
 
@@ -169,7 +168,7 @@ class BackupWriter:
             os.fsync(self._fd)
 
     def publish(self) -> None:
-        """Give it its name; durable when it returns."""
+        """Rename it to its final name; durable when it returns."""
         _check_free(self.path)
         with _explained(f"rename {self.partial} to {self.path}"):
             os.rename(self.partial, self.path)
@@ -232,7 +231,7 @@ class BackupFile:
         """All bytes of a part, in order.
 
         Raises:
-            DiskError: BACKUP_CORRUPT, after the last piece, if they are not what was written.
+            DiskError: BACKUP_CORRUPT, after the last piece, if the digest does not match.
         """
         digest = hashlib.sha256()
         for offset in range(0, part.size_bytes, READ_BYTES):
@@ -258,7 +257,7 @@ class BackupFile:
             written = read_all(self._fd, end, digest.digest_size)
         if digest.digest() == written:
             return
-        for part in self.manifest.parts:  # which one is it?
+        for part in self.manifest.parts:  # find the damaged part
             for _ in self.pieces(part):
                 pass
         raise self._corrupt("it does not match its checksum")

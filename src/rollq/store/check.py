@@ -1,6 +1,7 @@
-"""Checks a state directory: what is wrong, and what to do. Nothing is changed.
+"""Checks a state directory: problems and what to do about them. Read only.
 
-Use it on a `LookDisk`. A member that runs writes meanwhile: then the end of its log may look torn.
+Use it on a `LookDisk`. A running member writes at the same time: then the end of its log may look
+torn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REJOIN: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """One thing that was found."""
+    """One finding."""
 
     severity: str
     what: str
@@ -33,7 +34,7 @@ class Finding:
 
 
 def check(disk: Disk) -> list[Finding]:
-    """Everything that can be said of identity, log and snapshots.
+    """All findings about identity, log and snapshots.
 
     Raises:
         DiskError: it cannot be read, or a newer rollq wrote it.

@@ -1,5 +1,5 @@
-"""Reading and writing all of something through an open descriptor, however often the system stops
-half way. Raises OSError."""
+"""Complete reads and writes on a descriptor, despite partial results of the system. Raise
+OSError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_all(fd: int, offset: int, length: int) -> bytes:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write all of it where the descriptor stands."""
+    """Write all of it at the descriptor's offset."""
     view = memoryview(content)
     while view:
         view = view[os.write(fd, view) :]

@@ -12,11 +12,11 @@ from typing import Final, Protocol
 
 from rollq.base.limits import BROKEN_COPIES_MAX
 
-BROKEN: Final = "broken"  # the folder of damaged files, kept for people to look at
+BROKEN: Final = "broken"  # the folder of damaged files, kept for inspection
 
 
 class Disk(Protocol):
-    """What the store needs of a file system; `rollq.testing.disk` has the virtual one."""
+    """The file system operations of the store; `rollq.testing.disk` has a virtual one."""
 
     def names(self, folder: str) -> list[str]:
         """Sorted file names (without the folder) in a folder; empty if there is none."""
@@ -28,8 +28,8 @@ class Disk(Protocol):
         """Up to `length` bytes; fewer at the end of the file."""
 
     def write(self, name: str, offset: int, *pieces: bytes) -> None:
-        """Write pieces one behind another from offset on, creating or extending the file (a gap
-        reads as zeros)."""
+        """Write pieces, concatenated, from offset on, creating or extending the file (a gap reads
+        as zeros)."""
 
     def truncate(self, name: str, length: int) -> None:
         """Cut or zero-extend the file."""
@@ -48,7 +48,7 @@ class Disk(Protocol):
 
 
 def prune_broken(disk: Disk, suffix: str) -> None:
-    """Bound the number of damaged files kept of one kind; the first in order of name go."""
+    """Bound the number of damaged files kept of one kind; the first by name are deleted."""
     kept = [name for name in disk.names(BROKEN) if name.endswith(suffix)]
     for name in kept[:-BROKEN_COPIES_MAX]:
         disk.remove(f"{BROKEN}/{name}")

@@ -1,5 +1,5 @@
-"""The log of a state directory, record by record, as it is on disk, with what is damaged and
-what a rewritten log has superseded. Entries are opaque here; whoever knows commands opens them."""
+"""The log of a state directory, record by record, as it is on disk, with what is damaged and what a
+rewritten log has superseded. Entries are opaque here; the caller decodes commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rollq.store.walk import segment_numbers
 
 @dataclass(slots=True)
 class Dumped:
-    """One place in a segment: a record, or (header None) bytes that are none."""
+    """One range in a segment: a record, or (header None) bytes that are none."""
 
     segment: int
     offset: int
@@ -41,7 +41,7 @@ class Dumped:
 
 
 def dump(disk: Disk) -> Iterator[Dumped]:
-    """Everything in all segments, in order of place. Zeros after the last record are left out."""
+    """Everything in all segments, in order. Zeros after the last record are omitted."""
     for number in segment_numbers(disk):
         name = segment_name(number)
         yield from _dump_segment(disk.read(name, 0, max(disk.size(name), 0)), number)
@@ -57,7 +57,7 @@ def _dump_segment(data: bytes, number: int) -> Iterator[Dumped]:
             seq = header.seq
             offset += header.record_bytes
             continue
-        # A recycled file holds old records behind the newest: they are of lower batches.
+        # A recycled file has old records after the newest: their batches are lower.
         later = ((at, found) for at, found in find_headers(data, offset, number) if found.seq > seq)
         end = next((at for at, _ in later), len(data))
         if end < len(data) or data[offset : offset + 1].strip(b"\0"):

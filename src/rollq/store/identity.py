@@ -1,9 +1,9 @@
 """The identity of a disk. It belongs to the disk, not to the address: a member that lost its disk
-comes back as a new member, and can never vote as the old one.
+rejoins as a new member, and can never vote under its old identity.
 
-`IdentityHead` is the body of every HEAD record of the log: identity, how often each peer was seen
-to start, and whether the log is suspect. It is small and always written whole, so the newest valid
-copy holds. Both structs go to disk: fields may be appended with a default, nothing else.
+`IdentityHead` is the body of every HEAD record of the log: identity, the recorded starts of each
+peer, and whether the log is suspect. It is small and always written whole, so the newest valid copy
+is authoritative. Both structs go to disk: fields may be appended with a default, nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from rollq.store.record import stuff, unstuff
 
 
 class Identity(msgspec.Struct, array_like=True, frozen=True):
-    """The name of this disk. `boot` counts starts: a disk with fewer than its peers saw is old."""
+    """The identity of this disk. `boot` counts starts: a disk with fewer than its peers recorded is
+    an old copy."""
 
     cluster_id: bytes
     member_id: MemberId
@@ -31,14 +32,12 @@ class Identity(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClusterKey(msgspec.Struct, array_like=True, frozen=True):
-    """What members prove to each other. No value: the disk has none yet.
-
-    One that is made for a group which had none is not `is_sure` until all of its members hold it:
-    till then one of a later term takes its place.
-    """
+    """The key by which members authenticate each other. Without value: the disk has none yet. A key
+    created for a group without one is not `is_sure` until all of its members hold it: until then
+    one of a later term replaces it."""
 
     value: bytes = b""
-    term: int = 0  # in which a leader made it; 0: it was made at the birth of the group
+    term: int = 0  # term of the leader that created it; 0: created at the birth of the group
     is_sure: bool = False
 
     def __repr__(self) -> str:  # a key is not shown in any log
@@ -50,7 +49,7 @@ NO_KEY: Final = ClusterKey()
 
 
 class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
-    """What must survive besides the log itself."""
+    """Persistent state besides the log itself."""
 
     identity: Identity
     peer_boots: dict[int, int] = {}
@@ -58,11 +57,12 @@ class IdentityHead(msgspec.Struct, array_like=True, frozen=True):
     suspect: Position | None = None
     # The starts of this disk, oldest first: number and nonce of each (`life_of`).
     lives: tuple[int, ...] = ()
-    # An applied configuration has named this member once: from then on it is in, or was taken out.
+    # Whether an applied configuration ever had this member: afterwards it is a member, or was
+    # removed.
     admitted: bool = False
-    # The name of the group that started it; empty: only members that did not note it have.
+    # The name of its group; empty: from a member that did not record it.
     group: str = ""
-    # This disk's part of the key of the cluster that it is one of the first members of.
+    # This disk's share of the key of the cluster, if it is one of the first members.
     share: bytes = b""
     key: ClusterKey = NO_KEY
 
@@ -75,12 +75,12 @@ KEYLESS_FIELDS: Final = IdentityHead.__struct_fields__.index("share")
 
 
 def life_of(boot: int, nonce: int) -> int:
-    """One start of one disk as a number: ordered by start, and told apart by the nonce."""
+    """One start of one disk as a number: ordered by start, and distinguished by the nonce."""
     return boot << NONCE_BITS | nonce
 
 
 def note_boot(peer_boots: dict[int, int], member: MemberId, boot: int) -> dict[int, int]:
-    """The notes with this one added as the newest; the oldest goes when there are too many."""
+    """The starts with this one as the newest; the oldest is dropped if there are too many."""
     notes = {peer: seen for peer, seen in peer_boots.items() if peer != member}
     while len(notes) >= PEER_NOTES_MAX:
         del notes[next(iter(notes))]
@@ -93,8 +93,7 @@ _decoder = msgspec.msgpack.Decoder(IdentityHead)
 
 
 def encode_head(head: IdentityHead) -> bytes:
-    """The body of a HEAD or BASE record. That of a disk without a key is as it was before there
-    were keys."""
+    """The body of a HEAD or BASE record. Without a key it is the same as before there were keys."""
     fields = msgspec.structs.astuple(head)
     has_key = head.share or head.key != NO_KEY
     return stuff(_encoder.encode(fields if has_key else fields[:KEYLESS_FIELDS]))
@@ -109,7 +108,7 @@ def decode_head(body: bytes) -> IdentityHead | None:
 
 
 def identity_lost(reason: str) -> DiskError:
-    """The disk holds data but no identity: no member may start on it."""
+    """The error for a disk with data but no identity: no member may start on it."""
     return DiskError(
         ErrorCode.DISK_CORRUPT,
         f"this disk holds data of a member but its identity cannot be read: {reason}",
@@ -119,7 +118,7 @@ def identity_lost(reason: str) -> DiskError:
 
 
 def identity_taken(identity: Identity) -> DiskError:
-    """Somebody wanted to name a disk that has a name."""
+    """The error for naming a disk that has an identity."""
     return DiskError(
         ErrorCode.WRONG_IDENTITY,
         f"this disk already belongs to member {identity.member_id} of cluster "
@@ -129,7 +128,7 @@ def identity_taken(identity: Identity) -> DiskError:
 
 
 def group_differs(head: IdentityHead, group: str) -> DiskError:
-    """A member of one group was started on the disk of another."""
+    """The error for a member of one group started on the disk of another."""
     return DiskError(
         ErrorCode.WRONG_IDENTITY,
         f"this disk belongs to group {head.group!r}, and the member was started for group "

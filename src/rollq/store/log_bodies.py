@@ -1,7 +1,7 @@
-"""Large bodies of one state, left where the log has them.
+"""Large bodies of one state, left in the log.
 
-A number stands for each: its segment, its offset there, its length and its checksum. The segment is
-held (`body_files`) while one of its bodies is needed.
+A token encodes segment, offset, length and checksum of a body. The segment is held (`body_files`)
+while one of its bodies is needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SEGMENT_BITS: Final = 40
 CRC_BITS: Final = 32
 # Every token here is this or more; those of other bodies are less.
 FIRST_TOKEN: Final = 1 << SIZE_BITS + OFFSET_BITS + SEGMENT_BITS + CRC_BITS
-PROBE_BYTES: Final = 32  # of a body, looked for in its entry before all of it is compared
+PROBE_BYTES: Final = 32  # prefix of a body that is searched before comparing all of it
 
 
 @dataclass(slots=True, frozen=True)
 class BodyLog:
-    """The log, as far as bodies are left in it.
+    """The log as a store of bodies.
 
     Attributes:
         files: Its segments.
@@ -54,12 +54,12 @@ class LogBodies:
     def __init__(self, log: BodyLog) -> None:
         self._log = log
         self._live: dict[int, dict[int, None]] = {}  # tokens, by segment
-        self._index = 0  # of the entry that is being applied
-        self._data = b""  # of it
-        self._searched = 0  # up to here bodies of it were found
+        self._index = 0  # index of the entry that is being applied
+        self._data = b""  # its data
+        self._searched = 0  # offset up to which bodies were found in it
 
     def segments(self) -> list[int]:
-        """Those that bodies are left in."""
+        """The segments with live bodies."""
         return list(self._live)
 
     def entering(self, index: int, data: bytes) -> None:
@@ -67,8 +67,7 @@ class LogBodies:
         self._index, self._data, self._searched = index, data, 0
 
     def keep(self, body: bytes) -> int:
-        """A token for a large body that came with the entry; 0 if the log does not have it as it
-        is."""
+        """A token for a large body of the present entry; 0 if the log does not hold it verbatim."""
         found = self._log.data_of(self._index)
         if found is None:
             return 0
@@ -80,7 +79,7 @@ class LogBodies:
         return self.adopt(LargeBody(len(body), crc32(body), segment, offset + at))
 
     def adopt(self, large: LargeBody) -> int:
-        """A token for a body that is known to be there."""
+        """A token for a body that is known to be in the log."""
         token = 1 << CRC_BITS | large.crc
         token = token << SEGMENT_BITS | large.segment
         token = token << OFFSET_BITS | large.offset
@@ -92,7 +91,7 @@ class LogBodies:
         return token
 
     def load(self, token: int) -> bytes:
-        """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
+        """Load a body. Raises DiskError DISK_CORRUPT if it is corrupt."""
         return self.read(large_of(token))
 
     def read(self, large: LargeBody) -> bytes:
@@ -103,7 +102,7 @@ class LogBodies:
         return body
 
     def drop(self, token: int) -> None:
-        """Forget a body; with the last one of a segment, the segment."""
+        """Delete a body; releases its segment with the last one."""
         segment = large_of(token).segment
         del self._live[segment][token]
         if not self._live[segment]:
@@ -111,7 +110,7 @@ class LogBodies:
             self._log.files.state.release((segment,))
 
     def sparse(self) -> list[int]:
-        """Tokens of all bodies in segments that are kept for very few of them; not too many."""
+        """Tokens of bodies in segments that are held for very few of them; a bounded number."""
         found: list[int] = []
         left_bytes = SPARSE_MOVED_BYTES_MAX
         for segment, tokens in self._live.items():
@@ -124,13 +123,13 @@ class LogBodies:
         return found
 
     def close(self) -> None:
-        """Forget all."""
+        """Drop all bodies."""
         self._log.files.state.release(self._live)
         self._live.clear()
 
 
 def large_of(token: int) -> LargeBody:
-    """What a token stands for."""
+    """The decoded token."""
     size = token & (1 << SIZE_BITS) - 1
     token >>= SIZE_BITS
     offset = token & (1 << OFFSET_BITS) - 1
@@ -140,8 +139,8 @@ def large_of(token: int) -> LargeBody:
 
 
 def _find(data: bytes, body: bytes, start: int) -> int:
-    """Where the body stands in the data of its entry, at or after `start`; -1 if it does not, or
-    hides behind one that begins like it."""
+    """The offset of the body in the data of its entry, at or after `start`; -1 if it is not found,
+    or follows one with the same prefix."""
     head, probe = _bytes_head(len(body)), body[:PROBE_BYTES]
     at = data.find(head + probe, start)
     at = at + len(head) if at >= 0 else data.find(probe, start)
@@ -149,7 +148,7 @@ def _find(data: bytes, body: bytes, start: int) -> int:
 
 
 def _bytes_head(size: int) -> bytes:
-    """What msgpack writes before bytes."""
+    """The msgpack prefix of a byte string."""
     if size < 1 << 8:
         return bytes((0xC4, size))
     if size < 1 << 16:
@@ -158,7 +157,7 @@ def _bytes_head(size: int) -> bytes:
 
 
 def corrupt_body(name: str) -> DiskError:
-    """The body of a waiting job cannot be given to anybody."""
+    """The error for a corrupt body of a waiting job."""
     return DiskError(
         ErrorCode.DISK_CORRUPT,
         f"the body of a waiting job in {name} does not match its checksum",

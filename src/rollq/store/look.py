@@ -1,7 +1,7 @@
-"""A state directory opened for reading only, also while a member uses it.
+"""A state directory opened read-only, also while a member uses it.
 
-Code that puts damaged files aside may run on it: a file that is moved or removed is gone from this
-view, and stays on the disk as it is. Nothing can be written.
+Code that moves damaged files may run on it: a moved or removed file disappears from this view only.
+Nothing is written.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class LookDisk:
         """Nothing was written."""
 
     def rename(self, old: str, new: str) -> None:
-        """The old name is not seen any more."""
+        """The old name disappears from this view."""
         self._hidden[old] = None
 
     def remove(self, name: str) -> None:
-        """The name is not seen any more."""
+        """The name disappears from this view."""
         self._hidden[name] = None
 
     def sync_dir(self, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""Where in the segments each entry of the log is, and reading it back from there.
+"""The position of each log entry in the segments, and reading it back.
 
 A member keeps only the newest entries in memory. A follower that lags further behind is sent older
 ones from here: entries that are durable and applied, so no record that could still be replaced.
@@ -31,7 +31,7 @@ from rollq.store.record import (
 
 FOLDER: Final = "wal"
 SUFFIX: Final = ".log"
-READ_BYTES: Final = 256 * 1024  # at once: many records, or one that is read again as a whole
+READ_BYTES: Final = 256 * 1024  # bytes per read: many records, or one that is read again as a whole
 ENTRY_OVERHEAD_BYTES: Final = 16
 _first_of = itemgetter(0)
 
@@ -42,7 +42,7 @@ def segment_name(number: int) -> str:
 
 
 class LogPlaces:
-    """One place for each record that holds entries: its first index, its segment, its offset."""
+    """The position of each record with entries: its first index, segment and offset."""
 
     def __init__(self, large_bytes_min: int = LARGE_BODY_BYTES_MIN) -> None:
         self._large_bytes_min = large_bytes_min
@@ -52,7 +52,7 @@ class LogPlaces:
         ] = {}  # by index, ascending: segment, offset of the data
 
     def put(self, entries: Sequence[Entry], segment: int, offset: int, body_bytes: int) -> None:
-        """A record was written whose entries take the place of all from the first of them on.
+        """A record was written whose entries replace all from its first index on.
 
         Args:
             entries: at least one.
@@ -74,18 +74,18 @@ class LogPlaces:
                     self._large[entry.index] = (segment, begin + at)
 
     def reset(self) -> None:
-        """The log is void."""
+        """The log was voided."""
         self._places = []
         self._large = {}
 
     def forget(self, segment: int) -> None:
-        """This segment is about to go, and all before it are gone."""
+        """This segment is about to be deleted; all before it are deleted."""
         self._places = [place for place in self._places if place[1] > segment]
         self._large = {at: place for at, place in self._large.items() if place[0] > segment}
 
     def data_of(self, index: int) -> tuple[int, int] | None:
-        """The segment and the offset in it where the data of an entry stands as it is; None if it
-        is too small to matter, or not to be found so."""
+        """The segment and the offset of the data of an entry; None if it is too small to matter, or
+        not stored verbatim."""
         return self._large.get(index)
 
     def read(self, disk: Disk, low: int, high: int, bytes_max: int) -> list[Entry]:
@@ -117,7 +117,7 @@ class LogPlaces:
 
 
 class _Ahead:
-    """Records that are asked for one after another, and read several at once."""
+    """Read-ahead for consecutive records."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

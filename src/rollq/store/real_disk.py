@@ -1,8 +1,8 @@
 """The disk of a real machine: one state directory, locked against a second member.
 
-Failures keep their meaning: a full disk, a broken one and a forbidden one are told apart, and
-none of them is retried here. Files stay open, a bounded number of them; one that holds writes
-which were not synced yet is never closed, because a new descriptor may not hear of their failure.
+Errors distinguish a full disk, a failed one and missing permission, and none of them is retried
+here. A bounded number of files stays open; one with unsynced writes is never closed, because a new
+descriptor may not report their failure.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class RealDisk:
         self._syncs = not unsafe_no_fsync
         self._is_child = False
         self._files: OrderedDict[str, _File] = OrderedDict()  # least recently used first
-        self._mutex = threading.Lock()  # over `_files` and `_users` of each
-        self._folders: dict[str, bool] = {}  # known to be there; True: its name is durable
+        self._mutex = threading.Lock()  # guards `_files` and the `users` of each
+        self._folders: dict[str, bool] = {}  # folders known to exist; True: the name is durable
         with _Explained("open the state directory", root):
             check_restored(root)
             if not root.is_dir():
@@ -57,7 +57,7 @@ class RealDisk:
             self._lock_fd = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
             try:
                 self._lock()
-                # What a killed process had made may be in the page cache only.
+                # Folders of a killed process may be in the page cache only.
                 self._sync_folder(root)
             except BaseException:
                 os.close(self._lock_fd)
@@ -137,7 +137,7 @@ class RealDisk:
             try:
                 self._sync_folder(self._path(folder))
             except FileNotFoundError:
-                return  # nothing was ever in it
+                return  # it does not exist
             if not self._folders.get(folder):
                 self._sync_folder(self._root)
                 self._folders[folder] = True
@@ -145,7 +145,7 @@ class RealDisk:
     # --- beyond it
 
     def open_fds(self) -> list[int]:
-        """Descriptors of the files that are open now: those a forked child may go on writing."""
+        """Descriptors of the open files: those that a forked child may write to."""
         return [file.fd for file in self._files.values()]
 
     def forked(self) -> None:
@@ -155,7 +155,7 @@ class RealDisk:
         self._is_child = True
 
     def close(self) -> None:
-        """Close every file and unlock the directory. Twice is no error."""
+        """Close every file and unlock the directory. Idempotent."""
         with self._mutex:
             for name in list(self._files):
                 self._forget(name)
@@ -232,13 +232,13 @@ class _File:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.users = 0  # calls that are under way
+        self.users = 0  # calls in progress
         self.dirty = False  # written since the last sync
-        self.gone = False  # to be closed by the last user
+        self.gone = False  # to be closed by its last user
 
 
 class _Held:
-    """An open file that nobody closes meanwhile. Not a generator: every turn of a member takes
+    """An open file that is not closed meanwhile. Not a generator: every turn of a member uses
     several."""
 
     __slots__ = ("_disk", "_file")
@@ -266,7 +266,7 @@ class _Held:
 
 
 class _Explained:
-    """Turns the system's errors into ours."""
+    """Maps errors of the system to ours."""
 
     __slots__ = ("_name", "_verb")
 

@@ -42,18 +42,18 @@ MAGIC: Final = b"RQW\x01"
 # a stuffed body they are always followed by a zero, which the magic is not.
 _STEM: Final = MAGIC[:3]
 _STUFFED: Final = _STEM + b"\x00"
-_find_stem: Final = re.compile(_STEM).search  # twice as quick as `in`, and bodies may be large
+_find_stem: Final = re.compile(_STEM).search  # twice as fast as `in`, and bodies may be large
 
 _LAYOUT: Final = struct.Struct("<4s4B9Q3I")
 _CRC: Final = struct.Struct("<I")
 HEADER_BYTES: Final = _LAYOUT.size + _CRC.size
-BLANK: Final = bytes(HEADER_BYTES)  # what stands where no record was written
+BLANK: Final = bytes(HEADER_BYTES)  # bytes where no record was written
 
 
 class Kind(enum.IntEnum):
-    """What a record's body means."""
+    """The meaning of a record's body."""
 
-    HEAD = 1  # who we are; opens a segment; always written twice (copy 0, copy 1)
+    HEAD = 1  # the IdentityHead; opens a segment; always written twice (copy 0, copy 1)
     ENTRIES = 2  # entries, or an empty body: only the hard state or the marker moved
     RESET = 3  # a snapshot was installed: the log is void up to (last_term, last_index)
     BASE = 4  # a HEAD that also voids every earlier segment; opens a rewritten log
@@ -174,14 +174,14 @@ def decode_body(header: RecordHeader, data: bytes, offset: int) -> bytes | None:
 
 
 def has_sound_body(header: RecordHeader, data: bytes, offset: int) -> bool:
-    """Whether the body of the record at `offset` is all there and its checksum right."""
+    """Whether the body of the record at `offset` is complete and its checksum right."""
     begin = offset + HEADER_BYTES
     body = memoryview(data)[begin : begin + header.body_bytes]
     return len(body) == header.body_bytes and crc32(body) == header.body_crc
 
 
 def find_headers(data: bytes, start: int, segment: int) -> Iterator[tuple[int, RecordHeader]]:
-    """Every valid header of this segment at or after `start`, wherever it stands."""
+    """Every valid header of this segment at or after `start`, at any offset."""
     offset = data.find(MAGIC, start)
     while offset >= 0:
         header = decode_header(data, offset, segment)
@@ -200,8 +200,8 @@ def encode_entries(entries: Sequence[Entry]) -> bytes:
 
 
 def data_offsets(entries: Sequence[Entry], body_bytes: int) -> list[int]:
-    """Where the data of each entry begins in a body that holds them; none if it was stuffed, so
-    that they may not stand in it as they are.
+    """The offset of the data of each entry in a body; none if it was stuffed, so that it may not
+    hold them verbatim.
 
     Args:
         entries: that are encoded in it.
@@ -242,7 +242,7 @@ def decode_entries(header: RecordHeader, body: bytes) -> list[Entry] | None:
 
 
 def stuff(body: bytes) -> bytes:
-    """Make sure that the magic is nowhere in the body; `unstuff` is the inverse."""
+    """Escape the magic in the body; `unstuff` is the inverse."""
     return body.replace(_STEM, _STUFFED) if _find_stem(body) else body
 
 

@@ -1,8 +1,8 @@
-"""Removing what somebody else left behind: any depth, any permissions, never through a link.
+"""Removal of untrusted directory trees: any depth, any permissions, never through a link.
 
-An untrusted tree is removed with few descriptors: beyond a bound of depth a folder is moved up
-and dealt with there. A folder is opened only after it could not be removed as an empty one, which
-the kernel tells apart from one that is mounted: those are left alone.
+Few descriptors are used: beyond a bound of depth a folder is moved up and removed there. A folder
+is opened only after it could not be removed as an empty one; mounted file systems, which the kernel
+reports differently, are not touched.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rollq.base.limits import REMOVAL_DEPTH_MAX
 
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 NOT_EMPTY: Final = frozenset((errno.ENOTEMPTY, errno.EEXIST))
-# How often a folder may be found filled again: another removal of it moves deep folders up.
+# How often a folder may have new entries: another removal of it moves deep folders up.
 REFILLS_MAX: Final = 100
 
 
 def remove_entry(fd: int, name: str) -> None:
-    """Remove what has this name in an open folder, with all that is in it.
+    """Remove the entry of this name in an open folder, recursively.
 
     Raises:
         OSError: something is left; the first reason.
@@ -46,7 +46,7 @@ def remove_entry(fd: int, name: str) -> None:
             if removal.error is not None:
                 break
     except FileNotFoundError:
-        return  # another removal was quicker
+        return  # another removal was faster
     except OSError as error:
         raise removal.error or error from None
     finally:
@@ -66,17 +66,17 @@ class _Removal:
 
     def __init__(self, top: int) -> None:
         self.top = top
-        self.error: OSError | None = None  # the first
+        self.error: OSError | None = None  # the first error
         self._prefix = f".rollq-{os.urandom(8).hex()}"
         self._moved_count = 0
 
     def run(self) -> None:
-        """Until it is empty, or nothing that is left can be removed."""
+        """Repeat until it is empty, or nothing that is left can be removed."""
         while self._sweep(self.top, 1):
             pass
 
     def _sweep(self, fd: int, depth: int) -> bool:
-        """Go through a folder once; whether anything became less."""
+        """One pass over a folder; whether anything was removed."""
         progress = False
         with os.scandir(fd) as entries:
             for entry in entries:
@@ -87,7 +87,7 @@ class _Removal:
                     elif self._remove_folder(fd, entry.name, depth):
                         progress = True
                 except FileNotFoundError:
-                    continue  # gone by itself
+                    continue  # removed meanwhile
                 except OSError as error:
                     self.error = self.error or error
         return progress
@@ -120,7 +120,8 @@ def _remove_empty(fd: int, name: str) -> bool:
 
 
 def _open_unlocked(fd: int, name: str) -> int:
-    """Open a folder, with the right to empty it: what a program took away is still its owner's."""
+    """Open a folder with permission to empty it: programs may have removed the permission, but not
+    the ownership."""
     try:
         below = open_folder(fd, name)
     except PermissionError:
@@ -133,7 +134,7 @@ def _open_unlocked(fd: int, name: str) -> int:
 
 
 def _unlock(fd: int, name: str) -> None:
-    """Give ourselves a folder that cannot be opened; what is changed is what was looked at."""
+    """Grant ourselves access to a folder; only the inode that was checked is changed."""
     if not hasattr(os, "O_PATH"):
         os.chmod(name, 0o700, dir_fd=fd, follow_symlinks=False)
         return

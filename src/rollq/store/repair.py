@@ -1,7 +1,7 @@
 """Repairs the log on disk after `walk` has read it, so that the next reading finds it valid.
 
-Nothing is destroyed here: what is cut or superseded is first kept under `broken/`. Every step may
-be the last one before a crash; doing it all again must lead to the same log.
+Nothing is destroyed: bytes that are cut or superseded are first copied to `broken/`. A crash may
+follow every step; repeating all of them must lead to the same log.
 
 - A torn tail is copied, then overwritten with zeros.
 - A corrupt log is rewritten into one new segment that opens with a BASE head (it voids every
@@ -33,16 +33,16 @@ ENTRY_OVERHEAD_BYTES: Final = 32  # at most, of term, index, kind and lengths
 
 
 class SnapshotRelation(enum.Enum):
-    """How the log stands to the snapshot that was loaded."""
+    """The relation of the log to the snapshot that was loaded."""
 
-    JOINED = "joined"  # the log goes on where the snapshot ends
+    JOINED = "joined"  # the log continues the snapshot
     STALE = "stale"  # the snapshot came from a leader and the log is of an older history
     GAP = "gap"  # entries between the two are missing
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What the disk knew when it was opened."""
+    """The state found on disk at the start."""
 
     identity: Identity | None = None  # None: empty disk
     hard_state: HardState = field(default_factory=HardState)
@@ -50,12 +50,12 @@ class Recovered:
     # Corruption: the log once reached this position; `entries` stop before the corrupt one.
     suspect: Position | None = None
     torn: bool = False  # a torn tail was cut; a copy is under broken/
-    damaged: bool = False  # parts were unreadable: the log was written anew, the old is in broken/
+    damaged: bool = False  # parts were unreadable: the log was rewritten, the old one is in broken/
     peer_boots: dict[int, int] = field(default_factory=dict)
 
 
 def put_aside_all(disk: Disk, walk: Walk, files: BodyFiles) -> Recovered:
-    """Nothing valid on this disk: put aside what a crash during its naming left behind."""
+    """There is nothing valid on this disk: move away what a crash during its naming left."""
     put_aside(disk, segment_numbers(disk), files)
     walk.segments, walk.offset = [], 0
     return Recovered(torn=walk.torn)
@@ -64,12 +64,12 @@ def put_aside_all(disk: Disk, walk: Walk, files: BodyFiles) -> Recovered:
 def mend(
     disk: Disk, walk: Walk, base: Position, *, segment_bytes: int, files: BodyFiles
 ) -> Recovered:
-    """Bring the disk into the state that `walk` describes, and say what was found."""
+    """Repair the disk as `walk` describes, and return what was found."""
     head, log = walk.head, walk.log
     assert head is not None
     how = link(log, base)
     lost = walk.corrupt or walk.hole or how is SnapshotRelation.GAP
-    # What was skipped counts too: corruption may destroy the other copy next.
+    # Skipped damage counts too: corruption may destroy the other copy next.
     damaged = lost or walk.damage_skipped
     entries = log.entries[base.index - log.base.index :] if how is SnapshotRelation.JOINED else []
     if how is SnapshotRelation.GAP:
@@ -103,14 +103,14 @@ def mend(
 
 
 def _write_again(disk: Disk, name: str, length: int) -> None:
-    """Make durable what we read: it may be in the page cache only. A sync that failed before we
-    were started has left those pages clean, so that another sync alone would do nothing."""
+    """Make durable what was read: it may be in the page cache only. A sync that failed before our
+    start has left those pages clean, so that another sync alone would do nothing."""
     disk.write(name, 0, disk.read(name, 0, length))
     disk.sync(name)
 
 
 def _sweep(disk: Disk, walk: Walk, files: BodyFiles) -> None:
-    """Remove files that hold nothing of the log, and put aside what a rewritten log superseded."""
+    """Delete files that are not part of the log, and move files that a rewritten log superseded."""
     put_aside(disk, walk.void, files)
     for number in walk.unborn:
         disk.remove(segment_name(number))
@@ -121,7 +121,7 @@ def _sweep(disk: Disk, walk: Walk, files: BodyFiles) -> None:
 
 
 def link(log: LogView, snapshot: Position) -> SnapshotRelation:
-    """Whether the entries after the snapshot may be trusted to follow on it."""
+    """Whether the entries after the snapshot continue it."""
     if log.base.index > snapshot.index:
         return SnapshotRelation.GAP
     if log.last.index < snapshot.index:
@@ -131,7 +131,7 @@ def link(log: LogView, snapshot: Position) -> SnapshotRelation:
         return SnapshotRelation.JOINED
     return (
         SnapshotRelation.STALE if term else SnapshotRelation.GAP
-    )  # term 0: the log cannot tell, so we may not guess
+    )  # term 0: unknown to the log, so do not guess
 
 
 def cut_tail(disk: Disk, number: int, offset: int) -> None:
@@ -144,7 +144,7 @@ def cut_tail(disk: Disk, number: int, offset: int) -> None:
 
 
 def keep_copy(disk: Disk, copy: str, data: bytes) -> None:
-    """Store bytes under `broken/`. A full disk is no reason not to start without the copy."""
+    """Store bytes under `broken/`. A full disk does not prevent the start."""
     try:
         disk.truncate(copy, 0)
         disk.write(copy, 0, data.rstrip(b"\0"))
@@ -172,8 +172,8 @@ def rewrite_log(
     segment_bytes: int,
     files: BodyFiles,
 ) -> None:
-    """Write the log of `walk` as a new segment that voids all others, and put those aside.
-    `walk` then describes the new one."""
+    """Write the log of `walk` as a new segment that voids all others, and move those away. `walk`
+    then describes the new one."""
     old = segment_numbers(disk)
     number = old[-1] + 1
     records: list[bytes] = []
@@ -238,8 +238,7 @@ def split(entries: Sequence[Entry], bytes_max: int) -> Iterator[Sequence[Entry]]
 
 
 def put_aside(disk: Disk, numbers: Iterable[int], files: BodyFiles) -> None:
-    """Move segments under `broken/`, where the log does not see them; or to where bodies are read
-    from, if a snapshot refers to them."""
+    """Move segments to `broken/`, or to the folder of body files if a snapshot refers to them."""
     moved = False
     for number in numbers:
         if files.is_held(number):
@@ -253,5 +252,5 @@ def put_aside(disk: Disk, numbers: Iterable[int], files: BodyFiles) -> None:
 
 
 def blank_after(offset: int, segment_bytes: int) -> bytes:
-    """Zeros that end the log after a record: a recycled file holds old records behind it."""
+    """Zeros that end the log after a record: a recycled file has old records after it."""
     return BLANK[: max(0, min(len(BLANK), segment_bytes - offset))]

@@ -1,4 +1,4 @@
-"""A state directory that is being made from a backup: nobody may start on half of one."""
+"""A state directory that is being restored from a backup: no member may start on a partial one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 from rollq.base.errors import DiskError, ErrorCode
 
-MARK: Final = "RESTORING"  # a file that is there until all of the rest is
+MARK: Final = "RESTORING"  # a marker file that exists until the restore is complete
 
 
 def check_restored(root: Path) -> None:
-    """Raises DiskError DISK_CORRUPT if a restore was begun here and did not come to its end."""
+    """Raises DiskError DISK_CORRUPT after an incomplete restore."""
     if (root / MARK).exists():
         raise DiskError(
             ErrorCode.DISK_CORRUPT,

@@ -34,11 +34,11 @@ NO_LINKS_HERE: Final = frozenset(
 
 
 class Found(NamedTuple):
-    """Something below the directory."""
+    """An entry below the directory."""
 
     name: str
     status: os.stat_result
-    problem: str  # why it must be left alone; empty: a plain file or a folder
+    problem: str  # why it must not be used; empty: a plain file or a folder
 
     @property
     def is_file(self) -> bool:
@@ -67,7 +67,7 @@ class SafeDir:
 
     @classmethod
     def of(cls, fd: int) -> SafeDir:
-        """One that is open already; it is ours to close from now on."""
+        """One for a descriptor that is open already, which it will close."""
         made = cls.__new__(cls)
         made.fd = fd
         return made
@@ -217,16 +217,14 @@ class SafeDir:
         raise OSError(errno.EINVAL, "another file has this name now", found.name)
 
     def walk(self) -> Iterator[Found]:
-        """All that lies here, a folder before what is in it; nothing is opened but folders.
-
-        Whoever asks counts, and stops when it is too much.
-        """
+        """All entries, a folder before its content; only folders are opened. The caller bounds the
+        number."""
         return _walk(self.fd, "", 1)
 
     # --- removing
 
     def unlink(self, name: str) -> None:
-        """Remove a file that lies directly here; raises OSError."""
+        """Remove a file directly in it; raises OSError."""
         os.unlink(name, dir_fd=self.fd)
 
     def remove(self, name: str) -> None:
@@ -342,7 +340,7 @@ def _walk_folder(fd: int, name: str, found: Found, depth: int) -> Iterator[Found
 
 
 def _refusal(parts: Parts, error: OSError) -> RemoteError | OSError:
-    """The error to raise if a name could not be made: of the name, or of the disk."""
+    """The error if a name could not be created: about the name, or the disk."""
     if error.errno not in IN_THE_WAY:
         return error
     return RemoteError(

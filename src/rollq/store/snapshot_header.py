@@ -1,4 +1,4 @@
-"""What a snapshot's file begins with. Pure.
+"""The header of a snapshot file. Pure.
 
     magic 4 | version 2 | padding 2 | meta_bytes 4 | crc 4 (of all before it and of the meta)
     meta (msgpack `SnapshotMeta`), padding
@@ -36,7 +36,7 @@ _decoder = msgspec.msgpack.Decoder(SnapshotMeta)
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True):
-    """What stands before the body, checked."""
+    """The decoded header."""
 
     meta: SnapshotMeta
     version: int
@@ -63,7 +63,7 @@ def encode_header(meta: SnapshotMeta, version: int = PLAIN, *, length: int = 0) 
 
 
 def needed_bytes(data: bytes) -> int:
-    """How long the header is that begins like this, if it is one."""
+    """The length of the header with this beginning, if it is one."""
     return HEADER_BYTES + int(_FIXED.unpack_from(data)[3])
 
 

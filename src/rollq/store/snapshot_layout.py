@@ -1,4 +1,4 @@
-"""Where in a snapshot the large bodies stand, and where their bytes really are. Pure.
+"""The positions of large bodies in a snapshot, and of their bytes on disk. Pure.
 
 What is sent to a peer, and what a digest is made of, is a *stream*: the snapshot as the grid writes
 it, then a table with a row for each large body:
@@ -34,7 +34,7 @@ ROW_BYTES: Final = _ROW.size
 
 
 class LargeBody(msgspec.Struct, frozen=True, gc=False):
-    """A body that is in the log, for a snapshot to refer to."""
+    """A body in the log that a snapshot refers to."""
 
     size: int
     crc: int
@@ -43,7 +43,7 @@ class LargeBody(msgspec.Struct, frozen=True, gc=False):
 
 
 class BodySpan(msgspec.Struct, frozen=True, gc=False):
-    """A part of a stream: a large body, or what stands between two of them."""
+    """A range of a stream: a large body, or bytes between two of them."""
 
     begin: int
     end: int
@@ -75,7 +75,7 @@ class SnapshotLayout:
 
     @property
     def file_bytes(self) -> int:
-        """How much of a file the stream takes, without the places behind it."""
+        """The length of the stream in the file, without the places after it."""
         return self.size_bytes - self._left_out[-1]
 
     @property
@@ -107,18 +107,18 @@ class SnapshotLayout:
 
 
 def encode_table(offsets: Sequence[int], sizes: Sequence[int]) -> bytes:
-    """The end of a stream."""
+    """The table at the end of a stream."""
     return b"".join(map(_ROW.pack, offsets, sizes))
 
 
 def encode_places(bodies: Sequence[LargeBody]) -> bytes:
-    """What stands behind it in a file that refers to the log."""
+    """The places after the stream in a file that refers to the log."""
     data = b"".join([_PLACE.pack(body.segment, body.offset, body.crc) for body in bodies])
     return data + _CRC.pack(crc32(data))
 
 
 def places_bytes(count: int) -> int:
-    """How long that is."""
+    """The length of the places."""
     return _PLACE.size * count + _CRC.size
 
 

@@ -80,9 +80,9 @@ class Snapshots:
         self._held: dict[str, set[int]] = {}  # by name: the segments that a snapshot refers to
         self._pinned: dict[str, int] = {}
         self._sent: tuple[SnapshotMeta, SnapshotLayout] | None = (
-            None  # the last that a peer asked for
+            None  # the last one that a peer requested
         )
-        self.corrupt: list[str] = []  # names of what did not verify and is now under broken/
+        self.corrupt: list[str] = []  # names of files that did not verify and are now under broken/
 
     def newest(self) -> SnapshotMeta | None:
         """The newest snapshot that verifies, header and body; None if there is none.
@@ -98,7 +98,7 @@ class Snapshots:
         return None
 
     def claim(self) -> None:
-        """At the start: hold what the snapshots refer to, those that are not verified too."""
+        """At the start: hold the segments that snapshots refer to, verified or not."""
         for name in self._files():
             header = self._header(name)
             layout = self._layout(name, header) if header is not None else None
@@ -185,7 +185,7 @@ class Snapshots:
         """Keep the file of a snapshot, whatever its age, until `unpin`: bodies are read from it.
 
         Returns:
-            Its name, where the body starts, and how it is laid out.
+            Its name, the offset of its body, and its layout.
         """
         name = name_of(meta)
         header = self._header(name)
@@ -196,7 +196,7 @@ class Snapshots:
         return name, header.length, layout
 
     def open(self, meta: SnapshotMeta) -> OpenSnapshot:
-        """A snapshot to be read on any thread, whatever becomes of it meanwhile."""
+        """A snapshot for reading on any thread, also after it is deleted."""
         return OpenSnapshot(self, *self.pin(meta))
 
     def read_spans(
@@ -207,12 +207,12 @@ class Snapshots:
         return b"".join([self._span(name, start, layout, span) for span in spans])
 
     def file_bytes(self, meta: SnapshotMeta) -> int:
-        """What a snapshot takes on disk, without the bodies that it refers to; that is also about
-        what the next one will cost."""
+        """The size of a snapshot on disk, without the bodies it refers to; also the estimate for
+        the next one."""
         return max(self._disk.size(name_of(meta)), 0)
 
     def unpin(self, name: str) -> None:
-        """Nobody reads from it any more; it goes with the next snapshot if it is old."""
+        """The file is not read any more; it is deleted with the next snapshot if it is old."""
         self._pinned[name] -= 1
         if not self._pinned[name]:
             del self._pinned[name]
@@ -246,7 +246,7 @@ class Snapshots:
             raise _corrupt(name, "a newer one has just taken its place") from None
 
     def received(self, meta: SnapshotMeta) -> int:
-        """How many bytes of this body already came in: where a cut transfer may go on."""
+        """Received bytes of this body: where an interrupted transfer may resume."""
         header = self._header(INCOMING)
         if header is None or header.meta != meta:
             return 0
@@ -320,7 +320,7 @@ class Snapshots:
         return self._disk.read(name, start + layout.file_offset(span.begin), length)
 
     def _header(self, name: str) -> SnapshotHeader | None:
-        """What the file begins with; None if it is not valid."""
+        """The header of the file; None if it is not valid."""
         if self._disk.size(name) < HEADER_BYTES:
             return None
         data = self._disk.read(name, 0, READ_FIRST_BYTES)
@@ -329,7 +329,7 @@ class Snapshots:
         return decode_header(data, name)
 
     def _layout(self, name: str, header: SnapshotHeader) -> SnapshotLayout | None:
-        """How the body is laid out; None if it has not the length that the header says."""
+        """The layout of the body; None if it does not have the length in the header."""
         meta, size = header.meta, self._disk.size(name) - header.length
         if header.version == PLAIN:
             return SnapshotLayout(meta.size_bytes) if size == meta.size_bytes else None
@@ -371,7 +371,7 @@ class Snapshots:
 
 
 class OpenSnapshot:
-    """The stream of a snapshot, as a peer is sent it."""
+    """The stream of a snapshot, as sent to a peer."""
 
     def __init__(self, snapshots: Snapshots, name: str, start: int, layout: SnapshotLayout) -> None:
         self._snapshots = snapshots
@@ -385,7 +385,7 @@ class OpenSnapshot:
         return self._snapshots.read_spans(self._name, self._start, self._layout, ends)
 
     def close(self) -> None:
-        """It may go. Where it was opened; once."""
+        """Close it, once, on the thread that opened it."""
         self._snapshots.unpin(self._name)
 
 
@@ -414,7 +414,7 @@ def gather(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
 
 
 class _Found:
-    """Tells large bodies from the pieces of a snapshot, and where in it they stand."""
+    """Separates large bodies from the pieces of a snapshot, and records their offsets."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -422,7 +422,7 @@ class _Found:
         self.bodies: list[LargeBody] = []
 
     def sift(self, pieces: Iterable[bytes | LargeBody]) -> Iterator[bytes]:
-        """All that is not in the log."""
+        """All pieces that are not in the log."""
         for piece in pieces:
             if isinstance(piece, LargeBody):
                 self.offsets.append(self.size_bytes)

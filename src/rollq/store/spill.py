@@ -1,11 +1,11 @@
 """Bodies of waiting jobs that do not fit into memory: the log, scratch files, and the snapshot of
 the start.
 
-A large body stays where the log has it (`log_bodies`): it is written nowhere else, and snapshots
-refer to it. Any other that is beyond the hot window is appended to a scratch file and a number
-stands for it: where it is, and how long. The log and the snapshots are authoritative, so nothing
-here is synced, and scratch files are removed when the member starts. Bodies that came with a
-snapshot stay in its file. A file is removed as a whole when the last of its bodies is dropped.
+A large body stays in the log (`log_bodies`): it is written nowhere else, and snapshots refer to it.
+Any other beyond the hot window is appended to a scratch file; its token encodes position and
+length. The log and the snapshots are authoritative, so nothing here is synced, and scratch files
+are removed when the member starts. Bodies that came with a snapshot stay in its file. A file is
+removed as a whole when the last of its bodies is dropped.
 
 Jobs leave about in the order in which they came, so reads go through a few cached blocks.
 """
@@ -45,7 +45,7 @@ TAIL_BYTES_MAX: Final = 256 * 1024  # gathered before it is written
 
 
 def clear_spill(disk: Disk) -> None:
-    """Remove what an earlier process left behind."""
+    """Delete the scratch files of an earlier process."""
     for name in disk.names(FOLDER):
         disk.remove(f"{FOLDER}/{name}")
 
@@ -107,8 +107,8 @@ class Spill:
         return token or self._append(body)
 
     def keep_all(self, bodies: Sequence[bytes]) -> Sequence[bytes | int]:
-        """The bodies themselves if none is large and there is room for all, else each for
-        itself."""
+        """The bodies themselves if none is large and there is room for all, else each
+        separately."""
         size = sum(map(len, bodies))
         if self._hot_bytes + size > self._hot_bytes_max or (
             size >= self._large_bytes_min and max(map(len, bodies)) >= self._large_bytes_min
@@ -118,11 +118,11 @@ class Spill:
         return bodies
 
     def load_all(self, tokens: Sequence[bytes | int]) -> Sequence[bytes]:
-        """The bodies again. Raises DiskError DISK_CORRUPT if one is corrupt."""
+        """Load several bodies. Raises DiskError DISK_CORRUPT if one is corrupt."""
         return [token if isinstance(token, bytes) else self.load(token) for token in tokens]
 
     def load(self, token: bytes | int) -> bytes:
-        """The body again. Raises DiskError DISK_CORRUPT if it is corrupt."""
+        """Load a body. Raises DiskError DISK_CORRUPT if it is corrupt."""
         if isinstance(token, bytes):
             return token
         if token >= FIRST_TOKEN:
@@ -144,7 +144,7 @@ class Spill:
         return body
 
     def sealed(self, tokens: Sequence[bytes | int]) -> Iterator[bytes]:
-        """Bodies with their checksums, one behind another. Raises DiskError DISK_CORRUPT."""
+        """Bodies with their checksums, concatenated. Raises DiskError DISK_CORRUPT."""
         for piece in self.referred(tokens):
             yield self._log_bodies.read(piece) if isinstance(piece, LargeBody) else piece
 
@@ -200,7 +200,7 @@ class Spill:
         return len(token) if isinstance(token, bytes) else token & SIZE_MASK
 
     def drop(self, token: bytes | int) -> None:
-        """Forget a body; with the last one of a file, the file."""
+        """Delete a body; with the last one of a file, the file."""
         if isinstance(token, bytes):
             self._hot_bytes -= len(token)
             return
@@ -218,11 +218,11 @@ class Spill:
     # --- snapshots
 
     def segments(self) -> list[int]:
-        """Of the log: those that bodies are left in."""
+        """Segments of the log with live bodies."""
         return self._log.segments() if self._log is not None else []
 
     def tidy(self) -> None:
-        """Copy the last bodies of segments that are kept for few of them, so that these can go."""
+        """Copy the last bodies of sparse segments, so that these can be deleted."""
         if self._log is not None:
             for token in self._log.sparse():
                 self._moved[token] = self._append(self.load(token))
@@ -266,12 +266,12 @@ class Spill:
         return tokens
 
     def adopted(self) -> None:
-        """The snapshot has been read."""
+        """The snapshot has been read completely."""
         if self._base is not None and not self._base.live:
             self._release(self._base)
 
     def close(self) -> None:
-        """The state is gone, and all of its bodies with it."""
+        """The state is discarded with all of its bodies."""
         for place in dict.fromkeys(self._places.values()):
             self._release(place)
         self._file = None
@@ -391,7 +391,7 @@ class Spill:
 
 
 class _Place:
-    """A file that bodies are in. Positions begin..end are its bytes from `start` on."""
+    """A file with bodies. Positions begin..end are its bytes from `start` on."""
 
     __slots__ = ("begin", "end", "live", "name", "on_drained", "start")
 

@@ -1,9 +1,9 @@
-"""How far the log was synced, written down away from the log.
+"""The synced position of the log, stored outside the log.
 
 The marker of the log itself (`synced_seq`) is in the record that follows, so corruption of the last
 page can destroy a record together with its marker, and would pass for a torn write. This file
-covers the last records too. It is written when the member is idle and when it stops, never on
-the way of a job: records that are newer than the mark are judged by the log alone.
+covers the last records too. It is written when the member is idle and when it stops, never in the
+path of a job: records newer than the mark are judged by the log alone.
 
 Two slots, a page each, written in turn: whatever a crash does to one, the other is valid.
 
@@ -37,7 +37,7 @@ _CRC: Final = struct.Struct("<I")
 
 
 class Vouched(msgspec.Struct, frozen=True, gc=False):
-    """Every record up to `seq` was synced; so much was promised and written by then."""
+    """Every record up to `seq` was synced; term, vote and end of the log at that time."""
 
     seq: int = 0  # 0: nothing is known
     term: int = 0
@@ -46,7 +46,7 @@ class Vouched(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_vouched(disk: Disk) -> Vouched:
-    """The newest valid mark. To be read before the log, if a member may be writing to it.
+    """The newest valid mark. Read it before the log if a member may be writing.
 
     Raises:
         DiskError: DISK_VERSION, if a newer rollq wrote it.

@@ -1,7 +1,7 @@
 """The write-ahead log: entries and hard state, in segments of batches on a `Disk`.
 
-One `append` is one record (`record.py`), one `sync` makes everything appended durable. Segments
-are recycled, or zero-filled a little ahead, because syncing over written blocks is cheaper. Laws:
+One `append` is one record (`record.py`), one `sync` makes everything appended durable. Segments are
+recycled, or zero-filled a little ahead, because syncing over written blocks is cheaper. Invariants:
 
 - A segment opens with its head, twice, synced before anything else is written into it; the one
   before is synced first. So damage inside the log is never an unfinished rotation.
@@ -77,10 +77,10 @@ class Wal:
         self._offset = walk.offset
         # How far the segment that is written to has blocks of its own, zeros or recycled.
         self._zeroed = disk.size(segment_name(walk.segments[-1].number)) if walk.segments else 0
-        self._head_end = 0  # of the segment that is written to, if it was begun here
+        self._head_end = 0  # end of the head of the current segment, if it was created here
         self._seq = self._synced_seq = self._content_seq = walk.seq
         self._marked_seq = 0  # the marker in the newest record
-        self._vouched_seq = 0  # what the mark beside the log says
+        self._vouched_seq = 0  # the seq of the mark outside the log
         self._crc = walk.crc
         self._hard_state = walk.hard_state
         self._written_state = walk.hard_state  # that of the newest record
@@ -129,7 +129,7 @@ class Wal:
 
     @property
     def identity(self) -> Identity | None:
-        """Whose disk this is; None until `create_identity`."""
+        """The identity of this disk; None until `create_identity`."""
         return self._head.identity if self._head else None
 
     @property
@@ -182,8 +182,8 @@ class Wal:
         return self._places.data_of(index)
 
     def carry(self, commit: int) -> None:
-        """Let the next record tell how far the log, as it is written, is committed. Needs no write
-        of its own: whoever forgets it learns it again."""
+        """Let the next record carry this commit index. Needs no write of its own: a lost commit
+        index is learned again."""
         self._hard_state = msgspec.structs.replace(self._hard_state, commit=commit)
 
     def sync(self) -> None:
@@ -194,8 +194,8 @@ class Wal:
                 self._synced_seq = self._seq
 
     def mark(self) -> None:
-        """When idle: note durably that the last batch was synced, and how far the log is
-        committed. No-op if that is noted."""
+        """When idle: record durably that the last batch was synced, and the commit index. No-op if
+        that is recorded."""
         self.sync()
         if self._marked_seq < self._content_seq or self._written_state != self._hard_state:
             content_seq = self._content_seq
@@ -204,8 +204,8 @@ class Wal:
             self.sync()
 
     def vouch(self) -> None:
-        """When idle, after `mark`: note away from the log how far it is synced, so that corruption
-        of its last page can be told from a torn write. No-op if that is noted."""
+        """When idle, after `mark`: record the synced position outside the log, so that corruption
+        of its last page can be distinguished from a torn write. No-op if that is recorded."""
         self.mark()
         if self._vouched_seq != self._seq and self._head is not None:
             state = self._hard_state
@@ -247,14 +247,14 @@ class Wal:
         return boot
 
     def note_admitted(self) -> None:
-        """The group has let this member in; durable when it returns."""
+        """Record that the group has admitted this member; durable when it returns."""
         head = self._named()
         if not head.admitted:
             self._change_head(msgspec.structs.replace(head, admitted=True))
 
     @property
     def admitted(self) -> bool:
-        """Whether the group ever let this member in."""
+        """Whether the group ever admitted this member."""
         return self._named().admitted
 
     @property
@@ -295,12 +295,12 @@ class Wal:
             self._disk.sync_dir(BROKEN)
 
     def compact(self, index: int) -> None:
-        """Give up whole segments whose entries are all at or below `index`."""
+        """Release whole segments whose entries are all at or below `index`."""
         while self.compact_next(index):
             pass
 
     def compact_next(self, index: int) -> bool:
-        """Give up the oldest segment if its entries are all at or below `index`."""
+        """Release the oldest segment if its entries are all at or below `index`."""
         if len(self._segments) < 2 or self._segments[0].last_index > index:
             return False
         with self._final:
@@ -315,7 +315,7 @@ class Wal:
                 self._spares.append(spare)
             else:
                 self._disk.remove(name)
-            # Before the next one goes: a hole in the middle would look like corruption.
+            # Before the next one is released: a hole in the middle would look like corruption.
             self._disk.sync_dir(FOLDER)
             del self._segments[0]
         return True

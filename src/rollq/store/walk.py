@@ -3,7 +3,7 @@
 Nothing is written here; `repair` repairs what `read_log` reports. An invalid record where
 batch k should be means:
 
-- the next segment opens with batch k: this segment simply ended;
+- the next segment opens with batch k: this segment ended;
 - the record certainly held nothing that is needed (the other copy of a head is valid, an empty
   batch, entries that the snapshot covers): go on behind it;
 - a later valid header, or the mark beside the log (`synced`), says that batch k was synced:
@@ -45,7 +45,8 @@ def segment_numbers(disk: Disk) -> list[int]:
 
 @dataclass(slots=True)
 class WalSegment:
-    """One file of the log. It may go when the log is compacted to `last_index` or beyond."""
+    """One file of the log. It may be deleted when the log is compacted to `last_index` or
+    beyond."""
 
     number: int
     last_index: int = 0
@@ -93,7 +94,7 @@ class LogView:
 
 @dataclass(slots=True)
 class Walk:
-    """What the segments say. `number` and `offset` are where the next record belongs."""
+    """The content of the segments. `number` and `offset` are where the next record belongs."""
 
     log: LogView = field(default_factory=LogView)
     places: LogPlaces = field(default_factory=LogPlaces)
@@ -309,7 +310,7 @@ class _Walker:
     def _needless(
         self, header: RecordHeader | None, found: ResyncPoint, at_hand: bool, proven: bool
     ) -> bool:
-        """Whether the invalid record before `found` held nothing that is not known elsewhere."""
+        """Whether the invalid record before `found` held nothing that is not known otherwise."""
         if found.header.kind in HEADS and found.header.copy == 1:
             if decode_body(found.header, found.data, found.offset) is None:
                 return False
@@ -332,7 +333,7 @@ class _Walker:
         return False
 
     def _learn(self, later: list[ResyncPoint]) -> None:
-        """Corruption: what can still be known from the records behind it."""
+        """Corruption: collect what the records behind it still show."""
         for found in later:
             header = found.header
             self.walk.highest = max(self.walk.highest, header.last)
@@ -348,7 +349,7 @@ class _Walker:
                 self.walk.head = (decode_head(body) if body is not None else None) or self.walk.head
 
     def _use_mark(self) -> None:
-        """Corruption: what was written by the time of the mark, if nothing later tells."""
+        """Corruption: what was written by the time of the mark, if no later record shows it."""
         walk, vouched = self.walk, self.vouched
         walk.highest = max(walk.highest, vouched.last)
         if vouched.seq > walk.seq:

@@ -1,9 +1,8 @@
-"""Lets what was written to a large file go to the disk while more of it comes.
+"""Writes a large file back to disk while it is being written.
 
-A sync at each distance would stop the writer for as long as the disk takes. Here the disk is told
-to begin, and the writer waits for what it wrote some time before, which is there by then. So
-little of the file is ever dirty in memory, and no sync of a log waits behind more. Nothing is
-durable by this: that takes a sync at the end.
+Periodic syncs would block the writer. Instead, write-back is started asynchronously, and the writer
+waits for earlier ranges, which are usually done by then. So little of the file is dirty at any
+time, and syncs of the log are not delayed by it. Nothing is durable before a sync at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ WAIT_AFTER: Final = 4
 
 
 def write_out(fd: int, start: int, end: int) -> None:
-    """These bytes begin to go to the disk, and those before them, but for a few, are there.
+    """Start the write-back of these bytes, and wait for that of earlier ones.
 
     Raises:
         OSError: the disk's.
@@ -37,7 +36,7 @@ def write_out(fd: int, start: int, end: int) -> None:
 
 
 def _call(fd: int, offset: int, length: int, flags: int) -> bool:
-    """False: there is no such call here, in the C library or in the kernel behind it."""
+    """Call it; False: not available, in the C library or in the kernel."""
     if _sync_file_range is None:
         return False
     if _sync_file_range(fd, offset, length, flags) == 0:
@@ -49,7 +48,7 @@ def _call(fd: int, offset: int, length: int, flags: int) -> bool:
 
 
 def _found() -> ctypes._NamedFuncPointer | None:
-    """The call of the C library; only Linux has it."""
+    """The function of the C library; Linux only."""
     if sys.platform != "linux":
         return None
     function = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)

@@ -1,4 +1,4 @@
-"""Python values as bytes: the arguments and results of functions. To be read in this order:
+"""Python values as bytes: the arguments and results of functions. Reading order:
 
 1. `codec`: one value as bytes and back: what is plain in msgpack, the rest as tagged extensions;
 2. `plain`, `records`, `arrays`: how the kinds of the standard library, of classes (dataclasses,

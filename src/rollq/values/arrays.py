@@ -1,6 +1,6 @@
 """Arrays and tables: numpy by its buffers, Arrow, pandas and polars by Arrow's IPC format.
 
-The libraries are the application's: one is imported here only when a value of it is read.
+The libraries belong to the application: one is imported here only when a value of it is read.
 """
 
 from __future__ import annotations
@@ -176,16 +176,16 @@ def _polars_of(unpacker: Unpacker, data: memoryview) -> Any:
 
 
 def _pair(packer: Packer, tag: int, said: Any, content: Any) -> Any:
-    """What is said of bytes, and the bytes, which may be a buffer."""
+    """A description and its bytes, which may be a buffer."""
     return Ext(tag, encode((packer.form(said), content)))
 
 
 def _array_writer(kind: type) -> Writer | None:
-    """By the names of its class and of those above it: nothing is imported to find out."""
+    """Selected by the names of the class and its bases, so that nothing is imported for it."""
     for above in kind.__mro__:
         library = above.__module__.partition(".")[0]
         write = BY_NAME.get((library, above.__name__))
-        if write is not None:  # a subclass of an application would lose what it adds
+        if write is not None:  # a subclass of the application would lose its own fields
             is_known = above is kind or library == "pyarrow" or write is _write_scalar
             return write if is_known else None
     return None

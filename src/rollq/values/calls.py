@@ -1,5 +1,5 @@
-"""The arguments of a call, or of a bundle of calls, as bytes, with what is large or a file apart,
-and back. A call is (1, args, kwargs). A bundle is (2, shared, rows): `shared` and every row are
+"""Serialization of the arguments of a call, or of a bundle of calls; large values and files are
+stored apart. A call is (1, args, kwargs). A bundle is (2, shared, rows): `shared` and every row are
 bytes of (args, kwargs); a call has the arguments of both, those of `shared` first."""
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from rollq.values.codec import (
     size_of,
 )
 
-APART_BYTES_MIN: Final = 16 * 1024  # an argument that takes more is a file of the job
+APART_BYTES_MIN: Final = 16 * 1024  # a larger argument is a file of the job
 VERSION: Final = 1
 BUNDLE_VERSION: Final = 2
 PLAIN_OR_INT: Final = PLAIN | {int}
-ROW_BYTES: Final = 5  # that msgpack puts before a row, at most
+ROW_BYTES: Final = 5  # msgpack's overhead per row, at most
 
-NameOf: TypeAlias = Callable[[int], str]  # what the parameter at a place is called, for errors
-ReferenceOf: TypeAlias = Callable[[Any], Reference | None]  # to what lives elsewhere; None: nothing
+NameOf: TypeAlias = Callable[[int], str]  # the name of the parameter at a position
+# the external value it refers to; None: none
+ReferenceOf: TypeAlias = Callable[[Any], Reference | None]
 
 
 class PackedCall(NamedTuple):
-    """What a function is called with, on its way."""
+    """The serialized arguments of a call."""
 
     call: bytes
-    files: dict[str, Any]  # of the job, by name: bytes, paths, or what the grid has already
+    files: dict[str, Any]  # of the job, by name: bytes, paths, or references into the grid
 
 
 def pack_call(
@@ -62,11 +63,9 @@ class BundlePacker:
     """Packs calls of one function into one job.
 
     Args:
-        args: The first of each call.
-        kwargs: Those of each call.
-        bytes_max: What all of it may take.
-        names: As for `pack_call`.
-        reference: As for `pack_call`.
+        args: The leading positional arguments of every call. kwargs: The keyword arguments of every
+        call. bytes_max: The maximum size of all of it. names: As for `pack_call`. reference: As for
+        `pack_call`.
 
     Raises:
         TypeError: as `pack_call`, also when a call is added.
@@ -89,11 +88,11 @@ class BundlePacker:
 
     @property
     def has_files(self) -> bool:
-        """Whether something of it is a file of the job."""
+        """Whether part of it is a file of the job."""
         return bool(self._packer.files)
 
     def add(self, args: tuple[Any, ...]) -> bool:
-        """Add a call; false: it does not fit beside the others. The first one always does."""
+        """Add a call; False: it does not fit. The first one always does."""
         files = self._packer.files
         before = len(files)
         row = self._packer.encoded((), args, {})
@@ -107,13 +106,13 @@ class BundlePacker:
         return True
 
     def packed(self) -> PackedCall:
-        """All calls that were added."""
+        """All added calls."""
         call = encode((BUNDLE_VERSION, self._shared, self._rows))
         return PackedCall(call, self._packer.files)
 
 
 class _ArgumentPacker:
-    """Packs arguments, and keeps what is apart of them in `files`."""
+    """Serializes arguments, and collects values that are stored apart in `files`."""
 
     def __init__(self, names: NameOf, reference: ReferenceOf | None) -> None:
         self.files: dict[str, Any] = {}
@@ -123,10 +122,10 @@ class _ArgumentPacker:
     def encoded(
         self, head: tuple[int, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> bytes:
-        """Arguments in msgpack, behind a head."""
-        with contextlib.suppress(OverflowError, UnicodeEncodeError):  # which is looked into below
+        """Arguments in msgpack, after a head."""
+        with contextlib.suppress(OverflowError, UnicodeEncodeError):  # handled below
             if all(type(value) in PLAIN_OR_INT for value in (*args, *kwargs.values())):
-                made = encode((*head, args, kwargs))  # as nearly always
+                made = encode((*head, args, kwargs))  # the common case
                 if len(made) < APART_BYTES_MIN:
                     return made
         placed = [self._packed(value, self._names(place)) for place, value in enumerate(args)]
@@ -153,7 +152,7 @@ class _ArgumentPacker:
 
 
 def unpack_call(call: bytes, files: Files) -> tuple[list[Any], dict[str, Any]]:
-    """What a function is to be called with.
+    """The arguments of a call.
 
     Raises:
         ValueError: it is damaged, or an argument cannot be made here.
@@ -165,15 +164,15 @@ def unpack_call(call: bytes, files: Files) -> tuple[list[Any], dict[str, Any]]:
 
 
 def is_bundle(call: bytes) -> bool:
-    """Whether it is many calls."""
+    """Whether the bytes are a bundle."""
     return call[:2] == BUNDLE_START
 
 
 class Bundle:
-    """Many calls of one function. Each has values of its own, made when they are asked for.
+    """Many calls of one function, each deserialized on demand.
 
     Attributes:
-        rows: What differs between the calls.
+        rows: The arguments that differ between the calls.
 
     Raises:
         ValueError: it is damaged.
@@ -187,7 +186,7 @@ class Bundle:
         self._unpacker = Unpacker(memoryview(b""), files)
 
     def values(self, row: bytes) -> tuple[list[Any], dict[str, Any]]:
-        """What the function is to be called with for one of the rows.
+        """The arguments of one of the calls.
 
         Raises:
             ValueError: it is damaged, or an argument cannot be made here.

@@ -1,8 +1,8 @@
-"""One Python value as bytes, and back. It comes back as what it was: a tuple is no list then.
+"""Serialization of one Python value that preserves types: a tuple does not become a list.
 
 A packed value is a version (one byte), the length of its head (four bytes, little endian), its head
-in msgpack, and after it, each at a multiple of 64 bytes from the beginning, the buffers that the
-head refers to: what is large is neither copied to be packed nor to be read from a mapped file.
+in msgpack, and after it, each aligned to 64 bytes from the beginning, the buffers that the head
+refers to: large data is neither copied when packed nor when read from a mapped file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 VERSION: Final = 1
 HEAD_AT: Final = 5  # where the head begins
-ALIGN_BYTES: Final = 64  # as Arrow has it
-BUFFER_BYTES_MIN: Final = 16 * 1024  # what is smaller stays in the head
+ALIGN_BYTES: Final = 64  # as in Arrow
+BUFFER_BYTES_MIN: Final = 16 * 1024  # smaller buffers stay in the head
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1  # that msgpack can hold
 PLAIN: Final = frozenset((type(None), bool, float, str))  # as msgpack has them
 encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Tag:
-    """What an extension of msgpack is: plain numbers, as msgspec wants them. Never renumber: bytes
+    """Tags of msgpack extensions: plain numbers, as msgspec needs them. Never renumber: bytes
     outlive the process."""
 
     INT: Final = 1  # beyond 64 bits
@@ -55,7 +55,7 @@ class Tag:
     BUFFER: Final = 25  # bytes behind the head
     FILE: Final = 26  # a file of the job, by name: a path where the job runs
     PACKED_FILE: Final = 27  # a value that is packed in a file of the job
-    PACKED: Final = 28  # a value that is packed for itself
+    PACKED: Final = 28  # a separately packed value
     ARRAY: Final = 30  # numpy (29 is free)
     SCALAR: Final = 31  # of numpy
     ARROW: Final = 32
@@ -66,11 +66,10 @@ class Tag:
 
 
 class CannotTravelError(TypeError):
-    """A value of this type has no form outside of its process.
+    """A value of this type cannot be serialized.
 
     Attributes:
-        kind: The type.
-        why: More than that it is not known; may be empty.
+        kind: The type. why: Details; may be empty.
     """
 
     def __init__(self, kind: type, why: str = "") -> None:
@@ -81,23 +80,23 @@ class CannotTravelError(TypeError):
 
 
 class FileInput(NamedTuple):
-    """Stands for a value that is to be a file where the job runs."""
+    """A placeholder for a value that becomes a file where the job runs."""
 
     name: str
-    source: Any  # bytes, a path, or what the grid has already
+    source: Any  # bytes, a path, or a reference into the grid
 
 
 class PackedInput(NamedTuple):
-    """Stands for a value that is packed already."""
+    """A placeholder for a value that is packed already."""
 
-    source: Any  # bytes, or what the grid has already
+    source: Any  # bytes, or a reference into the grid
 
 
 Reference: TypeAlias = FileInput | PackedInput
 
 
 class Files(Protocol):
-    """Where a reader of arguments finds what is not in them."""
+    """Access to the values that are stored apart from the arguments."""
 
     def buffer(self, name: str) -> Buffer:
         """The content of a file of the job. Raises ValueError."""
@@ -117,10 +116,10 @@ def pack(value: Any) -> list[Buffer]:
 
 
 def unpack(packed: Buffer, files: Files | None = None) -> Any:
-    """The value, which may go on using the bytes.
+    """The value, which may refer to the bytes.
 
     Raises:
-        ValueError: it is damaged, or of a class or library that is not here.
+        ValueError: it is damaged, or of a class or library that is not available.
     """
     view = memoryview(packed)
     if len(view) < HEAD_AT or view[0] != VERSION:
@@ -130,11 +129,11 @@ def unpack(packed: Buffer, files: Files | None = None) -> Any:
 
 
 class Packer:
-    """Makes the head of one value, and gathers its buffers.
+    """Serializes one value into a head and buffers.
 
     Args:
-        reference: Says what a value refers to that lives elsewhere; None: nothing.
-        add_file: Keeps a file of the job, and returns its name there; none may have one.
+        reference: The external value that a value refers to; None: none. add_file: Adds a file to
+        the job and returns its name; None: files are not allowed.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class Packer:
         add_file: Callable[[FileInput | PackedInput], str] | None = None,
     ) -> None:
         self.buffers: list[memoryview] = []
-        self._size = 0  # of the buffers, with the room between them
+        self._size = 0  # of the buffers, including padding
         self._reference = reference
         self._add_file = add_file
 
@@ -163,7 +162,7 @@ class Packer:
             raise CannotTravelError(str, "it has an unpaired surrogate") from None
 
     def parts(self, head: bytes) -> list[Buffer]:
-        """All bytes: what they begin with, and the buffers."""
+        """All bytes: the head, and the buffers."""
         start = VERSION.to_bytes(1, "little") + len(head).to_bytes(HEAD_AT - 1, "little") + head
         if not self.buffers:
             return [start]
@@ -173,7 +172,7 @@ class Packer:
         return parts
 
     def form(self, value: Any) -> Any:
-        """The value by means of what msgpack has."""
+        """The value in types of msgpack."""
         kind = type(value)
         if kind in PLAIN:
             return value
@@ -191,7 +190,7 @@ class Packer:
         return write(self, value)
 
     def tagged(self, tag: int, inner: Any) -> Ext:
-        """A value that is told by another."""
+        """A value that is represented by another one."""
         return Ext(tag, encode(self.form(inner)))
 
     def tagged_int(self, value: int) -> Ext:
@@ -200,7 +199,7 @@ class Packer:
         return Ext(Tag.INT, value.to_bytes(size, "little", signed=True))
 
     def buffer(self, content: Buffer) -> Any:
-        """Bytes that are not to be copied; small ones as they are."""
+        """Bytes without a copy; small ones inline."""
         view = memoryview(content).cast("B")
         if view.nbytes < BUFFER_BYTES_MIN:
             return bytes(view)
@@ -210,7 +209,7 @@ class Packer:
         return Ext(Tag.BUFFER, encode(place))
 
     def file(self, given: FileInput | PackedInput) -> Ext:
-        """What is to be a file of the job, or is packed in one."""
+        """A value that becomes a file of the job, or is packed in one."""
         if isinstance(given, PackedInput) and isinstance(given.source, bytes):
             return Ext(Tag.PACKED, given.source)
         if self._add_file is None:
@@ -219,7 +218,7 @@ class Packer:
         return Ext(tag, self._add_file(given).encode())
 
     def _writer(self, value: Any) -> Callable[[Packer, Any], Any]:
-        """How a value of a type is written that is in no table: one of a family of types."""
+        """The writer for a type without an entry in the table: that of its family."""
         found = None if self._reference is None else self._reference(value)
         if found is not None:
             return lambda packer, _: packer.file(found)
@@ -231,11 +230,10 @@ class Packer:
 
 
 class Unpacker:
-    """Makes the value again of a head.
+    """Deserializes a head.
 
     Args:
-        buffers: All buffers, as they follow each other.
-        files: What is not in the bytes.
+        buffers: All buffers, concatenated. files: The values stored apart.
     """
 
     def __init__(self, buffers: memoryview, files: Files | None = None) -> None:
@@ -243,17 +241,17 @@ class Unpacker:
         self._files = files
 
     def value(self, head: Buffer) -> Any:
-        """The value of a head, or of what a tag holds.
+        """The value of a head, or of the content of a tag.
 
         Raises:
-            ValueError: it is damaged, or of a class or library that is not here.
+            ValueError: it is damaged, or of a class or library that is not available.
         """
         try:
             return msgspec.msgpack.decode(head, ext_hook=self._tagged)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"damaged: {error}") from None
         except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-            # By what is not there in a class or in a record of another version.
+            # A class or record of another version lacks something.
             raise ValueError(f"cannot be read here: {type(error).__name__}: {error}") from error
 
     def _tagged(self, code: int, data: memoryview) -> Any:
@@ -273,14 +271,14 @@ class Unpacker:
         return read(self, data)
 
     def buffer(self, place: Buffer) -> memoryview:
-        """A buffer by what its tag says."""
+        """The buffer that a tag refers to."""
         offset, size = msgspec.msgpack.decode(place, type=tuple[int, int])
         if not 0 <= offset <= offset + size <= len(self._buffers):
             raise ValueError("damaged: a buffer is cut off")
         return self._buffers[offset : offset + size]
 
     def raw(self, inner: Buffer) -> tuple[Any, memoryview]:
-        """What is said of bytes, and the bytes themselves, not copied: two parts of a tag."""
+        """A description and its bytes, not copied: two parts of a tag."""
         said, content = msgspec.msgpack.decode(inner, type=tuple[Any, Any], ext_hook=self._kept)
         return said, content if isinstance(content, memoryview) else memoryview(bytearray(content))
 
@@ -296,23 +294,24 @@ class Unpacker:
 
 Writer: TypeAlias = Callable[[Packer, Any], Any]
 WRITERS: Final[dict[type, Writer]] = {}  # by the type itself
-FAMILIES: Final[list[Callable[[type], Writer | None]]] = []  # for what is in no table
-INNER_READERS: Final[dict[int, Callable[[Any], Any]]] = {}  # by tag: what is told by another value
+FAMILIES: Final[list[Callable[[type], Writer | None]]] = []  # for types without an entry
+# by tag: values represented by another one
+INNER_READERS: Final[dict[int, Callable[[Any], Any]]] = {}
 READERS: Final[dict[int, Callable[[Unpacker, memoryview], Any]]] = {}  # by tag: the others
 
 
 def aligned(size: int) -> int:
-    """The next place where a buffer may begin."""
+    """The next offset where a buffer may begin."""
     return -(-size // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def size_of(parts: list[Buffer]) -> int:
-    """How many bytes all parts have."""
+    """The size of all parts."""
     return sum(memoryview(part).nbytes for part in parts)
 
 
 def _is_plain(values: list[Any]) -> bool:
-    """Whether msgpack has all of a list: long ones of numbers are looked at quickly."""
+    """Whether msgpack supports all items of a list; fast for long lists of numbers."""
     kinds = set(map(type, values))
     if kinds <= PLAIN:
         return True
@@ -320,6 +319,6 @@ def _is_plain(values: list[Any]) -> bool:
 
 
 def tell_by(kind: type, tag: int, inner: Callable[[Any], Any], make: Callable[[Any], Any]) -> None:
-    """A type is told by another value, and made of it again."""
+    """Register a type that is represented by another value."""
     WRITERS[kind] = lambda packer, value: packer.tagged(tag, inner(value))
     INNER_READERS.setdefault(tag, make)

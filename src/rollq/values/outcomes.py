@@ -1,7 +1,8 @@
-"""How each call of a bundle ended, as one value: [values, failures]. A call that raised has None
-among the values, and among the failures its place, the exception, and the function's traceback.
+"""The outcomes of the calls of a bundle, as one value: [values, failures]. A call that raised has
+None among the values, and among the failures its place, the exception, and the function's
+traceback.
 
-A value is packed when its call has returned: what a later call does to it does not change it.
+A value is packed when its call returns, so that later calls cannot change it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Failure(NamedTuple):
 
 
 class OutcomePacker:
-    """Gathers the ends of calls in their order.
+    """Collects the outcomes of calls in order.
 
     Attributes:
-        failures: Those that raised.
+        failures: The calls that raised.
     """
 
     def __init__(self) -> None:
@@ -68,17 +69,17 @@ class OutcomePacker:
         self._values.append(None)
 
     def parts(self) -> list[Buffer]:
-        """All of it, as the parts of a packed value."""
+        """The packed value, in parts."""
         packer = Packer()
         failures = packer.form([list(one) for one in self.failures])
         return packer.parts(encode([self._values, failures]))
 
 
 def unpack_outcomes(packed: Buffer) -> tuple[list[Any], list[Failure]]:
-    """What the calls returned, and which raised.
+    """The returned values, and the failures.
 
     Raises:
-        ValueError: it is damaged, or of a class or library that is not here.
+        ValueError: it is damaged, or of a class or library that is not available.
     """
     try:
         values, failures = unpack(packed)

@@ -1,4 +1,4 @@
-"""The kinds of the standard library that msgpack does not have."""
+"""Types of the standard library that msgpack does not support."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ INNER_READERS[Tag.DICT] = _dict_of
 
 
 def _path_writer(kind: type) -> Writer | None:
-    """A path of the disk: the file goes with the call."""
+    """A path: the file is sent with the call."""
     return _write_path if issubclass(kind, pathlib.Path) else None
 
 

@@ -1,8 +1,8 @@
 """Values of classes: enums, dataclasses, Structs, named tuples, exceptions.
 
-Bytes name a class by its module and name. It is looked for among the modules that are imported, and
-must be of the kind that the bytes say; no module is imported for them, and of a dataclass or an
-exception of an application no code runs.
+A class is identified by its module and name. It is looked up in imported modules only, and must be
+of the serialized kind; no module is imported, and no code of an application's dataclass or
+exception runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAIN: Final = "__main__"
 
 
 def class_name(kind: type) -> str:
-    """What bytes call a class.
+    """The serialized name of a class.
 
     Raises:
         CannotTravelError: it cannot be found by a name.
@@ -44,10 +44,10 @@ def class_name(kind: type) -> str:
 
 
 def find_class(name: str) -> type:
-    """The class that bytes name.
+    """The class of a serialized name.
 
     Raises:
-        ValueError: it is not here.
+        ValueError: it is not available.
     """
     found = _found(name)
     if found is None:
@@ -69,7 +69,7 @@ def _found(name: str) -> type | None:
 
 
 def _module_name(module: str) -> str:
-    """The name under which others import it: a script is a module to the others."""
+    """The name by which other processes import it: a script is a module to them."""
     main = sys.modules.get(MAIN)
     if module != MAIN or main is None:
         return module
@@ -85,7 +85,8 @@ def _module_name(module: str) -> str:
 
 def _write_enum(packer: Packer, value: enum.Enum) -> Any:
     kind = type(value)
-    is_named = kind.__members__.get(value.name) is value  # a flag may be several, without a name
+    # a flag may be a combination without a name
+    is_named = kind.__members__.get(value.name) is value
     told = value.name if is_named else value.value
     return packer.tagged(Tag.ENUM, [class_name(kind), told, is_named])
 
@@ -159,8 +160,8 @@ def _is_named_tuple(kind: type) -> bool:
 
 
 def _write_exception(packer: Packer, error: BaseException) -> Any:
-    """By what pickle would make it of, without pickle: OSError keeps its file name so. What cannot
-    travel of it is left out, but not its text."""
+    """From the arguments that pickle would use, so that OSError keeps its file name. Arguments that
+    cannot be serialized are replaced by the text."""
     kind = type(error)
     module = _module_name(kind.__module__)
     told = _text_of(error)
@@ -170,7 +171,7 @@ def _write_exception(packer: Packer, error: BaseException) -> Any:
         args = made_of[1] if isinstance(made_of, tuple) else error.args
         state = {key: one for key, one in vars(error).items() if key != "__notes__"}
         return packer.tagged(Tag.EXCEPTION, [name, text, list(args), state])
-    except Exception:  # whatever its class does there: the text is what counts
+    except Exception:  # any error of its class: fall back to the text
         return Ext(Tag.EXCEPTION, encode([name, _printable(text), [_printable(told)], {}]))
 
 
@@ -182,12 +183,12 @@ def _exception_of(form: list[Any]) -> BaseException:
         hint = f"import {module} to catch {inner} itself" if kind is None else ""
         return RemoteError(ErrorCode.JOB_FAILED, text, hint)
     try:
-        # Those of Python itself may keep what they are made of in __init__, which is safe there.
+        # Built-in ones may set their attributes in __init__, which is safe.
         is_builtin = kind.__module__ == "builtins"
         error: Exception = kind(*args) if is_builtin else kind.__new__(kind, *args)
         error.args = tuple(args) if not isinstance(error, OSError) else error.args
         vars(error).update(state)
-    except Exception:  # of another version, or with rules of its own
+    except Exception:  # another version, or a class with its own rules
         return RemoteError(ErrorCode.JOB_FAILED, text)
     return error
 

@@ -1,12 +1,11 @@
 """The messages between clients, workers and members.
 
 A message is one struct in either dialect: the legacy JSON, or the compact msgpack form between
-peers that both offered it. `message_codec` maps the two. Messages are not commands: the gateway
-decides which command a message becomes.
+peers that both offered it (`message_codec`). The gateway decides which command a message becomes.
 
 The base of a struct is its sender; its fields are of the bounded types of `fields`; everything else
-is in its row in `registry`. The compact form is the struct itself as a msgpack array, so fields may
-be appended with a default and nothing else may change.
+is in its row in `registry`. The compact form is the struct as a msgpack array, so fields may be
+appended with a default and nothing else may change.
 """
 
 from __future__ import annotations
@@ -111,13 +110,13 @@ SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 
 
 class HelloClient(ClientMessage, frozen=True, tag=9):
-    """Opens a client session; at most `desired_parallelism` of its jobs may run at once (0: the
+    """Opens a client session; its cap on jobs in flight is `desired_parallelism` (0: the
     default)."""
 
     client_id: ClientId
     desired_parallelism: Int32 = 0
     features: Features = ()
-    plain: bool = False  # the client has features, but the member did not answer its offer
+    plain: bool = False  # offered features without an answer; a member that has some refuses
 
 
 class SubmitJob(ClientMessage, frozen=True, gc=False, tag=1):
@@ -199,9 +198,8 @@ class Admin(ClientMessage, frozen=True, tag=39):
 
 
 class HelloWorker(WorkerMessage, frozen=True, tag=10):
-    """Opens a worker session: its patterns, and the attempts that it still holds (running or
-    finished). With the feature `holdings` these follow in Holdings, and `holding_count` is their
-    number."""
+    """Opens a worker session: its patterns, and the attempts that it still holds. With the feature
+    `holdings` these follow in Holdings, and `holding_count` is their number."""
 
     worker_id: WorkerId
     patterns: Patterns
@@ -245,13 +243,11 @@ class AckJob(WorkerMessage, frozen=True, gc=False, tag=3):
     peak_bytes: UsedBytes = 0
     blobs: Blobs = ()
     fetched_bytes: UsedBytes = 0  # bytes of inputs fetched for this attempt
-    # bytes of inputs already present, or being fetched for another attempt
-    held_bytes: UsedBytes = 0
+    held_bytes: UsedBytes = 0  # bytes of inputs present or already being fetched
 
 
 class Nack(WorkerMessage, frozen=True, gc=False, tag=40):
-    """The worker could not run it. With `not_started` the program did not start, which counts as no
-    attempt."""
+    """The worker could not run it. With `not_started` it counts as no attempt of the job."""
 
     job_id: JobId
     attempt: Count
@@ -281,7 +277,7 @@ class Announce(WorkerMessage, frozen=True, tag=48):
 
 class Goodbye(WorkerMessage, frozen=True, tag=44):
     """The worker leaves for good; attempts that it holds are lost. With `returns` it only leaves
-    this silent connection: it keeps its attempts and looks for a member that answers."""
+    this silent connection, keeps its attempts and looks for a member that answers."""
 
     reason: Line = ""
     returns: bool = False  # needs the feature of this name
@@ -412,8 +408,7 @@ class AckTaken(MemberMessage, frozen=True, gc=False, tag=41):
 
 
 class LeaderHello(PeerMessage, frozen=True, tag=21):
-    """Roll call: the identity of the sender and the number of starts of its disk. Repeated until
-    answered."""
+    """Roll call: the sender's identity and number of starts. Repeated until answered."""
 
     member_id: MemberId
     address: Address
@@ -430,8 +425,7 @@ class LeaderHello(PeerMessage, frozen=True, tag=21):
 
 
 class RollAnswer(PeerMessage, frozen=True, tag=65):
-    """The answer to a roll call: the highest boot of the caller that the sender has recorded, and
-    the configuration of the group."""
+    """Answers a roll call: the highest recorded boot of the caller, and the group's configuration."""
 
     member_id: MemberId
     address: Address
@@ -444,8 +438,7 @@ class RollAnswer(PeerMessage, frozen=True, tag=65):
     config_index: Number = 0
     boots: Boots = ()  # the recorded starts of all members
     features: Features = ()  # as in LeaderHello
-    # the caller's start is recorded; False: the call arrived, answer the sender's
-    noted: bool = True
+    noted: bool = True  # the start is recorded; False: the call arrived, answer the sender's
     to_call: CallNonce = b""  # `call` of the hello that this answers
     key_id: KeyId = b""  # as in LeaderHello
     key_term: Number = 0
