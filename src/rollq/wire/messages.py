@@ -425,7 +425,7 @@ class LeaderHello(PeerMessage, frozen=True, tag=21):
 
 
 class RollAnswer(PeerMessage, frozen=True, tag=65):
-    """Answers a roll call: the highest recorded boot of the caller, and the group's configuration."""
+    """Answers a roll call: the highest recorded boot of the caller, and the group's members."""
 
     member_id: MemberId
     address: Address
