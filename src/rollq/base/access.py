@@ -25,13 +25,14 @@ class Principal(NamedTuple):
     peer.
 
     Attributes:
-        role: The role of the link. name: A client id, the name or id of a worker, the id of a
-        member; empty: it has none. address: The address it connected from. account: Who it is;
-        `anonymous` if it proves nothing where that is allowed, empty where
-            nobody is asked.
+        role: The role of the link.
+        name: A client id, the name or id of a worker, the id of a member; empty: it has none.
+        address: The address it connected from.
+        account: Its account; `anonymous` without proof where that is allowed, empty where
+            authentication is off.
         method: The proof of the account: `certificate`, or the method of its login; empty: none.
-        certificate_role: What its certificate says that it is, if that is how; the built-in role
-            of this name counts where the group knows no such account.
+        certificate_role: The role in its certificate, if that is the method; the built-in role of
+            this name applies if the group has no such account.
     """
 
     role: LinkRole
@@ -137,8 +138,8 @@ class Resource(NamedTuple):
     """The field of a message that names a resource.
 
     Attributes:
-        kind: The kind of the resource. field: Where the message names it: a field, or a path of
-        fields through structs and tuples
+        kind: The kind of the resource.
+        field: Where the message names it: a field, or a path of fields through structs and tuples
             of structs (`groups.queue`). Empty: the message names none, and all of the kind is
             meant.
         action: Its action, if not that of the row. Such a resource is checked only if the message

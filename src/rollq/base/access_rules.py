@@ -67,8 +67,10 @@ def decide(rules: Iterable[Rule], account: str, action: str, resources: Iterable
     """Whether the rules allow an account an action on all of these resources.
 
     Args:
-        rules: Of the account and its roles, in any order. account: The requesting account. action:
-        A value of `Action`. resources: `KIND:NAME` each; at least one.
+        rules: Of the account and its roles, in any order.
+        account: The requesting account.
+        action: A value of `Action`.
+        resources: `KIND:NAME` each; at least one.
     """
     wanted = tuple(resources)
     allowed: set[str] = set()

@@ -20,8 +20,9 @@ class Ruling(NamedTuple):
     """A rule that applied in a decision.
 
     Attributes:
-        source: The role that it comes from; empty: the account's own. rule: The rule. resource: The
-        requested resource that it applies to.
+        source: The role that it comes from; empty: the account's own.
+        rule: The rule.
+        resource: The requested resource that it applies to.
     """
 
     source: str

@@ -1,7 +1,7 @@
-"""Why a job waits, or how it came to its end, in one word each: stable, for programs to go by.
+"""Reasons why a job waits, or how it ended: stable codes for programs.
 
-Words are a promise: none is removed or changes its meaning. Of several that are true, the one that
-has to change first is told.
+Codes are never removed and never change their meaning. Of several that apply, the first that has to
+change is reported.
 """
 
 from __future__ import annotations

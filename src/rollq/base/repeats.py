@@ -1,8 +1,5 @@
-"""Which of many alike lines to write to a log: the first ones of a kind, then a count now and then.
-
-Trouble that repeats itself ten times a second says nothing new with the second line. Pure: the time
-is handed in.
-"""
+"""Rate limit for log lines: the first lines of a kind are written, then a count now and then. Pure:
+the time is a parameter."""
 
 from __future__ import annotations
 

@@ -33,9 +33,11 @@ class BatchView(msgspec.Struct, frozen=True):
     """One batch.
 
     Attributes:
-        state: staged, unpacking or accepted. jobs: The jobs in all its parts, or that were
-        accepted. entered: The jobs that are in their queues. parts: The staged parts; 0 once it is
-        accepted. stamp_ms: When it was last added to, or accepted; 0: unknown.
+        state: staged, unpacking or accepted.
+        jobs: The jobs in all its parts, or that were accepted.
+        entered: The jobs that are in their queues.
+        parts: The staged parts; 0 once it is accepted.
+        stamp_ms: When it was last added to, or accepted; 0: unknown.
     """
 
     client_id: ClientId

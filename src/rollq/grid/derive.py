@@ -27,8 +27,8 @@ def derive(state: GridState, records: list[JobRecord]) -> None:
     """Set the derived fields of a state that has only its persisted ones.
 
     Args:
-        state: the state as read. records: its jobs by seq, without those of crowds, which are
-        counted already.
+        state: the state as read.
+        records: its jobs by seq, without those of crowds, which are counted already.
     """
     assigned: list[JobRecord] = []
     dead: list[tuple[int, JobId]] = []

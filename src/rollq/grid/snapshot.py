@@ -204,9 +204,9 @@ def decode_snapshot(
     """The encoded state; it behaves exactly as the original.
 
     Args:
-        data: the snapshot; with `adopt` its first `head_bytes` are enough. bodies: stores the
-        bodies of this state; default: memory. adopt: returns tokens of `bodies` for the bodies
-        after the head, which are not read then.
+        data: the snapshot; with `adopt` its first `head_bytes` are enough.
+        bodies: stores the bodies of this state; default: memory.
+        adopt: returns tokens of `bodies` for the bodies after the head, which are not read then.
 
     Raises:
         LocalError: UNSUPPORTED_VERSION if a newer version wrote it.

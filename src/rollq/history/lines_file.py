@@ -49,8 +49,7 @@ def write_lines(disk: Disk, name: str, first: int, last: int, lines: Iterable[by
         name: of the file.
         first: the first log index covered.
         last: the last one.
-        lines: JSON objects without a line end, in order of index, each starting with
-            `{"index":N`.
+        lines: JSON objects without a line end, in order of index, each starting with `{"index":N`.
     """
     offset, count, crc, seen = 0, 0, 0, first
     piece = bytearray()

@@ -34,7 +34,7 @@ class Retention:
             hold_from: the lowest index that a named reader has not read; None: there is no reader.
 
         Returns:
-            The floor: history up to it is gone.
+            The floor: history up to it is deleted.
         """
         listed = segments.sizes()
         total = sum(size for _, _, size in listed)

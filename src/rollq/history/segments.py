@@ -154,8 +154,8 @@ class Segments:
         segment covers is left out: ask `gaps` first.
 
         Raises:
-            DiskError: DISK_CORRUPT, before any line of a segment that does not verify. Its range
-                is a gap from then on.
+            DiskError: DISK_CORRUPT, before any line of a segment that does not verify. Its range is
+                a gap from then on.
         """
         for _, lines in self.chunks(first, last):
             yield from lines

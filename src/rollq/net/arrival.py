@@ -17,9 +17,12 @@ class Arrival(asyncio.Protocol):
     over.
 
     Args:
-        link: The link of this socket. context: The TLS context. turns: Schedules the handshakes of
-        the listener. on_plain: Called before `connection_made` of a link without TLS. on_shaken: As
-        for `TlsLayer`. wait_ms_max: How long the first bytes and the handshake may take.
+        link: The link of this socket.
+        context: The TLS context.
+        turns: Schedules the handshakes of the listener.
+        on_plain: Called before `connection_made` of a link without TLS.
+        on_shaken: As for `TlsLayer`.
+        wait_ms_max: How long the first bytes and the handshake may take.
     """
 
     def __init__(

@@ -11,10 +11,12 @@ class LinkCounters:
     """Counters since the process began: one addition per read or write.
 
     Attributes:
-        read_bytes: Bytes received, without TLS. written_bytes: Bytes passed to the system, without
-        TLS. reads: The number of reads. writes: The number of writes. saved_bytes: Written bytes
-        saved by compression. cut_off: Links that this side ended because of what the peer did or
-        did not do.
+        read_bytes: Bytes received, without TLS.
+        written_bytes: Bytes passed to the system, without TLS.
+        reads: The number of reads.
+        writes: The number of writes.
+        saved_bytes: Written bytes saved by compression.
+        cut_off: Links that this side ended because of what the peer did or did not do.
     """
 
     __slots__ = ("cut_off", "read_bytes", "reads", "saved_bytes", "writes", "written_bytes")

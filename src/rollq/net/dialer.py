@@ -59,16 +59,18 @@ async def dial(
     """Connect to `host:port`, and log in: the hello may be sent next.
 
     Args:
-        address: Where to connect. group: The group of the link. on_messages, on_closed, limits: As
-        for `Link`. credentials: Our credentials, and those to verify the peer with. tls: Whether to
-        use TLS; None: as the credentials say. peer: What the certificate of the other side must say
-        that it is. Only members are told
-            secrets of ours.
+        address: Where to connect.
+        group: The group of the link.
+        on_messages, on_closed, limits: As for `Link`.
+        credentials: Our credentials, and those to verify the peer with.
+        tls: Whether to use TLS; None: as the credentials say.
+        peer: The role that the peer's certificate must have. Only members are sent secrets.
         login: How to log in; None: as the credentials say.
 
     Raises:
-        DialError: no connection in time, or with the wrong peer. LocalError: BAD_CREDENTIALS, as
-        `choose_login`. StateError: we are not let in.
+        DialError: no connection in time, or with the wrong peer.
+        LocalError: BAD_CREDENTIALS, as `choose_login`.
+        StateError: we are not let in.
     """
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
@@ -119,8 +121,9 @@ async def _reach_by_tls(
     """A link to a peer with a verified certificate.
 
     Raises:
-        OSError, TimeoutError: there is no connection. RemoteError: the certificate is not the
-        expected one; _NoTlsError: the peer does not use TLS.
+        OSError, TimeoutError: there is no connection.
+        RemoteError: the certificate is not the expected one; _NoTlsError: the peer does not use
+            TLS.
     """
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()

@@ -23,8 +23,7 @@ class HandshakeTurns:
 
     Args:
         loop: Its clock and its timers.
-        used_s: The processor time of this thread: while others have the processor, a step costs
-            nothing.
+        used_s: The CPU time of this thread, which excludes time used by others.
     """
 
     def __init__(

@@ -70,11 +70,12 @@ class Link(asyncio.Protocol):
     """Messages over one socket.
 
     Args:
-        connection: Frames, handshake and dialect of this link. on_messages: Called with the
-        messages that one read completed; never with an empty list. on_closed: Called exactly once,
-        with the reason why the link closed. limits: When the link of a slow or silent peer is
-        closed. partial_frames: The incomplete frames of all links of a listener. half_open: The
-        links of a listener without a hello.
+        connection: Frames, handshake and dialect of this link.
+        on_messages: Called with the messages that one read completed; never with an empty list.
+        on_closed: Called exactly once, with the reason why the link closed.
+        limits: When the link of a slow or silent peer is closed.
+        partial_frames: The incomplete frames of all links of a listener.
+        half_open: The links of a listener without a hello.
     """
 
     def __init__(

@@ -37,12 +37,15 @@ class Listener:
     """One listening socket. `start` returns when it listens, `stop` when every link is closed.
 
     Args:
-        group: Of its links. on_messages: As for `Link`. on_closed: As for `Link`. limits: As for
-        `Link`; and the maximum number of links. knows_worker: As for `Connection`. credentials: Its
-        certificate, and those to verify peers with. tls: Whether to use TLS; None: as the
-        credentials say. roles: What those who dial must be by their certificates, where TLS is
-        spoken; empty:
-            anybody, also without one.
+        group: Of its links.
+        on_messages: As for `Link`.
+        on_closed: As for `Link`.
+        limits: As for `Link`; and the maximum number of links.
+        knows_worker: As for `Connection`.
+        credentials: Its certificate, and those to verify peers with.
+        tls: Whether to use TLS; None: as the credentials say.
+        roles: The roles that a peer's certificate may have, with TLS; empty: any, also no
+            certificate.
     """
 
     def __init__(

@@ -35,8 +35,8 @@ async def log_in(
     hello.
 
     Raises:
-        DialError: the peer is silent, or closed the connection. RollqError: the login was refused;
-        the link is closed.
+        DialError: the peer is silent, or closed the connection.
+        RollqError: the login was refused; the link is closed.
     """
     if login is None:
         return

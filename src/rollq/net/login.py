@@ -60,7 +60,8 @@ class KeyLogin:
     """By a signature over the nonces of both sides.
 
     Args:
-        key: Of the account. nonce: NONCE_BYTES of randomness.
+        key: Of the account.
+        nonce: NONCE_BYTES of randomness.
     """
 
     is_challenged = True

@@ -62,8 +62,8 @@ class ThreadStream:
         """Send a message; waits while the peer does not read.
 
         Raises:
-            ConnectionError: the link is closed, or the peer did not read for too long. LocalError:
-            it is illegal now, or too large.
+            ConnectionError: the link is closed, or the peer did not read for too long.
+            LocalError: it is illegal now, or too large.
         """
         data = self._link.connection.send(message)
         with self._changed:

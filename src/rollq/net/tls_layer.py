@@ -26,11 +26,13 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
     """TLS on one socket. The link has its `connection_made` when the handshake is over.
 
     Args:
-        context: The TLS context. link: The link above. on_shaken: Called when the handshake is
-        over; it looks at the certificate. The link is told
-            of its connection afterwards, unless the layer was closed.
+        context: The TLS context.
+        link: The link above.
+        on_shaken: Called when the handshake is over, to check the certificate. `connection_made` of
+            the link follows, unless the layer was closed.
         on_failed: Called if the handshake fails, with the reason and whether the peer uses TLS at
-        all. turns: Schedules handshakes of accepted sockets. None: we dialed.
+            all.
+        turns: Schedules handshakes of accepted sockets. None: we dialed.
     """
 
     def __init__(

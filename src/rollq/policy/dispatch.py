@@ -80,10 +80,12 @@ class Dispatcher(DispatchIndex):
         attempts hold of them are read from the state.
 
         Args:
-            worker_id: An older session of the same worker is closed. incarnation: As in the state;
-            assignments carry it. name: Matched by jobs that name their worker. patterns: Canonical
-            patterns over `job.assign.<queue>`. running: Its running attempts, as counted in the
-            state. programs: The programs it can run.
+            worker_id: An older session of the same worker is closed.
+            incarnation: As in the state; assignments carry it.
+            name: Matched by jobs that name their worker.
+            patterns: Canonical patterns over `job.assign.<queue>`.
+            running: Its running attempts, as counted in the state.
+            programs: The programs it can run.
         """
         self.close_worker(worker_id)
         session = DispatchSession(worker_id, incarnation, name, running, programs)

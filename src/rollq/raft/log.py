@@ -67,9 +67,11 @@ class RaftLog:
         """Start from what recovery found: all of it is on disk, none of it is applied.
 
         Args:
-            base_index: the index of the snapshot, or 0. base_term: the term there. entries: the
-            entries after it. commit: as it was persisted. reader: of the disk; without one every
-            entry stays in memory.
+            base_index: the index of the snapshot, or 0.
+            base_term: the term there.
+            entries: the entries after it.
+            commit: as it was persisted.
+            reader: of the disk; without one every entry stays in memory.
         """
         _check_recovered(base_index, base_term, entries)
         self.base_index = self.evicted = base_index

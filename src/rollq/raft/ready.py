@@ -5,8 +5,7 @@ The actions, in order:
 1. send `send_now`: safe before anything is on disk (a leader's appends and heartbeats);
 2. persist `hard_state`, `entries` and `snapshot_chunks`, with one fsync if `must_sync`.
    `entries` replace whatever the log holds from `entries[0].index` on;
-3. send `send_after_persist`: votes, vote requests and acknowledgements, which are promises
-   about the disk;
+3. send `send_after_persist`: votes, vote requests and acks, which are promises about the disk;
 4. if a snapshot is complete, load it into the state machine; then apply `committed` in order.
    Those that were on disk before this Ready (`ready_to_apply`) may be applied while it is written;
 5. answer `reads` whose index is applied;

@@ -34,8 +34,9 @@ def encryption_of(
     Empty: not, or nothing tells.
 
     Args:
-        path: It need not exist yet. system: The kernel's tree of devices. mounts: The kernel's
-        table of mounts.
+        path: It need not exist yet.
+        system: The kernel's tree of devices.
+        mounts: The kernel's table of mounts.
     """
     place = path.resolve()
     while not place.exists():

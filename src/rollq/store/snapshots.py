@@ -72,8 +72,8 @@ class Snapshots:
 
         Args:
             disk: where they are.
-            files: the segments of the log that they refer to; if it is not given nothing else
-                holds any.
+            files: the segments of the log that they refer to; if it is not given nothing else holds
+                any.
         """
         self._disk = disk
         self._body_files = files or BodyFiles(disk)

@@ -110,8 +110,8 @@ class Wal:
 
         Raises:
             DiskError: DISK_CORRUPT if the disk holds data but no identity, DISK_VERSION if a newer
-                rollq wrote it, or what the disk itself raises. Nothing was changed in the first
-                two cases.
+                rollq wrote it, or what the disk itself raises. Nothing was changed in the first two
+                cases.
         """
         base = Position(snapshot.term, snapshot.index) if snapshot else Position()
         files = files or BodyFiles(disk)

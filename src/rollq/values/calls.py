@@ -63,9 +63,11 @@ class BundlePacker:
     """Packs calls of one function into one job.
 
     Args:
-        args: The leading positional arguments of every call. kwargs: The keyword arguments of every
-        call. bytes_max: The maximum size of all of it. names: As for `pack_call`. reference: As for
-        `pack_call`.
+        args: The leading positional arguments of every call.
+        kwargs: The keyword arguments of every call.
+        bytes_max: The maximum size of all of it.
+        names: As for `pack_call`.
+        reference: As for `pack_call`.
 
     Raises:
         TypeError: as `pack_call`, also when a call is added.

@@ -69,7 +69,8 @@ class CannotTravelError(TypeError):
     """A value of this type cannot be serialized.
 
     Attributes:
-        kind: The type. why: Details; may be empty.
+        kind: The type.
+        why: Details; may be empty.
     """
 
     def __init__(self, kind: type, why: str = "") -> None:
@@ -132,8 +133,8 @@ class Packer:
     """Serializes one value into a head and buffers.
 
     Args:
-        reference: The external value that a value refers to; None: none. add_file: Adds a file to
-        the job and returns its name; None: files are not allowed.
+        reference: The external value that a value refers to; None: none.
+        add_file: Adds a file to the job and returns its name; None: files are not allowed.
     """
 
     def __init__(
@@ -233,7 +234,8 @@ class Unpacker:
     """Deserializes a head.
 
     Args:
-        buffers: All buffers, concatenated. files: The values stored apart.
+        buffers: All buffers, concatenated.
+        files: The values stored apart.
     """
 
     def __init__(self, buffers: memoryview, files: Files | None = None) -> None:

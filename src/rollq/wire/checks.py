@@ -65,8 +65,8 @@ def check_message(message: M) -> M:
     """The message, with measured numbers clamped to their bounds.
 
     Raises:
-        OutOfBoundsError: a field is out of its bounds. RemoteError: BAD_ID, for an id that is not
-        valid.
+        OutOfBoundsError: a field is out of its bounds.
+        RemoteError: BAD_ID, for an id that is not valid.
     """
     kind = type(message)
     try:

@@ -63,12 +63,14 @@ class Connection:
             it holds.
 
     Attributes:
-        side: Our end. group: The raft group that messages between members must name. state: The
-        stage of the handshake. features: What both sides agreed on; empty with a legacy peer.
-        error: The violation that closed the connection; or (`break_off`) our own reason. form: What
-        the bytes of a message to many depend on beside the message itself; None:
-            such are not sent here.
-        skipped_count: Ignored frames of unknown types. saved_bytes: Bytes saved by compression.
+        side: Our end.
+        group: The raft group that messages between members must name.
+        state: The stage of the handshake.
+        features: What both sides agreed on; empty with a legacy peer.
+        error: The violation that closed the connection; or (`break_off`) our own reason.
+        form: The connection's variant of shared frames; None: it does not receive those.
+        skipped_count: Ignored frames of unknown types.
+        saved_bytes: Bytes saved by compression.
     """
 
     __slots__ = (

@@ -40,7 +40,7 @@ def encode_frame(frame: Frame) -> bytes:
     """The bytes of a frame.
 
     Raises:
-        LocalError: if the frame could not be taken by any peer.
+        LocalError: if the frame exceeds a bound of the format.
     """
     subject = frame.subject.encode()
     length = LEN_MIN + len(subject) + len(frame.payload)
@@ -75,8 +75,8 @@ class FrameDecoder:
     Args:
         first_bytes_max: The bound of the first frame, whose sender is not authenticated.
         first_larger: The bound of a larger first frame, by its type and msgId; 0 if it has none.
-        first_larger_max: No such bound is over this. before_first: Types of frames that may precede
-        the first one, with its bound.
+        first_larger_max: No such bound is over this.
+        before_first: Types of frames that may precede the first one, with its bound.
     """
 
     __slots__ = (

@@ -165,7 +165,7 @@ def must_step(state: Stage, speaker: Side, kind: int) -> Stage:
     """The state after `speaker` sent a message of this type.
 
     Raises:
-        RemoteError: UNKNOWN_MESSAGE, or BAD_HANDSHAKE if it may not be said in this state.
+        RemoteError: UNKNOWN_MESSAGE, or BAD_HANDSHAKE if it is illegal in this state.
     """
     after = TABLE[state][speaker].get(kind)
     if after is None:

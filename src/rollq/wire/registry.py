@@ -74,16 +74,19 @@ class Row(NamedTuple):
     Attributes:
         number: The type byte of its frames; never reused. It is also the tag of the struct, unless
             raft, which numbers its messages for itself, has it.
-        struct: Its fields. directions: Its senders and receivers. action: Its action. ADMIN and
-        QUERY: that of its verb or view. resources: The resources of the action. features: Any one
-        of them makes it legal. Empty: it always is, because it is a legacy type
-            or has a link of its own.
-        phase: When it is legal. closes: Directions in which it ends an open connection. request_id:
-        The field with the id that its sender waits on: what is out of bounds is refused
-            under it. Empty: the sender waits for nothing, and a breach ends the connection.
-        area: Of a message between members: the last token of its subject. refusal: The code of the
-        error, if a field is out of its bounds. check: The check of several fields together; raises
-        OutOfBoundsError.
+        struct: Its fields.
+        directions: Its senders and receivers.
+        action: Its action. ADMIN and QUERY: that of its verb or view.
+        resources: The resources of the action.
+        features: It is legal with any of them. Empty: always, because it is a legacy type or has a
+            link of its own.
+        phase: When it is legal.
+        closes: Directions in which it ends an open connection.
+        request_id: The field with the request id, under which a message out of bounds is refused.
+            Empty: no answer is expected, and a violation ends the connection.
+        area: Of a message between members: the last token of its subject.
+        refusal: The code of the error, if a field is out of its bounds.
+        check: The check of several fields together; raises OutOfBoundsError.
     """
 
     number: int

@@ -28,8 +28,8 @@ class OutOfBoundsError(RemoteError):
     """A message is well formed, but a field is out of its bounds.
 
     Attributes:
-        request_id: The request id of the message; nil: no answer is expected. is_job: It submits
-        one job, whose answer may be a result.
+        request_id: The request id of the message; nil: no answer is expected.
+        is_job: It submits one job, whose answer may be a result.
     """
 
     def __init__(self, code: ErrorCode, message: str, hint: str = "") -> None:

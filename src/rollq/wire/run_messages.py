@@ -179,7 +179,8 @@ def check_columns(message: SubmitRun | AssignRun | AcksTaken | ResultRun) -> Non
     """Check that the columns of a run have a value for each job, and positions are in range.
 
     Raises:
-        OutOfBoundsError: a column or position is invalid. RemoteError: BAD_ID, for a nil id.
+        OutOfBoundsError: a column or position is invalid.
+        RemoteError: BAD_ID, for a nil id.
     """
     kind, ids = type(message), message.job_ids
     count = len(ids) // GUID_BYTES
