@@ -101,7 +101,7 @@ spark-4.%: .venv-spark-4.%/.ready
 
 # The newest version that both have packages for.
 spark-formats: .venv-spark-4.1/.ready ## The pipeline on tables of Iceberg and Delta, whose packages Spark fetches.
-	.venv-spark-4.1/bin/python -m pytest tests/spark/test_formats.py --spark local -rs
+	.venv-spark-4.1/bin/python -m pytest tests/spark/test_formats.py tests/spark/test_formats_s3.py --spark local -rs
 
 connectors: $(CONNECTORS:%=connectors-%) ## The connectors, each with its real package: make connectors CONNECTORS=snakemake
 

@@ -3,6 +3,7 @@
 python -m bench.pipeline                     # 5,000,000 events
 python -m bench.pipeline --events 500000
 python -m bench.pipeline --kills 20          # instead: kill -9 at random points
+python -m bench.pipeline --kills 5 --format delta --events 5000
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from bench.pipeline import duck
 from bench.pipeline.kills import kills
 from bench.pipeline.processes import ProcessRun, run_pipeline
 from rollq.history.segments import range_of
+from rollq.spark.pipeline.formats import FORMATS, PARQUET
 from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.tables import paths
 
+SPEED_EVENTS = 5_000_000
 KILL_EVENTS = 20_000
 
 
 def main() -> int:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--events", type=int, help=f"{SPEED_EVENTS}, or {KILL_EVENTS} with --kills")
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--format", choices=FORMATS, default=PARQUET, help="with --kills")
     parser.add_argument("--state", type=Path, help="a history that was made before")
     parser.add_argument("--folder", type=Path, help="where to work; kept if it is given")
     parser.add_argument("--master", default="local[2]")
@@ -40,8 +44,9 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         if given.kills:
-            return _report(kills(folder, given.kills, KILL_EVENTS))
-        _speed(folder, given.state, given.events, given.master)
+            events = given.events or KILL_EVENTS
+            return _report(kills(folder, given.kills, events, given.format))
+        _speed(folder, given.state, given.events or SPEED_EVENTS, given.master)
         return 0
     finally:
         if given.folder is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,10 +34,13 @@ from rollq.spark.pipeline.manifest import TableManifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.settings import changed
 from rollq.spark.pipeline.upkeep import compact, forget, rebuild
-from tests.spark.comparing import Rows, counted, differences
+from tests.spark.comparing import MADE, Rows, counted, differences
 from tests.spark.plain import read
 from tests.spark.plain_forget import staying
 from tests.spark.plain_gold import Plain
+from tests.spark.spoiled import DAYS_TURN_MS, all_rows, middle_day, spoil
+from tests.spark.test_commands import rollq
+from tests.spark.test_serving import COUNT, Served, ask
 
 pytestmark = pytest.mark.any_spark
 TURN_MS = 40_000
@@ -110,6 +114,19 @@ def read_by_others(out: Path, batch: TableManifest, name: str) -> Rows:
     return counted(table.drop(["_batch", "_day"]))
 
 
+def test_one_day_is_made_anew(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    seal_lives(folder, Lives(13, turn_ms=DAYS_TURN_MS), 500)
+    Pipeline(spark, Feed(path=str(folder)), out, form=form).run()
+    right, chosen = all_rows(spark, out), middle_day(spark, out)
+    spoil(spark, out, chosen)
+    assert len(wrong(spark, out, ("default", folder))) == len(MADE)
+    made, failed = rebuild(spark, out, day=date.fromisoformat(chosen))
+    assert (made.number, failed) == (3, [])
+    assert wrong(spark, out, ("default", folder)) == []
+    assert all_rows(spark, out) == right
+
+
 def test_readers_see_whole_batches_wherever_one_breaks_off(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +188,54 @@ def test_of_two_writers_one_is_told(
     assert told.exit_code != 0
 
 
+def test_a_server_shows_them_and_commands_find_it(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    def events() -> int:
+        return sum(lake_rows(spark, tmp_path / "tables", "bronze_events").values())
+
+    served = Served(tmp_path, spark, form)
+    with served.process:
+        try:
+            assert served.told["batch"] == 1
+            answer = ask(served, COUNT.format(""))
+            assert (answer.returncode, answer.stdout) == (0, f"n\n{events()}\n"), answer.stderr
+            served.run_pipeline()
+            assert served.tell() == {"batch": 2}
+            assert ask(served, COUNT.format("")).stdout == f"n\n{events()}\n"
+            # As any other client: without our way to open tables.
+            away = rollq(
+                *(tmp_path, "sql", COUNT.format(""), "--csv"),
+                *("--master", served.told["address"], "--tables", "none"),
+            )
+            assert away.stdout == f"n\n{events()}\n", away.stderr
+            page = rollq(tmp_path, "report", "--tables", "tables", "--out", "page.html")
+            assert page.returncode == 0, page.stderr
+            assert "Throughput" in (tmp_path / "page.html").read_text(encoding="utf-8")
+        finally:
+            served.process.kill()
+
+
+def test_tables_are_copied_as_of_the_newest_batch(
+    spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out, copy = tmp_path / "state", tmp_path / "out", tmp_path / "copy"
+    lives = Lives(6, turn_ms=TURN_MS)
+    seal_lives(folder, lives, 100)
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out, form=form)
+    pipeline.run()
+    seal_lives(folder, lives, 50)
+    with broken_off(monkeypatch, LakeBatch, "_write", 9), pytest.raises(BrokenOffError):
+        pipeline.run()
+    words = ["pipeline", "export", str(copy), "silver_jobs", "--format", "orc"]
+    told = CliRunner().invoke(app, [*words, "--tables", str(out), "--json"], catch_exceptions=False)
+    assert msgspec.json.decode(told.stdout)["batch"] == 1
+    table = loader(spark, out)("silver_jobs")
+    found = spark.read.orc(str(copy / "silver_jobs"))
+    assert found.columns == table.columns
+    assert counted(found.toArrow()) == lake_rows(spark, out, "silver_jobs")
+
+
 def test_rows_of_a_client_leave_tables_and_files(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +285,7 @@ def test_a_table_goes_back_and_forgets(
     words = LAKES[form](spark, str(tmp_path))
     words.create("numbers", "n bigint")
     assert words.version("numbers") == ""
+    assert words.committed("numbers", "") == ("", [])
     name = words.name("numbers")
 
     def add(number: int) -> None:

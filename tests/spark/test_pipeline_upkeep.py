@@ -4,6 +4,7 @@ tables of older versions, history that is gone."""
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import date
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from rollq.grid.events import Event
 from rollq.history.schema import to_lines
 from rollq.history.segments import Segments
 from rollq.spark.asking.queries import loader
-from rollq.spark.pipeline import batch, gold, parquet, run, tables
+from rollq.spark.pipeline import batch, day, gold, parquet, run, tables
 from rollq.spark.pipeline import compact as compacting
 from rollq.spark.pipeline.catalog import DEAD, LEVELS, SCHEMA_VERSION, TableColumn, TableSpec
 from rollq.spark.pipeline.compact import compacted
@@ -32,11 +33,13 @@ from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.manifest import Book, TableManifest
 from rollq.spark.pipeline.run import Pipeline
 from rollq.spark.pipeline.tables import TableStore
+from rollq.spark.pipeline.upkeep import rebuild
 from rollq.store.real_disk import RealDisk
-from tests.spark.comparing import differences, rows_of
+from tests.spark.comparing import MADE, differences, rows_of
 from tests.spark.plain import read
 from tests.spark.plain_gold import Plain
 from tests.spark.segments import STAMP_MS
+from tests.spark.spoiled import DAYS_TURN_MS, all_rows, middle_day, spoil
 
 pytestmark = pytest.mark.any_spark
 TURN_MS = 40_000
@@ -208,6 +211,49 @@ def test_tables_are_made_anew_from_events(
     seal_lives(folder, lives, 100)
     assert pipeline.run().number == after.number + 1
     assert differences(out, [Plain("default", read(folder))]) == []
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_one_day_is_made_anew_as_all_of_it_would_be(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    folder, out = tmp_path / "state", tmp_path / "out"
+    lives = Lives(13, turn_ms=DAYS_TURN_MS)
+    pipeline = Pipeline(spark, Feed(path=str(folder)), out)
+    for _ in range(2):
+        seal_lives(folder, lives, 400)
+        pipeline.run()
+    if not is_small:
+        monkeypatch.setattr(day, "SMALL_ROWS", 0)
+    right, chosen = all_rows(spark, out), middle_day(spark, out)
+    spoil(spark, out, chosen)
+    before = Book(out).expect()
+    assert len(differences(out, [Plain("default", read(folder))])) == len(MADE)
+
+    words = ["pipeline", "rebuild", "--tables", str(out), "--json", "--date"]
+    told = CliRunner().invoke(app, [*words, chosen], catch_exceptions=False)
+    assert msgspec.json.decode(told.stdout) == {
+        "batch": before.number + 1,
+        "events": before.events,
+        "failed": [],
+    }
+    assert differences(out, [Plain("default", read(folder))]) == []
+    assert all_rows(spark, out) == right
+    after = Book(out).expect()
+    for name in ("silver_jobs", "silver_attempts", "gold_hourly"):
+        kept = [[file for file in one.files(name) if file.day != chosen] for one in (before, after)]
+        assert kept[0] == kept[1]
+    made, failed = rebuild(spark, out)
+    assert (made.number, failed) == (after.number + 1, [])
+    assert all_rows(spark, out) == right
+    seal_lives(folder, lives, 100)
+    assert pipeline.run().number == made.number + 1
+    assert differences(out, [Plain("default", read(folder))]) == []
+
+    with pytest.raises(LocalError, match="nothing of 1999-01-01"):
+        rebuild(spark, out, day=date(1999, 1, 1))
+    with pytest.raises(LocalError, match="'soon' is no day"):
+        day.day_from("soon")
 
 
 def test_versions_of_tables_that_an_older_rollq_made_are_made_anew(

@@ -35,10 +35,11 @@ print(spark.sql(sys.argv[2]).first()[0])
 class Served:
     """A server that runs, and the history behind its tables."""
 
-    def __init__(self, folder: Path, spark: SparkSession) -> None:
+    def __init__(self, folder: Path, spark: SparkSession, form: str = "") -> None:
         self.folder = folder
         self.tables = folder / "tables"
         self.lives = Lives(5)
+        self._form = form
         self._feed = Feed(path=str(folder / "state"))
         self._spark = spark
         self.run_pipeline()
@@ -58,7 +59,7 @@ class Served:
     def run_pipeline(self) -> None:
         """Something happens, and becomes a batch."""
         seal_lives(self.folder / "state", self.lives, 40)
-        Pipeline(self._spark, self._feed, self.tables).run()
+        Pipeline(self._spark, self._feed, self.tables, form=self._form).run()
 
     def tell(self) -> dict[str, Any]:
         """What it says next."""

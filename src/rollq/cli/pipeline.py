@@ -125,7 +125,7 @@ def run(
     with (
         _shown(as_json=as_json, goes_on=bool(every)) as shown,
         interrupted_by_signals(),
-        spark_with(found, master, conf, quick) as spark,
+        spark_with(found, tables, master, conf, quick) as spark,
     ):
         made = Pipeline(
             spark, feed, tables, form=found, most=batch, told=shown.tell, has_moved=moved

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES, Json, Master, Tables
+from rollq.cli.options import (
+    DEFAULT_MASTER,
+    DEFAULT_TABLES,
+    Json,
+    Master,
+    SparkConf,
+    Tables,
+    TablesFormat,
+)
 
 EPILOG = """\b
 Examples:
   rollq pipeline serve
   rollq pipeline serve --tables ./tables --port 0
+  rollq pipeline serve --tables s3a://bucket/lake --format delta
 """
 
 
@@ -25,6 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     tables: Tables = DEFAULT_TABLES,
+    form: TablesFormat = "",
     port: Annotated[
         int,
         typer.Option(
@@ -32,6 +41,7 @@ def serve(
         ),
     ] = 15002,
     master: Master = DEFAULT_MASTER,
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Keep Spark and the tables loaded, so that queries take a second.
@@ -44,25 +54,27 @@ def serve(
     from rollq.cli.output import write_answer
     from rollq.cli.progress import spinner
     from rollq.cli.service import interrupted_by_signals
-    from rollq.cli.spark import REMOTE, quiet_spark
+    from rollq.cli.spark import REMOTE
+    from rollq.cli.tables import spark_with
     from rollq.spark import serving
-    from rollq.spark.pipeline.formats import expect_parquet
+    from rollq.spark.pipeline.formats import expect_files, form_of
 
     if master.startswith(REMOTE):
         raise LocalError(
             ErrorCode.BAD_OPTIONS, f"{master} is a server already", "use local[*] or spark://…"
         )
-    folder = Path(tables)
-    expect_parquet(folder)  # before Spark is started
+    form = form_of(tables, form)
+    expect_files(tables, form)  # before Spark is started
     with (
         interrupted_by_signals(),
-        serving.announcing(folder) as announce,
+        serving.announcing(tables) as announce,
         serving.with_token() as token,
     ):
         port = serving.usable_port(port)
+        settings = serving.connect_settings(port)
         address = serving.address_of(port, token)
-        with quiet_spark(master, **serving.connect_settings(port)) as spark:
-            server = serving.TableServer(spark, folder)
+        with spark_with(form, tables, master, conf, settings) as spark:
+            server = serving.TableServer(spark, tables, form)
             with spinner("opening the tables"):
                 server.refresh()
                 serving.warm_up(address)

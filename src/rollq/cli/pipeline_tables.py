@@ -38,13 +38,15 @@ Example:
   rollq pipeline compact
 """,
     "rebuild": """\b
-Example:
+Examples:
   rollq pipeline rebuild
+  rollq pipeline rebuild --date 2026-11-18
 """,
     "export": """\b
 Examples:
   rollq pipeline export ./lake --format delta
   rollq pipeline export lake.rollq gold_hourly gold_dead --format iceberg --master spark://host:7077
+  rollq pipeline export ./csv gold_hourly --format csv --tables lake.rollq --tables-format iceberg
 """,
 }
 
@@ -185,6 +187,12 @@ def compact(
 
 
 def rebuild(
+    date: Annotated[
+        str,
+        typer.Option(
+            "--date", metavar="DAY", help="Only this day, in UTC: 2026-11-18, today, yesterday."
+        ),
+    ] = "",
     tables: Tables = DEFAULT_TABLES,
     form: TablesFormat = "",
     master: Master = DEFAULT_MASTER,
@@ -194,23 +202,26 @@ def rebuild(
     """Rebuild the silver and gold tables from the events.
 
     Readers see the old tables until the new ones are complete. Events are not changed, and the
-    next run resumes where the last one ended. If a check fails the new tables are kept, and the
-    exit code is 1.
+    next run resumes where the last one ended. With --date: only jobs and attempts that ended on
+    that day, its figures, and what is added up over all days. If a check fails the new tables are
+    kept, and the exit code is 1.
     """
     from rollq.cli.output import write_answer
     from rollq.cli.progress import spinner
     from rollq.cli.tables import spark_for
     from rollq.spark.pipeline.checks import failure
+    from rollq.spark.pipeline.day import day_from
     from rollq.spark.pipeline.upkeep import rebuild as rebuild_tables
 
+    day = day_from(date) if date else None
     with spark_for(tables, form, master, conf) as spark, spinner("rebuilding"):
-        made, failed = rebuild_tables(spark, tables, form)
+        made, failed = rebuild_tables(spark, tables, form, day=day)
     document = {
         "batch": made.number,
         "events": made.events,
         "failed": [one.name for one in failed],
     }
-    text = f"{counted(made.events, 'event')}, rebuilt by batch {made.number}"
+    text = f"{day or counted(made.events, 'event')}, rebuilt by batch {made.number}"
     write_answer(document, text, as_json=as_json)
     if failed:
         raise failure(failed)
@@ -229,7 +240,17 @@ def export(
         str, typer.Option("--format", metavar="NAME", help="Any format that this Spark supports.")
     ] = "parquet",
     tables: Tables = DEFAULT_TABLES,
+    tables_form: Annotated[
+        str,
+        typer.Option(
+            "--tables-format",
+            envvar="ROLLQ_TABLES_FORMAT",
+            metavar="NAME",
+            help="Format of the tables: parquet, iceberg, delta (default: what --tables holds).",
+        ),
+    ] = "",
     master: Master = DEFAULT_MASTER,
+    conf: SparkConf = None,
     as_json: Json = False,
 ) -> None:
     """Export the tables in another format: ORC, Avro, CSV; Delta or Iceberg if Spark has them.
@@ -238,16 +259,14 @@ def export(
     one subdirectory per table; otherwise it is a database with one table per table.
     """
     from rollq.cli.output import write_answer
-    from rollq.cli.spark import quiet_spark
+    from rollq.cli.tables import spark_for
     from rollq.spark.pipeline.catalog import table_of
     from rollq.spark.pipeline.export import export as export_tables
-    from rollq.spark.pipeline.formats import expect_parquet
 
-    expect_parquet(tables)  # before Spark is started
     for name in names or ():
         table_of(name)
-    with quiet_spark(master) as spark:
-        manifest = export_tables(spark, tables, to, form, names or ())
+    with spark_for(tables, tables_form, master, conf) as spark:
+        manifest = export_tables(spark, tables, to, form, names or (), tables_form=tables_form)
     document = {"to": to, "format": form, "batch": manifest.number}
     write_answer(document, f"batch {manifest.number} exported to {to}", as_json=as_json)
 

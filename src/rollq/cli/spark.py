@@ -67,7 +67,6 @@ def spark_to_ask(
     Raises:
         LocalError: BAD_OPTIONS if there are no tables, BAD_SETUP if Spark does not start.
     """
-    from rollq.cli.options import DEFAULT_MASTER
     from rollq.cli.tables import spark_conf, spark_with
     from rollq.spark.asking.queries import loader, served
     from rollq.spark.pipeline.formats import PARQUET, form_of
@@ -76,7 +75,7 @@ def spark_to_ask(
 
     found = form_of(tables, form)
     if found != PARQUET:
-        with spark_with(found, master or DEFAULT_MASTER, conf, {}) as spark:
+        with spark_with(found, tables, master or _warm_place(tables), conf, {}) as spark:
             yield spark, lambda: loader(spark, tables, found)
         return
     given = spark_conf(conf)
@@ -86,7 +85,7 @@ def spark_to_ask(
             yield spark, lambda: served(spark)
         return
     manifest = book.expect()
-    place = master or _warm_place(Path(tables))
+    place = master or _warm_place(tables)
     settings = {} if place.startswith(REMOTE) else suited_to(manifest)
     if _rows(manifest) <= SMALL_ROWS:
         settings = {**settings, **SMALL_SETTINGS, **COLD_SETTINGS}
@@ -94,7 +93,7 @@ def spark_to_ask(
         yield spark, lambda: loader(spark, tables, found)
 
 
-def _warm_place(tables: Path) -> str:
+def _warm_place(tables: str) -> str:
     """The address of a running server for the tables; empty, with a remark, if there is none."""
     from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES
     from rollq.cli.output import remark
@@ -104,7 +103,7 @@ def _warm_place(tables: Path) -> str:
         return DEFAULT_MASTER
     found = find_server(tables)
     if not found:
-        which = "" if str(tables) == DEFAULT_TABLES else f" --tables {shlex.quote(str(tables))}"
+        which = "" if tables == DEFAULT_TABLES else f" --tables {shlex.quote(tables)}"
         remark(f"starting Spark; for faster answers keep it running: rollq pipeline serve{which}")
     return found or DEFAULT_MASTER
 

@@ -31,12 +31,13 @@ def spark_conf(given: Sequence[str] | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def spark_with(
-    form: str, master: str, conf: Sequence[str] | None, quick: Mapping[str, str]
+    form: str, tables: str, master: str, conf: Sequence[str] | None, quick: Mapping[str, str]
 ) -> Iterator[SparkSession]:
     """A session that supports a format. A Connect server has its own settings and packages.
 
     Args:
         form: The format of the tables.
+        tables: Where they are.
         master: The Spark master.
         conf: Settings of the user, as `NAME=VALUE`.
         quick: Settings for a fast start.
@@ -48,7 +49,7 @@ def spark_with(
 
     given = spark_conf(conf)
     is_remote = master.startswith("sc://")
-    settings = given if is_remote else format_settings(form, **{**quick, **given})
+    settings = given if is_remote else format_settings(form, tables, **{**quick, **given})
     with quiet_spark(master, **settings) as spark:
         yield spark
 
@@ -68,5 +69,5 @@ def spark_for(
 
     found = form_of(tables, form)
     quick = suited_to(Book(Path(tables)).expect()) if found == PARQUET else {}
-    with spark_with(found, master, conf, quick) as spark:
+    with spark_with(found, tables, master, conf, quick) as spark:
         yield spark

@@ -78,7 +78,7 @@ def make_home(java: Java, folder: Path | None = None) -> Path:
     """
     script = _script(java)
     try:
-        return _write_home(folder or _cache(), java, script)
+        return _write_home(folder or user_cache(), java, script)
     except (OSError, RuntimeError):  # the latter: no home directory is known
         if folder is not None:
             raise
@@ -133,7 +133,8 @@ exec {nice}{shlex.quote(str(java.program))} "$@"
 """
 
 
-def _cache() -> Path:
+def user_cache() -> Path:
+    """The folder in which this user's rollq keeps what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "rollq")
 

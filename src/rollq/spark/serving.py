@@ -2,12 +2,14 @@
 
 The server registers the tables for all of its sessions as `rollq.jobs` and so on, always of the
 newest batch. It writes its address beside the tables and locks that file while it runs, so an
-unlocked file is from a server that has ended.
+unlocked file is from a server that has ended. For tables at a URL or in a catalog the file is in
+the user's cache, named by their location.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import secrets
 import socket
@@ -21,12 +23,15 @@ import msgspec
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.spark.asking.queries import DATABASE, TABLES, loader
-from rollq.spark.pipeline.manifest import FOLDER, Book
+from rollq.spark.java import user_cache
+from rollq.spark.pipeline.formats import PARQUET, form_of, storage_of
+from rollq.spark.pipeline.manifest import FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFRESH_S: Final = 2.0
+LAKE_REFRESH_S: Final = 10.0  # finding the newest batch takes a query
 LOCK_S_MAX: Final = 1.0  # `find_server` holds the lock briefly
 _LOOPBACK: Final = "127.0.0.1"
 _NOTE: Final = "server.json"
@@ -42,11 +47,11 @@ class ServerNote(msgspec.Struct, frozen=True):
     pid: int
 
 
-def find_server(tables: Path) -> str:
+def find_server(tables: str | Path) -> str:
     """The address of the running server over these tables on this machine; "" if there is none
     that is ready, or it is of another user."""
     try:
-        with (tables / FOLDER / _NOTE).open("rb") as stream:
+        with _note_of(tables).open("rb") as stream:
             if _is_locked_by_us(stream, fcntl.LOCK_SH):
                 return ""
             note = msgspec.json.decode(stream.read(), type=ServerNote)
@@ -56,7 +61,7 @@ def find_server(tables: Path) -> str:
 
 
 @contextmanager
-def announcing(tables: Path) -> Iterator[Callable[[str], None]]:
+def announcing(tables: str | Path) -> Iterator[Callable[[str], None]]:
     """Hold the lock as the only server over these tables; yields the function that publishes its
     address.
 
@@ -64,8 +69,9 @@ def announcing(tables: Path) -> Iterator[Callable[[str], None]]:
         DiskError: DISK_BUSY if there is a server already, DISK_FAILED if the folder is not
             writable.
     """
-    path = tables / FOLDER / _NOTE
+    path = _note_of(tables)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         stream = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
     except OSError as error:
         raise DiskError(
@@ -145,17 +151,19 @@ def address_of(port: int, token: str) -> str:
 class TableServer:
     """Registers the newest batch of the tables for all sessions of a Spark server."""
 
-    def __init__(self, spark: SparkSession, tables: Path) -> None:
+    def __init__(self, spark: SparkSession, tables: str | Path, form: str = "") -> None:
         self._spark = spark
         self._tables = tables
+        self._form = form_of(tables, form)
+        self._storage = storage_of(spark, tables, self._form)
         self.batch = 0  # the registered batch
 
     def refresh(self) -> bool:
         """Register the newest batch; returns whether there was a new one."""
-        newest = Book(self._tables).expect()
+        newest = self._storage.expect()
         if newest.number == self.batch:
             return False
-        load = loader(self._spark, self._tables)
+        load = loader(self._spark, self._tables, self._form)
         for table, name in TABLES.items():
             frame = load(table)
             frame.createOrReplaceGlobalTempView(table)
@@ -166,7 +174,7 @@ class TableServer:
     def wait_for_batch(self) -> None:
         """Wait for a new batch, and register it."""
         while not self.refresh():
-            time.sleep(REFRESH_S)
+            time.sleep(REFRESH_S if self._form == PARQUET else LAKE_REFRESH_S)
 
 
 def warm_up(address: str) -> None:
@@ -179,6 +187,15 @@ def warm_up(address: str) -> None:
         remote.sql(f"SELECT state, count(*) FROM {DATABASE}.jobs GROUP BY state").collect()
     finally:
         remote.stop()
+
+
+def _note_of(tables: str | Path) -> Path:
+    """Where a server over these tables leaves its address."""
+    folder = Path(tables) / FOLDER
+    if folder.is_dir():
+        return folder / _NOTE
+    key = hashlib.sha256(str(tables).encode()).hexdigest()[:16]
+    return user_cache() / "serve" / f"{key}.json"
 
 
 def _is_locked_by_us(stream: IO[bytes], kind: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base.errors import ErrorCode, StateError
+from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.report.model import Attempt, Story, TimelineEvent
 
 if TYPE_CHECKING:
@@ -25,15 +26,14 @@ def stories(
     chosen = {job_id: "asked for"} if job_id else _standing_out(spark, *period_ms)
     if not chosen:
         return []
-    places = ", ".join(f":j{n}" for n in range(len(chosen)))
-    ids = {f"j{n}": one for n, one in enumerate(chosen)}
+    # No parameters: by Connect, the parser of Delta leaves them unbound.
+    ids = ", ".join(SPARK.text(one) for one in chosen)
     jobs = {
         row["job_id"]: row
         for row in spark.sql(
             f"""SELECT *, unix_millis(submitted_at) AS submitted_ms,
                        unix_millis(ended_at) AS ended_ms
-                FROM jobs WHERE job_id IN ({places})""",
-            args=ids,
+                FROM jobs WHERE job_id IN ({ids})"""
         ).collect()
     }
     if job_id and job_id not in jobs:
@@ -44,13 +44,11 @@ def stories(
         )
     attempts = spark.sql(
         f"""SELECT *, unix_millis(assigned_at) AS assigned_ms, unix_millis(ended_at) AS ended_ms
-            FROM attempts WHERE job_id IN ({places}) ORDER BY assigned_at, attempt""",
-        args=ids,
+            FROM attempts WHERE job_id IN ({ids}) ORDER BY assigned_at, attempt"""
     ).collect()
     facts = spark.sql(
-        f"""SELECT *, unix_millis(_ts) AS at_ms FROM events WHERE job_id IN ({places})
-            ORDER BY _index, _ordinal LIMIT {FACTS_MAX}""",
-        args=ids,
+        f"""SELECT *, unix_millis(_ts) AS at_ms FROM events WHERE job_id IN ({ids})
+            ORDER BY _index, _ordinal LIMIT {FACTS_MAX}"""
     ).collect()
     return [
         _story(

@@ -8,7 +8,7 @@ batch), `manifest`; `catalog` (tables and columns), then the tables: `bronze`, `
 `storage` is the interface of table formats, `formats` selects one; `parquet` implements it with
 files, which `tables` reads and writes and `compact` merges; `lake` with tables of Iceberg and Delta
 (`lake_formats`): a `lake_batch` is visible once it is listed in `lake_batches`. `upkeep` has other
-operations on tables; `forgetting` selects the events to delete. `profile` is what a batch touches;
-`dialect` and `settings` adapt Spark, `failures` its errors. `export` and `hints` are outputs:
-copies of tables, and run time estimates for the grid.
+operations on tables; `day` rebuilds one day, `forgetting` selects the events to delete. `profile`
+is what a batch touches; `dialect` and `settings` adapt Spark, `failures` its errors. `export` and
+`hints` are outputs: copies of tables, and run time estimates for the grid.
 """

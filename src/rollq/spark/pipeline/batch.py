@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -279,10 +278,8 @@ class PipelineBatch:
         )
         found = {(row[0], row[1]): row[2] for row in self._spark.sql(query).collect()}
         self.checked = checks.judge(found, self._read_stats)
-        number, at = self._before.number + 1, datetime.fromtimestamp(made_ms / 1000, UTC)
-        rows = [(one.group, number, at, *one[1:]) for one in self.checked]
-        frame = self._spark.createDataFrame(rows, CHECKS.ddl)
-        self._tables.append(CHECKS, frame.coalesce(1))
+        rows = checks.rows_of(self._spark, self.checked, self._before.number + 1, made_ms)
+        self._tables.append(CHECKS, rows)
 
     def _replace_hours(
         self,

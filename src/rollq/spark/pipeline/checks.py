@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.grid.events import (
@@ -21,10 +22,14 @@ from rollq.grid.events import (
     JOB_EXPIRED,
 )
 from rollq.spark.pipeline.bronze import Hour
+from rollq.spark.pipeline.catalog import CHECKS
 from rollq.spark.pipeline.dialect import SqlDialect
 from rollq.spark.pipeline.manifest import Mark
 from rollq.spark.pipeline.silver import ACCEPTED, quoted
 from rollq.spark.pipeline.tables import HOUR_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 OK: Final = "ok"
 FAILED: Final = "failed"
@@ -200,6 +205,23 @@ def facts(
         _dead_apart(d),
     )
     return " UNION ALL ".join(f"({part})" for part in parts)
+
+
+def day_facts(d: SqlDialect) -> str:
+    """As `facts`, of a day that was rebuilt. Reads `busy`, `sessions`, `new_hourly`, `new_dead`
+    and `touched`, which are of that day."""
+    return " UNION ALL ".join(
+        f"({part})" for part in (_busy_beyond(d), _hours_apart(d), _dead_apart(d))
+    )
+
+
+def rows_of(
+    spark: SparkSession, checked: Iterable[CheckResult], batch: int, made_ms: int
+) -> DataFrame:
+    """Results as rows of `gold_checks`, in one file."""
+    at = datetime.fromtimestamp(made_ms / 1000, UTC)
+    rows = [(one.group, batch, at, *one[1:]) for one in checked]
+    return spark.createDataFrame(rows, CHECKS.ddl).coalesce(1)
 
 
 def _news_facts(d: SqlDialect, known: Mapping[str, int]) -> str:

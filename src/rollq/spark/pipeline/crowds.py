@@ -113,13 +113,13 @@ def sessions(d: SqlDialect) -> str:
     """
 
 
-def acts(d: SqlDialect) -> str:
-    """Actions of users, and refusals. Reads `news`."""
+def acts(d: SqlDialect, *, news: str = "news") -> str:
+    """Actions of users, and refusals. Reads new events."""
     return f"""
         SELECT _group AS {d.group}, _ts AS at, type, asked_by, account, action, resource, address,
             {d.count}, detail, queue, client_id, job_id, array_id, cache_id,
             _index, _ordinal
-        FROM news WHERE asked_by IS NOT NULL
+        FROM {news} WHERE asked_by IS NOT NULL
     """
 
 

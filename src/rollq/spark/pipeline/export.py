@@ -1,7 +1,6 @@
-"""Copies of tables in other formats that the session supports, such as Delta or Iceberg.
+"""Copies of tables in other formats that the session supports, such as ORC or CSV.
 
-The pipeline's own folder stays Parquet with a manifest, which makes batches atomic. A copy is
-overwritten as a whole, with the atomicity of its format.
+A copy is of one batch, and overwritten as a whole, with the atomicity of its format.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.catalog import TABLES, table_of
-from rollq.spark.pipeline.manifest import Book, TableManifest
-from rollq.spark.pipeline.tables import TableStore
+from rollq.spark.pipeline.formats import storage_of
+from rollq.spark.pipeline.manifest import TableManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,17 +21,24 @@ CSV: Final = "csv"
 
 
 def export(
-    spark: SparkSession, tables: str | Path, to: str, form: str, names: Iterable[str] = ()
+    spark: SparkSession,
+    tables: str | Path,
+    to: str,
+    form: str,
+    names: Iterable[str] = (),
+    *,
+    tables_form: str = "",
 ) -> TableManifest:
     """Copy tables, all of the same batch, over an earlier copy.
 
     Args:
-        spark: a session that supports the format.
-        tables: the folder of the pipeline.
+        spark: a session that supports both formats.
+        tables: see `storage_of`.
         to: a folder or its URL, if it contains a slash: each table gets a folder in it. Otherwise a
             database of the session's catalog, such as `lake.rollq`.
         form: the name of the format in Spark: `delta`, `iceberg`, `orc`, `csv`.
         names: of the tables; empty: all public tables.
+        tables_form: the format of `tables`; see `storage_of`.
 
     Returns:
         The manifest of the batch.
@@ -42,12 +48,10 @@ def export(
     """
     chosen = [table_of(name) for name in names]
     chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
-    book = Book(Path(tables))
-    manifest = book.expect()
-    store = TableStore(spark, book.out)
+    storage = storage_of(spark, tables, tables_form)
+    manifest = storage.expect()
     for table in chosen:
-        frame = store.read(table, manifest.files(table.name))
-        writer = frame.write.format(form).mode("overwrite")
+        writer = storage.read(manifest, table).write.format(form).mode("overwrite")
         if form == CSV:  # otherwise the columns have no names
             writer = writer.option("header", "true")
         try:

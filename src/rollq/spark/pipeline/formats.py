@@ -53,6 +53,7 @@ _SETTINGS: Final = {
         "spark.databricks.delta.snapshotPartitions": "4",  # the logs are short
     },
 }
+_S3A: Final = "s3a://"
 _SIGNS: Final = {ICEBERG: "metadata", DELTA: "_delta_log"}  # a subfolder of each table
 
 
@@ -81,28 +82,40 @@ def form_of(tables: str | Path, form: str = "") -> str:
     """The given format, else that of the tables in a folder; `parquet` if there are none.
 
     Raises:
-        LocalError: BAD_OPTIONS if there is no such format.
+        LocalError: BAD_OPTIONS if there is no such format, or tables of it cannot be there.
     """
-    if form:
-        return checked(form)
     batches = Path(tables) / BATCHES
-    return next((one for one, sign in _SIGNS.items() if (batches / sign).is_dir()), PARQUET)
+    found = (one for one, sign in _SIGNS.items() if (batches / sign).is_dir())
+    form = checked(form) if form else next(found, PARQUET)
+    _check_place(str(tables), form)
+    return form
 
 
-def expect_parquet(tables: str | Path) -> None:
-    """Check that a folder has Parquet tables, for features that need them.
-
-    Raises:
-        LocalError: BAD_OPTIONS.
-    """
-    form = form_of(tables)
-    if form != PARQUET:
+def _check_place(tables: str, form: str) -> None:
+    if form == PARQUET and "://" in tables:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{tables} holds {form} tables; this is for parquet tables",
-            f"read them with rollq sql --tables {tables}, or with any reader of {form}",
+            f"{tables} is a URL, and tables of parquet are in a folder",
+            "say --format delta or --format iceberg, also to read what is there",
         )
-    Book(Path(tables)).expect()
+    if form == ICEBERG and tables.startswith(_S3A):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            "tables of iceberg need a catalog on S3: without one they are committed by a rename, "
+            "which S3 does not have",
+            "name a database of a catalog whose warehouse is there, as --tables lake.rollq; "
+            "or use --format delta",
+        )
+
+
+def expect_files(tables: str | Path, form: str) -> None:
+    """Check without Spark that there are tables, if they are files.
+
+    Raises:
+        LocalError: BAD_OPTIONS if there are none.
+    """
+    if form == PARQUET:
+        Book(Path(tables)).expect()
 
 
 def checked(form: str) -> str:
@@ -114,9 +127,14 @@ def checked(form: str) -> str:
     return form
 
 
-def format_settings(form: str, **conf: str) -> dict[str, str]:
-    """Session settings for a format: its package, unless the given settings name one, and what the
-    format requires. Given settings take precedence.
+def format_settings(form: str, tables: str = "", **conf: str) -> dict[str, str]:
+    """Session settings for a format: its packages, unless the given settings name them, and what
+    the format requires. Given settings take precedence.
+
+    Args:
+        form: one of `FORMATS`.
+        tables: the location; for S3, here or as a warehouse in `conf`, `hadoop-aws` is added.
+        conf: the given settings.
 
     Raises:
         LocalError: BAD_SETUP if there is no package for this version of Spark.
@@ -124,10 +142,25 @@ def format_settings(form: str, **conf: str) -> dict[str, str]:
     if checked(form) == PARQUET:
         return dict(conf)
     settings = _SETTINGS[form] | conf
-    if not any(form in conf.get(name, "") for name in (PACKAGES, "spark.jars")):
-        named = [name for name in (_package(form), conf.get(PACKAGES, "")) if name]
-        settings[PACKAGES] = ",".join(named)
+    named = [_package(form)] if _is_missing(form, conf) else []
+    is_on_s3 = any(place.startswith(_S3A) for place in (tables, *conf.values()))
+    if is_on_s3 and _is_missing("hadoop-aws", conf):
+        named.append(_s3_package())
+    if named:
+        settings[PACKAGES] = ",".join([*named, *filter(None, [conf.get(PACKAGES, "")])])
     return settings
+
+
+def _is_missing(package: str, conf: Mapping[str, str]) -> bool:
+    return not any(package in conf.get(name, "") for name in (PACKAGES, "spark.jars"))
+
+
+def _s3_package() -> str:
+    """That of the Hadoop which is part of this Spark: others do not fit."""
+    import pyspark
+
+    [jar] = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return f"org.apache.hadoop:hadoop-aws:{jar.stem.rpartition('-')[2]}"
 
 
 def _package(form: str) -> str:

@@ -216,7 +216,7 @@ class LakeBatch:
         """Rows with the technical columns of the table."""
         more = [f"{self._number}L AS {BATCH}"]
         if table.has_open:
-            more.append(f"({open_if}) AS {OPEN}")
+            more.append(f"({open_if or 'false'}) AS {OPEN}")
         if table.by:
             more.append(
                 f"CASE WHEN NOT ({open_if or 'false'}) THEN to_date({table.by}) END AS {DAY}"

@@ -79,6 +79,9 @@ class Iceberg:
             spark.conf.set(f"{key}.type", "hadoop")
             spark.conf.set(f"{key}.warehouse", tables)
             spark.conf.set(key, "org.apache.iceberg.spark.SparkCatalog")
+        # Else a session that stays would not see what other processes commit.
+        caches = f"spark.sql.catalog.{self._catalog}.cache-enabled"
+        spark.conf.set(caches, spark.conf.get(caches, "") or "false")
 
     def name(self, table: str) -> str:
         """See `LakeFormat`, also for the methods below."""
@@ -177,7 +180,9 @@ class Delta:
         newest = rows[0]["version"]
         if rows[-1]["version"] > first:
             rows = self._history(table, newest - first + 1)
-        return str(newest), [row["userMetadata"] or "" for row in rows if row["version"] >= first]
+        return str(newest or ""), [
+            row["userMetadata"] or "" for row in rows if row["version"] >= first
+        ]
 
     def restore(self, table: str, version: str) -> None:
         if version:

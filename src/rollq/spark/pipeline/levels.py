@@ -46,8 +46,8 @@ def depth(d: SqlDialect) -> str:
     """
 
 
-def counts(d: SqlDialect) -> str:
-    """Histograms of this batch by exec. Reads `ended` (ended attempts) and `news`. All attempts
+def counts(d: SqlDialect, *, news: str = "news") -> str:
+    """Histograms of this batch by exec. Reads `ended` (ended attempts) and new events. All attempts
     with a run time count, including retried ones and the last of a dead job."""
     n = f"CASE WHEN job_id IS NULL THEN {d.count} ELSE 1 END"
     submitted = quoted((JOB_ENQUEUED, JOB_DELAYED, JOB_BLOCKED, ARRAY_ENQUEUED))
@@ -66,7 +66,7 @@ def counts(d: SqlDialect) -> str:
                     WHEN type IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) THEN 'dead'
                     ELSE 'retried' END,
                 0, {n}
-            FROM news WHERE type IN ({submitted}, {quoted((JOB_DEAD, JOB_EXPIRED, *REQUEUES))}))
+            FROM {news} WHERE type IN ({submitted}, {quoted((JOB_DEAD, JOB_EXPIRED, *REQUEUES))}))
         GROUP BY {d.group}, exec, metric, value
     """
 

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from rollq.spark.pipeline import forgetting
 from rollq.spark.pipeline.batch import OnStage, PipelineBatch
 from rollq.spark.pipeline.catalog import BRONZE, TABLES, TableSpec
 from rollq.spark.pipeline.checks import FAILED, CheckResult
+from rollq.spark.pipeline.day import DayBatch, expect_day
 from rollq.spark.pipeline.dialect import SPARK
 from rollq.spark.pipeline.forgetting import Selection
 from rollq.spark.pipeline.formats import storage_of
@@ -76,30 +78,41 @@ def compact(
 
 
 def rebuild(
-    spark: SparkSession, tables: str | Path, form: str = "", told: OnStage = lambda stage: None
+    spark: SparkSession,
+    tables: str | Path,
+    form: str = "",
+    told: OnStage = lambda stage: None,
+    day: date | None = None,
 ) -> tuple[TableManifest, list[CheckResult]]:
-    """Rebuild all tables from the events, which are not changed. The new tables become visible at
-    once, when all are complete.
+    """Rebuild all tables, or one day of them, from the events, which are not changed. The new
+    tables become visible at once, when all are complete.
 
     Args:
         spark: a session that supports the format.
         tables: see `storage_of`; `form` too.
         told: called with the current stage.
+        day: the day in UTC; see `DayBatch`. None: all days.
 
     Returns:
         The manifest of the new tables, and the failed checks.
 
     Raises:
-        LocalError: there are no tables here.
+        LocalError: there are no tables here, or they have nothing of that day.
         DiskError: a pipeline is running.
     """
     storage = storage_of(spark, tables, form)
     storage.expect()
     with storage.writing(), pipeline_settings(spark):
         before = storage.expect()
+        if day is not None:
+            expect_day(before, day)
         batch = storage.batch(before, stamp_of(before))
         try:
-            made = PipelineBatch(spark, batch, before, told)
+            made: PipelineBatch | DayBatch
+            if day is None:
+                made = PipelineBatch(spark, batch, before, told)
+            else:
+                made = DayBatch(spark, batch, before, day, told)
             after = batch.commit(made.remake())
         finally:
             batch.end()
