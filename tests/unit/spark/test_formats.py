@@ -41,19 +41,26 @@ def test_a_folder_says_its_format(tmp_path: Path) -> None:
     assert form_of(tmp_path) == "parquet"
     (tmp_path / "iceberg/rollq_batches/metadata").mkdir(parents=True)
     assert form_of(tmp_path / "iceberg") == "iceberg"
-    assert form_of("s3a://bucket/folder", "iceberg") == "iceberg"
+    assert form_of("s3a://bucket/folder", "delta") == "delta"
     with pytest.raises(LocalError, match="there is no format 'clay'"):
         form_of(tmp_path, "clay")
 
 
+def test_which_files_count_is_told_for_parquet_alone(tmp_path: Path) -> None:
+    (tmp_path / "rollq_batches/_delta_log").mkdir(parents=True)
+    words = ["pipeline", "files", "gold_hourly", "--tables", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "holds delta tables; their own metadata lists the files" in done.stderr
+
+
 @pytest.mark.parametrize("words", [("export", "out/"), ("serve",)])
-def test_commands_for_parquet_say_so_before_spark_is_started(
+def test_that_there_are_no_tables_is_told_before_spark_is_started(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    (tmp_path / "rollq_batches/_delta_log").mkdir(parents=True)
     done = CliRunner().invoke(app, ["pipeline", *words, "--tables", str(tmp_path)])
     assert done.exit_code == 2
-    assert "holds delta tables; this is for parquet tables" in done.stderr
+    assert "holds no tables of a pipeline" in done.stderr
 
 
 def test_settings_are_pairs() -> None:

@@ -69,8 +69,21 @@ def test_one_of_another_machine_is_not_found(tables: Path, monkeypatch: pytest.M
         assert serving.find_server(tables) == ""
 
 
+def test_tables_at_a_url_have_it_in_the_cache_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with serving.announcing("s3a://bucket/lake") as announce:
+        announce("sc://localhost:7/;token=x")
+        assert serving.find_server("s3a://bucket/lake") == "sc://localhost:7/;token=x"
+        assert serving.find_server("s3a://bucket/other") == ""
+    [note] = (tmp_path / "rollq" / "serve").iterdir()
+    assert note.stat().st_mode & 0o077 == 0
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DiskError) as caught, serving.announcing(tmp_path / "none"):
+    (tmp_path / FOLDER / "server.json").mkdir(parents=True)
+    with pytest.raises(DiskError) as caught, serving.announcing(tmp_path):
         pass
     assert caught.value.code is ErrorCode.DISK_FAILED
 
