@@ -4,6 +4,7 @@ is told if not."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import ssl
@@ -20,12 +21,13 @@ from rollq.base.errors import DialError, ErrorCode
 from rollq.net import dialer, tls_layer
 from rollq.net.dialer import is_served, takes_connections
 from rollq.net.handshake_turns import HandshakeTurns, Step
-from rollq.net.link import CUT_OFF, LinkLimits
+from rollq.net.link import CUT_OFF, Link, LinkLimits
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateIdentity, CertificateRole
 from rollq.security.mode import Mode
 from rollq.security.tls import make_contexts, reload_all
 from rollq.wire import messages as wire
+from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
 from tests.integration.greeter import HELLO, Place, call, dialed, listening, until_closed
@@ -74,6 +76,44 @@ async def refused(place: Place, credentials: Credentials, **how: Any) -> DialErr
         await call(place, credentials, **how)
     assert not place.heard
     return caught.value
+
+
+def test_a_dial_that_is_cut_off_leaves_no_unread_exception(home: Parties) -> None:
+    unread: list[dict[str, Any]] = []
+
+    async def cut_off(make: Callable[[], asyncio.Protocol], host: str, port: int) -> None:
+        layer = make()
+        layer.connection_made(asyncio.Transport())
+        layer.connection_lost(ConnectionResetError("reset by peer"))
+        raise TimeoutError
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unread.append(context))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tls_layer.TlsLayer, "_flush", lambda layer: None)
+            patch.setattr(loop, "create_connection", cut_off)
+            with pytest.raises(DialError):
+                await dialer.dial(
+                    "127.0.0.1:1",
+                    "",
+                    no_messages,
+                    no_end,
+                    credentials=home.client,
+                    tls=Mode.REQUIRE,
+                )
+        gc.collect()
+
+    asyncio.run(story())
+    assert unread == []
+
+
+def no_messages(link: Link, messages: list[Message]) -> None:
+    raise AssertionError(messages)
+
+
+def no_end(link: Link, why: str) -> None:
+    raise AssertionError(why)
 
 
 def test_each_side_knows_whom_it_speaks_with(home: Parties, run: Runner) -> None:

@@ -127,6 +127,8 @@ async def _reach_by_tls(
     """
     loop = asyncio.get_running_loop()
     shaken: asyncio.Future[None] = loop.create_future()
+    # Read also if the dial is cut off first: asyncio logs exceptions that nothing has read.
+    shaken.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def on_shaken(layer: TlsLayer) -> None:
         try:
