@@ -48,7 +48,7 @@ def drain(
 
     Running jobs finish. Jobs that a worker has fetched but not started go to other workers, which
     does not count as an attempt. Workers stay drained when they reconnect or restart, until --undo.
-    Exit code 124: --wait-timeout expired, and they still run jobs.
+    Exit code 124: --wait-timeout expired while jobs still ran on them.
     """
     from rollq.cli.failures import report
     from rollq.cli.grid import with_client
@@ -60,7 +60,7 @@ def drain(
     names = ", ".join(worker)
     if undo:
         count = with_client(servers, timeout, lambda client: client.undrain(*worker))
-        text = f"{names}: {'gets jobs again' if count else 'not drained'}"
+        text = f"{names}: {'no longer drained' if count else 'not drained'}"
     else:
         wait_s = wait_timeout or None
         try:
@@ -69,7 +69,7 @@ def drain(
         except WaitOverError as error:
             report(error, as_json=as_json)
             raise typer.Exit(EXIT_WAITED) from None
-        text = f"{names}: {'drained, runs nothing' if wait else 'gets no new jobs'}"
+        text = f"{names}: {'drained, no job runs' if wait else 'no new jobs'}"
     document = {"workers": worker, "drained": not undo, "changed": count}
     write_answer(document, text, as_json=as_json)
 
@@ -90,7 +90,7 @@ async def _drain(workers: list[str], client: Client, *, wait: bool, wait_s: floa
         raise
     except TimeoutError:
         raise WaitOverError(
-            f"they still run jobs after {wait_s:g} s, and get no new ones",
+            f"{', '.join(workers)}: jobs still run after {wait_s:g} s; no new ones are assigned",
             "`rollq status --workers --json` lists the jobs, `rollq cancel` ends them",
         ) from None
     return count

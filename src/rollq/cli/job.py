@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rollq.base.amounts import counted
+from rollq.base.amounts import counted, size_text
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import (
     DEFAULT_SERVERS,
@@ -264,7 +264,7 @@ def _end_fields(document: dict[str, Any]) -> dict[str, Any]:
         "exit code": end["exit_code"],
         "signal": end.get("signal_name"),
         "run time": f"{end['run_ms']} ms" if has_run else None,
-        "peak memory": f"{peak / 1024**2:.1f} MiB" if peak else None,
+        "peak memory": size_text(peak) if peak else None,
         "cause": cause_text(end["cause"]) if "cause" in end else None,
         "cancelled by": canceller_text(detail) if is_canceller else None,
         "detail": None if is_canceller else detail,

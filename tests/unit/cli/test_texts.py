@@ -320,7 +320,7 @@ def test_people_are_told_what_is_known_of_a_job_and_nothing_else() -> None:
     end = RawEndView(1, b"", 0, 11, 5, 3 * 1024**2, 0, "", True)
     failed = job_fields(job_document(view(state="done", attempt=1, end=end)))
     assert (failed["exit code"], failed["signal"]) == (139, "SIGSEGV (11)")
-    assert (failed["peak memory"], failed["result"]) == ("3.0 MiB", "confirmed by its client")
+    assert (failed["peak memory"], failed["result"]) == ("3 MiB", "confirmed by its client")
     end = RawEndView(2, b"", 0, 0, 0, 0, 0, "rollq-cli", False)
     gone = job_fields(job_document(view(state="cancelled", end=end)))
     assert (gone["cancelled by"], gone["detail"]) == ("`rollq cancel`", None)
