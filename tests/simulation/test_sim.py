@@ -76,7 +76,7 @@ def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
                 silence.judge(silence._looked_ms + LOOK_MS, is_greeting=True)
         silence_leader(cluster)
 
-    monkeypatch.setattr("rollq.testing.cluster.fall_silent", after_hang_ups)
+    monkeypatch.setattr("rollq.testing.cluster.silence_leader", after_hang_ups)
     settings = Settings(lease_ms=3_000, worker_grace_ms=3_000)
     assert not run_seed(seed, Swarm(settings=settings)).failure
 

@@ -99,7 +99,7 @@ def test_the_document() -> None:
     assert told["job_count"] == len(parents)
     assert [one.state for one in told["jobs"]] == ["dead", "failed", "ok", "ok"]
     assert (told["id"], told["name"], told["state"]) == (JOB, "nightly", "failed")
-    with pytest.raises(NeverError, match="waits for no job"):
+    with pytest.raises(NeverError, match="no parent to report"):
         document_of("", Context(JOB, 1))
 
 

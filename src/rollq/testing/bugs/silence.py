@@ -22,7 +22,7 @@ def _worker_stays(old: Any) -> Any:
     return lambda self: None
 
 
-@mutant("client_stays_with_a_silent_member", ClientMachine, "_maybe_leave", faults=())
+@mutant("client_stays_with_a_silent_member", ClientMachine, "_check_silence", faults=())
 def _client_stays(old: Any) -> Any:
     return lambda self, event: None
 
