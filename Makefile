@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 # Tests of processes wait for each other, sockets and disks most of their time.
-TEST_JOBS ?= 8
+TEST_JOBS ?= 4
 
 BENCH_VENV ?= .venv-bench
 BENCH_RESULTS ?= bench-results
