@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from rollq import (
@@ -17,7 +18,9 @@ from rollq import (
     MultiClient,
     RollqError,
 )
+from rollq.base.jobs import JobOptions
 from rollq.base.staged import ids_of
+from rollq.grid.views import RawJobView
 from rollq.net.link import Link
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
@@ -41,6 +44,26 @@ def test_a_refused_future_has_its_error() -> None:
             error = await asyncio.to_thread(future.exception, DEADLINE_S)
             assert isinstance(error, RollqError)
         await asyncio.to_thread(pool.shutdown)
+        await leader.stop()
+
+    play(story())
+
+
+def test_a_job_that_ends_while_it_is_attached_to_has_its_result() -> None:
+    async def story() -> None:
+        view = RawJobView(ID, "nightly", "calc", "calc", "assigned", 1, JobOptions(), 0, 0)
+
+        def end_after_the_view(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, wire.Query):
+                answer = wire.Answer(message.request_id, 1, msgspec.msgpack.encode(view))
+                link.send_all([answer, done(ID)])
+
+        leader = await FakeLeader(end_after_the_view).start()
+        async with Client(leader.address, client_id="nightly") as client:
+            job = await client.attach(ID)
+            assert (await job.result(DEADLINE_S)).ok
+            assert not client.unclaimed()
+            await leader.until(lambda: leader.of(wire.Confirm))
         await leader.stop()
 
     play(story())

@@ -353,6 +353,9 @@ class JobCalls(SubmitCalls, GroupCalls):
                 f"job {job.id} belongs to the client {view.client_id!r}",
                 "attach under that client id, or ask for its status",
             )
+        elif wanted in engine.unclaimed:  # it ended since the view was read
+            job.deliver((engine.unclaimed[wanted],))
+            engine.claim(wanted)
         else:
             engine.targets[wanted] = job
         return job
