@@ -6,10 +6,15 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
+from rollq.testing.checkers.base import Violation
+
 MS: Final = 1_000  # microseconds
 SECOND: Final = 1_000_000
 EPOCH_MS: Final = 1_700_000_000_000
 PPM: Final = 1_000_000
+
+# Within one virtual second. Runs have some thousand; more is a storm of messages.
+EVENTS_PER_SECOND_MAX: Final = 200_000
 
 Action: TypeAlias = Callable[..., None]
 
@@ -33,9 +38,15 @@ class VirtualTimeline:
     def run_until(self, end_us: int) -> None:
         """Run all actions up to this time."""
         heap = self._heap
+        second_ends_us, count_max = 0, 0
         while heap and heap[0][0] <= end_us:
             self.now_us, _, action, arguments = heappop(heap)
             self.event_count += 1
+            if self.now_us >= second_ends_us:
+                second_ends_us = self.now_us + SECOND
+                count_max = self.event_count + EVENTS_PER_SECOND_MAX
+            elif self.event_count > count_max:
+                raise Violation("storm", f"{EVENTS_PER_SECOND_MAX} events within a second")
             action(*arguments)
         self.now_us = end_us
 

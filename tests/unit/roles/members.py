@@ -37,6 +37,7 @@ from rollq.wire import messages as wire
 OURS = ("compact", "accepted", "lease", "patterns")
 TICK_MS = 25
 TICKS_MAX = 400
+LETTERS_MAX = 100_000  # between two ticks
 CLIENT = 1  # the session of the client that `three_members` have
 
 M = TypeVar("M", bound=wire.SessionMessage)
@@ -198,7 +199,9 @@ class Group:
         """Turns and messages until there is nothing to do."""
         for address in list(self.members):
             self.turn(address)
+        letters = len(self.letters)
         while self._mail:
+            assert len(self.letters) - letters < LETTERS_MAX, "members answer without end"
             sender, to, message, boot, key = self._mail.popleft()
             arrives = to in self.members and not isinstance(message, self.lost)
             if arrives and not {sender, to} & self.isolated.keys():

@@ -176,6 +176,20 @@ def test_a_member_whose_disk_was_replaced_is_told_the_key() -> None:
     assert len(keys_of(group)) == 1
 
 
+def test_a_newcomer_that_cannot_be_admitted_yet_is_called_once_a_tick() -> None:
+    """It calls to get the key, and the leader calls it back, while no majority can admit it."""
+    group = three_members()
+    replaced, silent = (one for one, driver in group.members.items() if not driver.leading)
+    group.isolated[silent] = None
+    group.kill(replaced)
+    group.start(replaced, VirtualDisk())
+    group.letters.clear()
+    group.run(8)
+    assert 0 < len(said_to(group, replaced, LeaderHello)) <= 12  # 8 in reply, and its own every 4
+    group.isolated.clear()
+    group.until(lambda: all_guarded(group) and len(group.leader.raft.config.voters) == 3)
+
+
 def test_members_of_a_group_from_before_get_a_key_while_it_works() -> None:
     group = OlderGroup("a", "b", "c")
     group.elect()

@@ -1,7 +1,17 @@
 from __future__ import annotations
 
+import pytest
+
 from rollq.base.jobs import AttemptRef
-from rollq.testing.clock import EPOCH_MS, MS, SECOND, VirtualClock, VirtualTimeline
+from rollq.testing.checkers.base import Violation
+from rollq.testing.clock import (
+    EPOCH_MS,
+    EVENTS_PER_SECOND_MAX,
+    MS,
+    SECOND,
+    VirtualClock,
+    VirtualTimeline,
+)
 from rollq.testing.jitter import Streams
 from rollq.testing.trace import Trace
 
@@ -16,6 +26,19 @@ def test_things_happen_in_time_and_equal_times_in_order() -> None:
     assert seen == [("a", 10), ("b", 10), ("nested", 15), ("late", 30)]
     assert timeline.now_us == 40
     assert timeline.event_count == 5
+
+
+def test_a_storm_is_a_violation_and_the_same_work_spread_is_not() -> None:
+    def again(every_us: int, left: int) -> None:
+        if left:
+            timeline.after(every_us, again, every_us, left - 1)
+
+    timeline = VirtualTimeline()
+    again(10, 2 * EVENTS_PER_SECOND_MAX)
+    timeline.run_until(10 * SECOND)
+    again(0, 2 * EVENTS_PER_SECOND_MAX)
+    with pytest.raises(Violation, match="storm"):
+        timeline.run_until(20 * SECOND)
 
 
 def test_a_clock_drifts_jumps_and_leaps_after_a_sleep() -> None:

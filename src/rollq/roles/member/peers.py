@@ -91,6 +91,9 @@ class Peers:
         # The newest boot of each member that answered our call in this run: detects restarts once.
         self._boots_confirmed: dict[MemberId, int] = {}
         self._claims: dict[MemberId, BootNote] = {}  # the last of each, oldest first; see the head
+        # Addresses that were called in reply to a hello since the last tick: one call each. Two
+        # members that both want something of the other would answer hello by hello without end.
+        self._called_back: set[str] = set()
         self._addresses: dict[MemberId, str] = {}
         self._features: dict[MemberId, tuple[str, ...]] = {}  # last announced
         self._jitter = jitter
@@ -104,6 +107,7 @@ class Peers:
     def tick(self, raft: RaftNode, *, leads: bool) -> None:
         """Call members that have not answered yet, and close silent links."""
         self._ticks += 1
+        self._called_back.clear()
         if raft.leader_id not in (NO_MEMBER, raft.member_id):
             # Left from an election. A follower sends no requests to other followers, so a dead link
             # to one of them is found by the requests of the next election.
@@ -280,7 +284,7 @@ class Peers:
             return  # from a copy of our disk, or forged: we do not confirm our own boots
         member = membership.find(raft.config, hello.member_id)
         if member is not None and self.keys.is_behind(hello):
-            self._post(member.address, self._hello(raft, member.address))
+            self._call(member.address, raft)
         known = self._boots_known.get(hello.member_id, 0)
         is_confirmed = self._boots_confirmed.get(hello.member_id, 0) >= hello.boot
         if hello.cluster_id != self.roll.cluster_id or hello.cluster_id == NIL_ID:
@@ -309,12 +313,15 @@ class Peers:
             del self._claims[next(iter(self._claims))]
         member = membership.find(raft.config, hello.member_id)
         address = member.address if member is not None else hello.address
-        self._post(address, self._hello(raft, address))
+        self._call(address, raft)
         if UNNOTED in hello.features:
             self._post(note.address, self.roll.unnoted(hello, raft.config))
 
-    def _hello(self, raft: RaftNode, address: str) -> LeaderHello:
-        return self.roll.hello(raft.config, raft.last_index, address)
+    def _call(self, address: str, raft: RaftNode) -> None:
+        """Call in reply to a hello, at most once a tick: the answer to one call serves them all."""
+        if address not in self._called_back:
+            self._called_back.add(address)
+            self._post(address, self.roll.hello(raft.config, raft.last_index, address))
 
     def _accept(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:
         """A claim is true: that boot of that member has answered us."""
