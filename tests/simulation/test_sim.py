@@ -3,13 +3,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from rollq.base.limits import LOOK_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
 from rollq.grid.commands import Settings
+from rollq.roles.member.driver import Driver
 from rollq.testing import sim
-from rollq.testing.bugs.registry import MUTANTS, applied_mutant
+from rollq.testing.bugs.registry import MUTANTS, Mutant, applied_mutant
 from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import INJECTORS
@@ -112,6 +114,18 @@ def test_a_mutant_is_killed_and_leaves_no_trace(name: str) -> None:
     assert found.seed >= 0
     assert found.violation
     assert not run_seed(found.seed, Swarm()).failure
+
+
+def test_a_mutant_that_raises_has_killed_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(old: Any) -> Any:
+        def begin(self: Any) -> Any:
+            raise TypeError("begin takes something else now")
+
+        return begin
+
+    monkeypatch.setitem(MUTANTS, "out_of_date", Mutant("out_of_date", ((Driver, "begin", make),)))
+    found = hunt("out_of_date", 20)
+    assert (found.seed, found.violation) == (-1, "TypeError: begin takes something else now")
 
 
 def test_a_mutant_is_gone_after_its_block() -> None:

@@ -2,7 +2,8 @@
 
 A mutant replaces a function of the product at run time, in this process only; the product has no
 switches for it. It may narrow the swarm so that the bug shows sooner, but runs the ordinary
-workload under the ordinary checkers. A seed kills a mutant only if it passes without it.
+workload under the ordinary checkers. A seed kills a mutant only if a law is broken with it, and the
+seed passes without it: a mutant that raises is a mutant that fits the product no more.
 
     python -m rollq.testing.mutants --seeds 1000 --jobs 2
     python -m rollq.testing.mutants --only ack_before_fsync
@@ -61,9 +62,11 @@ def hunt(name: str, seeds: int, start: int = 0) -> Hunt:
     for seed in range(start, start + seeds):
         swarm = draw_swarm(Streams(seed).swarm, **mutant.overrides)
         with applied_mutant(mutant):
-            failure = run_seed(seed, swarm).failure
-        if failure and not run_seed(seed, swarm).failure:
-            return Hunt(name, seed, failure.splitlines()[0], perf_counter() - began)
+            outcome = run_seed(seed, swarm)
+        if outcome.failure and not outcome.law:
+            return Hunt(name, -1, outcome.failure.splitlines()[0], perf_counter() - began)
+        if outcome.law and not run_seed(seed, swarm).failure:
+            return Hunt(name, seed, outcome.failure.splitlines()[0], perf_counter() - began)
     return Hunt(name, -1, "", perf_counter() - began)
 
 

@@ -29,11 +29,12 @@ HOUR_US: Final = 3_600_000_000
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of one seed; `failure` is empty if it passed."""
+    """The outcome of one seed; `failure` is empty if it passed, `law` if an exception ended it."""
 
     seed: int
     report: RunReport
     failure: str = ""
+    law: str = ""  # the checker whose law was broken
     trace: list[str] = field(default_factory=list)
 
 
@@ -43,10 +44,10 @@ def run_seed(seed: int, swarm: Swarm | None = None, *, live_trace: bool = False)
     try:
         return Outcome(seed, cluster.run())
     except Violation as violation:
-        failure = str(violation)
+        failure, law = str(violation), violation.checker
     except Exception as error:  # any exception of the product is a failure
-        failure = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-    return Outcome(seed, RunReport(), failure, cluster.trace.lines(TRACE_LINES))
+        failure, law = f"{type(error).__name__}: {error}\n{traceback.format_exc()}", ""
+    return Outcome(seed, RunReport(), failure, law, cluster.trace.lines(TRACE_LINES))
 
 
 def run_many(seeds: list[int]) -> list[Outcome]:

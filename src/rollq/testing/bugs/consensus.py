@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -137,7 +138,7 @@ def _removed_may_lead(old: Any) -> Any:
 )
 def _read_without_index(old: Any) -> Any:
     def query(self: Any, session: Any, query: Any) -> None:
-        self._waiting.append((0, session.number, query))
+        self._waiting.append((0, partial(self._send_answer, session.number, query)))
 
     return query
 
