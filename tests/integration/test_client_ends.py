@@ -18,13 +18,16 @@ from rollq import (
     MultiClient,
     RollqError,
 )
+from rollq.base.job_events import JobEvent, JobProgress, encode_event
 from rollq.base.jobs import JobOptions
 from rollq.base.staged import ids_of
 from rollq.grid.views import RawJobView
 from rollq.net.link import Link
+from rollq.subjects.reserved import job_event_subject
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.run_messages import SubmitRun
+from rollq.wire.subject_messages import Deliver, Subscribe
 from tests.integration.fake_leader import FakeLeader, accept, done, play
 from tests.integration.patience import DEADLINE_S
 
@@ -65,6 +68,57 @@ def test_a_job_that_ends_while_it_is_attached_to_has_its_result() -> None:
             assert not client.unclaimed()
             await leader.until(lambda: leader.of(wire.Confirm))
         await leader.stop()
+
+    play(story())
+
+
+def test_a_job_that_is_attached_to_twice_at_once_has_one_handle() -> None:
+    async def story() -> None:
+        view = RawJobView(ID, "nightly", "calc", "calc", "assigned", 1, JobOptions(), 0, 0)
+
+        def end_after_both(leader: FakeLeader, link: Link, message: Message) -> None:
+            asked = leader.of(wire.Query)
+            if isinstance(message, wire.Query) and len(asked) == 2:
+                data = msgspec.msgpack.encode(view)
+                link.send_all(wire.Answer(one.request_id, 1, data) for one in asked)
+
+        leader = await FakeLeader(end_after_both).start()
+        async with Client(leader.address, client_id="nightly") as client:
+            one, other = await asyncio.gather(client.attach(ID), client.attach(ID))
+            leader.links[0].send(done(ID))
+            assert (await one.result(DEADLINE_S)).ok
+            assert (await other.result(DEADLINE_S)).ok
+        await leader.stop()
+
+    play(story())
+
+
+def test_the_events_of_a_job_go_on_behind_its_last_progress() -> None:
+    """What was published before the last progress was asked for comes after the answer."""
+
+    def half(note: str) -> JobEvent:
+        return JobEvent("progress", 1, progress=JobProgress(1, 2, note))
+
+    async def story() -> None:
+        view = RawJobView(ID, "nightly", "calc", "calc", "assigned", 1, JobOptions(), 0, 0)
+        told = [half("older"), half("newest"), half("newest"), JobEvent("ack", 1, status="ok")]
+
+        def tell(leader: FakeLeader, link: Link, message: Message) -> None:
+            if isinstance(message, Subscribe):
+                link.send(wire.Accepted(message.request_id))
+            elif isinstance(message, wire.Query) and message.what == "job":
+                link.send(wire.Answer(message.request_id, 1, msgspec.msgpack.encode(view)))
+            elif isinstance(message, wire.Query):
+                data = msgspec.msgpack.encode(half("newest"))
+                link.send(wire.Answer(message.request_id, 1, data))
+                subject = job_event_subject(ID)
+                link.send_all(Deliver(subject, encode_event(one)) for one in told)
+
+        leader = await FakeLeader(tell).start()
+        async with Client(leader.address, client_id="nightly") as client:
+            seen = [event async for event in client.events(ID)]
+        await leader.stop()
+        assert seen == [half("newest"), *told[:2], told[3]]
 
     play(story())
 

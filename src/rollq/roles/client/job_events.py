@@ -27,10 +27,10 @@ async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEve
     async with await engine.subjects.subscribe(job_event_subject(job_id), "", None) as heard:
         ended = await _end_of(engine, job_id)
         # Asked after the subscription is in force: no progress is lost between the two, but the
-        # same one may come by both.
-        known = await last_progress(engine, job_id) if ended is None else None
-        if known is not None:
-            yield known
+        # same one may come by both, and older ones behind it.
+        last = await last_progress(engine, job_id) if ended is None else None
+        if last is not None:
+            yield last
         while ended is None:
             try:
                 message = await heard.next(LOOK_S)
@@ -38,7 +38,8 @@ async def events_of(engine: GroupEngine, job_id: JobId) -> AsyncGenerator[JobEve
                 ended = await _end_of(engine, job_id)
                 continue
             event = decode_event(message.payload)
-            if event is not None and event != known:
+            if event is not None and event != last:
+                last = event
                 yield event
                 if event.kind in END_KINDS:
                     return

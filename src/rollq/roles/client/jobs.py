@@ -337,6 +337,9 @@ class JobCalls(SubmitCalls, GroupCalls):
         view = await self._view(wanted, timeout)
         if view is None:
             raise StateError(ErrorCode.UNKNOWN_JOB, f"no job {guid_to_text(wanted)} is known")
+        known = engine.targets.get(wanted)
+        if isinstance(known, Job):  # another call has attached to it meanwhile
+            return known
         job = Job(engine, wanted)
         if view.end is not None:
             job.deliver((result_message(view),))
