@@ -98,7 +98,7 @@ async def dial(
         # slow name resolution does not mean that the member is down
         async with asyncio.timeout(RESOLVE_MS_MAX / 1000):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:
         raise _unreachable(address, error) from None
     failure: OSError | TimeoutError = TimeoutError()
     for *_, place in found:
@@ -187,7 +187,7 @@ async def takes_connections(address: str) -> bool:
     try:
         async with asyncio.timeout(DIAL_MS_MAX / 1000):
             _, writer = await asyncio.open_connection(host, port)
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, UnicodeError):
         return False
     writer.transport.abort()
     return True
@@ -208,12 +208,13 @@ async def is_served(address: str) -> bool:
                 writer.transport.abort()
     except ConnectionError:
         return True
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, UnicodeError):
         return False
     return True
 
 
-def _unreachable(address: str, error: OSError | TimeoutError) -> DialError:
+def _unreachable(address: str, error: OSError | TimeoutError | UnicodeError) -> DialError:
+    """UnicodeError: the host is no name that a name server could be asked for, such as `a..b`."""
     what = f"no answer at {address}: {str(error) or 'timed out'}"
     if isinstance(error, ConnectionRefusedError):
         what = f"nothing listens at {address}"

@@ -8,7 +8,10 @@ from typing import NoReturn
 import pytest
 
 from rollq.base.errors import DialError
-from rollq.net.dialer import dial
+from rollq.net.dialer import dial, is_served, takes_connections
+from rollq.roles.reader.channel import Channel
+from rollq.roles.worker.neighbours import own_host
+from rollq.wire.reader_messages import HelloReader
 
 
 def test_time_that_ran_out_is_named() -> None:
@@ -22,3 +25,21 @@ def test_time_that_ran_out_is_named() -> None:
         assert raised.value.message == "no answer at there:5000: timed out"
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("address", ["a..b:5000", "." + "x" * 64 + ":5000"])
+def test_a_host_that_can_be_no_name_is_not_reached(address: str) -> None:
+    async def story() -> None:
+        with pytest.raises(DialError, match="no answer at"):
+            await dial(address, "g", lambda *_: None, lambda *_: None)
+        assert not await takes_connections(address)
+        assert not await is_served(address)
+
+    asyncio.run(story())
+
+
+def test_nor_by_what_asks_for_it_without_a_loop() -> None:
+    with pytest.raises(DialError):
+        Channel("a..b:5000", HelloReader(), 1.0)
+    with pytest.raises(OSError, match="label"):
+        own_host(["a..b:5000"])

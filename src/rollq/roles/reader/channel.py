@@ -66,6 +66,8 @@ class Channel:
             self._socket = socket.create_connection(split_address(address), DIAL_MS_MAX / 1000)
         except OSError as error:
             raise _unreachable(error.strerror or str(error)) from None
+        except UnicodeError as error:  # no name that a name server could be asked for
+            raise _unreachable(str(error)) from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls_of_dialer(credentials) is Mode.REQUIRE:

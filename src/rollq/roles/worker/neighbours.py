@@ -212,6 +212,9 @@ def own_host(members: Sequence[str]) -> str:
         except OSError as error:
             failure = error
             continue
+        except UnicodeError as error:  # no name that a name server could be asked for
+            failure = OSError(str(error))
+            continue
         for family, kind, proto, _, target in found:
             with contextlib.suppress(OSError), socket.socket(family, kind, proto) as probe:
                 probe.connect(target)
