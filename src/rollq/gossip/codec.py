@@ -77,7 +77,7 @@ def decode_datagram(keys: Sequence[Key], data: bytes, now_ms: int) -> Datagram |
     if abs(datagram.sent_ms - now_ms) > GOSSIP_AGE_MS_MAX:
         return DatagramRefusal.TOO_OLD
     # The incarnation is from the clock of a third node: allow for two clock differences.
-    is_sound = _is_address(datagram.address) and all(
+    is_sound = is_address(datagram.address) and all(
         _is_sound(update.record, now_ms + 2 * GOSSIP_AGE_MS_MAX) for update in datagram.updates
     )
     return datagram if is_sound else DatagramRefusal.BAD_BODY
@@ -108,23 +108,26 @@ def is_name(text: str, bytes_max: int) -> bool:
     return text.isprintable() and len(text.encode(errors="replace")) <= bytes_max
 
 
+def is_address(address: str) -> bool:
+    """Whether it is `host:port`. Addresses of a group are joined by commas for its clients, which
+    accept none with a space."""
+    host, _, port = address.rpartition(":")
+    return (
+        bool(host)
+        and not any(char == "," or char.isspace() for char in host)
+        and is_name(address, GOSSIP_ADDRESS_BYTES_MAX)
+        and port.isascii()
+        and port.isdecimal()
+        and 0 < int(port[:6]) < 65_536
+    )
+
+
 def _is_sound(record: NodeRecord, incarnation_max: int) -> bool:
     """A node's first incarnation is its start time: one far in the future could not be refuted."""
     return (
         record.incarnation <= incarnation_max
         and is_name(record.group, GOSSIP_GROUP_BYTES_MAX)
-        and _is_address(record.address)
-    )
-
-
-def _is_address(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    return (
-        bool(host)
-        and is_name(address, GOSSIP_ADDRESS_BYTES_MAX)
-        and port.isascii()
-        and port.isdecimal()
-        and 0 < int(port[:6]) < 65_536
+        and is_address(record.address)
     )
 
 

@@ -29,7 +29,13 @@ from rollq.base.log_events import (
 )
 from rollq.base.repeats import Repeats
 from rollq.base.stamp import Clock, Jitter
-from rollq.gossip.codec import DatagramRefusal, decode_datagram, encode_datagram, is_name
+from rollq.gossip.codec import (
+    DatagramRefusal,
+    decode_datagram,
+    encode_datagram,
+    is_address,
+    is_name,
+)
 from rollq.gossip.machine import GossipMachine, OwnState, Send
 from rollq.gossip.map import FederationView, federation_view
 from rollq.gossip.nodes import Change
@@ -245,13 +251,17 @@ def _check(record: NodeRecord) -> None:
     Raises:
         LocalError: BAD_SETUP.
     """
-    for what, text, bytes_max in (
-        ("the name of the group", record.group, GOSSIP_GROUP_BYTES_MAX),
-        ("the address", record.address, GOSSIP_ADDRESS_BYTES_MAX),
-    ):
-        if not is_name(text, bytes_max):
-            raise LocalError(
-                ErrorCode.BAD_SETUP,
-                f"{what} cannot be used in a federation: {text[:64]!a}",
-                f"use at most {bytes_max} bytes of printable text",
-            )
+    if not is_name(record.group, GOSSIP_GROUP_BYTES_MAX):
+        hint = f"use at most {GOSSIP_GROUP_BYTES_MAX} bytes of printable text"
+        raise _unusable("the name of the group", record.group, hint)
+    if not is_address(record.address):
+        hint = (
+            f"use host:port, at most {GOSSIP_ADDRESS_BYTES_MAX} bytes of printable text without "
+            "spaces and commas"
+        )
+        raise _unusable("the address", record.address, hint)
+
+
+def _unusable(what: str, text: str, hint: str) -> LocalError:
+    problem = f"{what} cannot be used in a federation: {text[:64]!a}"
+    return LocalError(ErrorCode.BAD_SETUP, problem, hint)

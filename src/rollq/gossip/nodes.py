@@ -113,8 +113,11 @@ class NodeTable:
             standing, age_s = Standing.SUSPECT, 0
         if (record.incarnation, standing) <= (known.record.incarnation, known.standing):
             return False
-        if record.incarnation > known.record.incarnation and standing is Standing.ALIVE:
-            known.heard_ms = now_ms
+        if record.incarnation > known.record.incarnation:
+            if standing is Standing.ALIVE:
+                known.heard_ms = now_ms
+            elif standing is known.standing is Standing.SUSPECT:
+                known.since_ms = now_ms  # it refuted the earlier suspicion: this is another one
         known.record = record
         self._apply(known, standing, now_ms - age_s * MS_PER_S)
         return True

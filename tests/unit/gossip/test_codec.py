@@ -120,6 +120,8 @@ def test_an_old_one_is_a_replay_and_one_of_tomorrow_too(off_ms: int) -> None:
         {"address": "host:99999"},
         {"address": "host:٣٤٥"},
         {"address": "a\nb:5000"},
+        {"address": "a b:5000"},
+        {"address": "a,b:5000"},
         {"address": "h" * GOSSIP_ADDRESS_BYTES_MAX + ":5000"},
         {"incarnation": -1},
         {"incarnation": NOW_MS + 2 * GOSSIP_AGE_MS_MAX + 1},  # which nobody could outbid

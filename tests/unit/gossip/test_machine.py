@@ -292,6 +292,17 @@ def test_a_suspect_has_its_whole_time_to_refute_however_long_others_thought_it_d
     assert (suspect.standing, suspect.since_ms) == (Standing.SUSPECT, 60_000)
 
 
+def test_a_suspect_that_refuted_elsewhere_and_is_suspected_again_has_its_time_anew() -> None:
+    table = NodeTable()
+    table.merge(NodeUpdate(Standing.SUSPECT, 0, record(2, incarnation=5)), 0, is_page=False)
+    table.merge(NodeUpdate(Standing.SUSPECT, 0, record(2, incarnation=5)), 900, is_page=False)
+    suspect = table.get(node_id(2))
+    assert suspect is not None
+    assert suspect.since_ms == 0
+    table.merge(NodeUpdate(Standing.SUSPECT, 0, record(2, incarnation=7)), 1_000, is_page=False)
+    assert (suspect.standing, suspect.since_ms) == (Standing.SUSPECT, 1_000)
+
+
 @pytest.mark.parametrize(
     ("how", "kept_ms"),
     [(Standing.DEAD, GOSSIP_DEAD_MS_MAX), (Standing.LEFT, GOSSIP_LEFT_MS_MAX)],
