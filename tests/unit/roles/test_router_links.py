@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rollq.base.access import LinkRole, Principal
 from rollq.roles.client.routes import GroupTable
-from rollq.roles.router import blob_links
+from rollq.roles.router import blob_links, reader_links
 from rollq.roles.router.blob_links import BlobLinks
 from rollq.roles.router.groups import Groups
+from rollq.roles.router.machine import RouterMachine
+from rollq.roles.router.owners import JobOwners, KeptBytes
+from rollq.roles.router.reader_links import ReaderLinks
 from rollq.roles.router.upstream import Upstream
 from rollq.security.credentials import NONE
 from rollq.wire.blob_messages import CLIENT, HelloBlobs
-from rollq.wire.messages import Welcome
+from rollq.wire.features import VIEWS
+from rollq.wire.messages import Query, Welcome
+from rollq.wire.reader_messages import HelloReader
 
 ANN = Principal(LinkRole.BLOBS, "ann", "here")
+ID = b"i" * 16
+HANG_S = 60
 NEAR, FAR = "127.0.0.1:1", "127.0.0.1:2"
 
 
@@ -28,8 +36,16 @@ class FakeLink:
         self.is_open = True
         self.loop = asyncio.get_running_loop()
 
+        self.sent: list[Any] = []
+
     def close(self, reason: str) -> None:
         self.is_open = False
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def send_all(self, messages: list[Any]) -> None:
+        self.sent += messages
 
 
 def test_a_client_that_leaves_while_groups_are_looked_for_leaves_no_link_behind(
@@ -58,3 +74,41 @@ async def _leave_early(monkeypatch: pytest.MonkeyPatch) -> None:
     await is_asked.wait()
     await links.stop()
     assert not near.is_open
+
+
+def test_a_reader_sees_groups_that_are_added_and_misses_none_that_are_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asyncio.run(_follow(monkeypatch))
+
+
+async def _follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, FakeLink] = {}
+
+    async def find_server(addresses: tuple[str, ...], *_: Any) -> Upstream:
+        found[addresses[0]] = FakeLink()
+        return Upstream(found[addresses[0]], Welcome("g", 1))  # type: ignore[arg-type]
+
+    async def until(is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(HANG_S):
+            while not is_so():
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(reader_links, "find_server", find_server)
+    monkeypatch.setattr(reader_links, "AGAIN_S", 0)
+    groups = Groups(GroupTable())
+    near = groups.add("near", NEAR)
+    machine = RouterMachine(groups.table, JobOwners(), KeptBytes(), base_id=b"d" * 16)
+    links = ReaderLinks(groups, lambda link: NONE, lambda: machine)
+    client: Any = FakeLink()
+    links.hear(client, [HelloReader("", (VIEWS,))], ANN)
+    await until(lambda: client.sent)
+    groups.add("far", FAR)
+    await until(lambda: FAR in found)
+    links.hear(client, [Query(ID, "counts")], ANN)
+    assert found[NEAR].sent == found[FAR].sent == [Query(ID, "counts")]
+    groups.remove(near)
+    await until(lambda: not found[NEAR].is_open)
+    assert machine.pending_requests.away() == []
+    await links.stop()
+    assert not found[FAR].is_open

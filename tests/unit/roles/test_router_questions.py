@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from rollq.base.access import ResourceKind
 from rollq.base.counters import Family, Sample
 from rollq.base.errors import ErrorCode
+from rollq.roles.client.routes import GroupRoute
 from rollq.roles.member.queries import VIEWS
 from rollq.roles.router.merging import GROUP_SHIFT_BITS, MERGED, ONE_JOB, decode, encode
 from rollq.wire import messages as wire
@@ -123,6 +125,17 @@ def test_orders_about_jobs_go_to_their_groups() -> None:
     assert refusal.code == ErrorCode.BAD_PAYLOAD
 
 
+def test_an_order_that_may_have_been_lost_in_one_group_is_not_called_done() -> None:
+    kit = Kit()
+    kit.owners.add((J,), 0)
+    kit.owners.add((K,), 1)
+    kit.says(wire.Admin(R, "purge", encode({"job_ids": [J, K]})))
+    kit.group(0, wire.Accepted(R, 1))
+    kit.machine.group_down(1, 0)
+    (unknown,) = kit.told()
+    assert (unknown.code, unknown.retryable) == (int(ErrorCode.OUTCOME_UNKNOWN), False)
+
+
 def test_a_cancellation_is_added_up_and_what_nobody_can_be_asked_about_is_over() -> None:
     kit = Kit()
     kit.says(submit(J), submit(K), submit(L))
@@ -150,6 +163,51 @@ def test_a_job_of_a_group_that_was_removed_is_cancelled_wherever_it_may_be() -> 
     kit.says(cancel)
     assert kit.sent(1) == [cancel]
     assert kit.group(1, wire.Accepted(R, 0)) == [wire.Accepted(R, 0)]
+
+
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_an_array_of_a_group_that_is_away_is_not_called_over(is_placed: bool) -> None:
+    """Only its group can cancel it, and would run on with it."""
+    kit = Kit(2, GroupRoute("calc", (("b", 1),)), up=False)
+    kit.machine.group_up(0)
+    if is_placed:
+        kit.machine.group_up(1)
+    kit.says(wire.SubmitArray(J, "ann", "calc", "calc", b"{}", 3))
+    if is_placed:
+        kit.group(1, wire.Accepted(J, 3))
+        kit.machine.group_down(1, 0)
+    (error,) = kit.says(wire.Cancel(R, (J,)))
+    assert (error.message, error.retryable) == ("group b cannot be reached", True)
+    assert kit.sent(0) == []
+
+
+def test_a_job_of_an_earlier_session_is_not_called_over_while_its_group_is_away() -> None:
+    kit = Kit()
+    kit.owners.add((J,), 1)
+    kit.machine.group_down(1, 0)
+    (error,) = kit.says(wire.Cancel(R, (J,)))
+    assert (error.code, error.retryable) == (ErrorCode.NOT_READY, True)
+    kit.machine.group_up(1)
+    kit.says(wire.Cancel(R, (J,)))
+    assert kit.sent(1) == [wire.Cancel(R, (J,))]
+
+
+def test_a_job_that_a_group_may_have_that_is_away_is_not_called_over() -> None:
+    kit = Kit()
+    kit.machine.group_down(1, 0)
+    kit.says(wire.Cancel(R, (J,)))
+    (error,) = kit.group(0, wire.Accepted(R, 0))
+    assert error.message == "group b cannot be reached"
+    kit.says(wire.Cancel(R, (J,)))
+    assert kit.group(0, wire.Accepted(R, 1)) == [wire.Accepted(R, 1)]
+
+
+def test_a_list_ends_with_the_last_group_that_can_be_reached() -> None:
+    kit = Kit()
+    kit.machine.group_down(1, 0)
+    kit.says(wire.Query(R, "jobs", b""))
+    (page,) = kit.group(0, wire.Answer(R, 4, encode({"jobs": [1], "after": 0})))
+    assert decode(page.value) == {"jobs": [1], "after": 0}
 
 
 def test_arguments_that_are_too_deep_are_refused() -> None:

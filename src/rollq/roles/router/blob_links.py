@@ -116,8 +116,11 @@ class _BlobLink:
         self._link.send(Welcome(ROUTER, 0))
 
     async def _reach(self, number: int) -> Upstream | Error | None:
+        group = self._groups.found.get(number)
+        if group is None:  # it was removed meanwhile
+            return None
         answer = await find_server(
-            as_addresses(self._groups.found[number].addresses),
+            as_addresses(group.addresses),
             self._hello,
             self._credentials,
             partial(self._on_group_messages, number),

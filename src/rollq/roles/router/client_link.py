@@ -2,8 +2,7 @@
 
 All messages of one read are handled together, and each receiver gets its messages in one write.
 Backpressure: a client is not read while a group's send buffer is full, and groups are not read
-    while
-the client's is.
+while the client's is.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ back to it. No IO, no clock.
 Laws kept here:
 - jobs are placed in groups by `MultiMachine`, as in a client of several groups;
 - nothing is accepted here: the answer to a submit is a group's answer, or is merged from the
-answers
-  of several groups to its parts;
+  answers of several groups to its parts;
 - jobs keep their ids, bodies are not parsed, and runs are forwarded as runs;
 - a submit that was unanswered when the session with its group broke is sent again on reconnect,
   except for jobs whose result has come meanwhile;

@@ -199,15 +199,16 @@ def is_last(paged: Paged, value: Any) -> bool:
     return not value[paged.rows or paged.answer_field]
 
 
-def with_position(paged: Paged, value: Any, number: int, count: int) -> Any:
-    """The page of a group, with the encoded position of the next page."""
+def with_position(paged: Paged, value: Any, number: int, *, has_more: bool) -> Any:
+    """The page of a group, with the encoded position of the next page. `has_more`: whether a group
+    behind it can be read."""
     if not is_last(paged, value):
         return {
             **value,
             paged.answer_field: (number << GROUP_SHIFT_BITS) + value[paged.answer_field],
         }
-    number += 1
-    return {**value, paged.answer_field: number << GROUP_SHIFT_BITS if number < count else 0}
+    after = (number + 1) << GROUP_SHIFT_BITS if has_more else 0
+    return {**value, paged.answer_field: after}
 
 
 def _add(one: Sample, other: Sample) -> Sample:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -204,12 +203,12 @@ class PendingRequests:
             if not isinstance(reply, wire.Answer):
                 return reply
             value = merging.decode(reply.value)
-            is_empty = paged.rows and merging.is_last(paged, value)
-            if is_empty and any(number in self._up() for number in numbers[place + 1 :]):
+            has_more = any(number in self._up() for number in numbers[place + 1 :])
+            if has_more and paged.rows and merging.is_last(paged, value):
                 after = (place + 1) << merging.GROUP_SHIFT_BITS  # an empty page would be the end
                 self._query_page(replace(query, key=merging.key_at(paged, query.key, after)))
                 return None
-            page = merging.with_position(paged, value, place, len(numbers))
+            page = merging.with_position(paged, value, place, has_more=has_more)
             return replace(reply, value=merging.encode(page))
 
         key = merging.key_at(paged, query.key, inner)
@@ -217,19 +216,28 @@ class PendingRequests:
 
     def _cancel(self, cancel: wire.Cancel) -> None:
         """Jobs of unreachable groups are cancelled here, and their copies when the group
-        reconnects."""
+        reconnects. Arrays, bulks and jobs of earlier sessions are not: their group must be asked,
+        so the cancellation is refused while it cannot be."""
         session = self._session
         by_group: dict[int, list[JobId]] = {}
         ended = 0
+        has_unknown = False  # a job of unknown owner: a group that is away may have it
         for job_id in cancel.job_ids:
             unit = session.work.unit_of(job_id)
             owner = self._owners.find(job_id) if unit is None else session.multi.owner_of(unit)
             group = None if owner is None else session.multi.groups.get(owner)
-            is_up = group is not None and group.is_up  # None: it was removed
+            is_up = group is not None and group.is_up
             if unit is not None and not is_up and session.withdraw(job_id):
                 ended += 1
                 continue
-            for number in [owner] if owner is not None and is_up else self._up():
+            if owner is not None and group is not None:  # it was not removed
+                groups = [owner]
+            elif unit is not None and owner is None:  # it waits for a group of its route
+                groups = self.away() or self._up()
+            else:
+                groups = self._up()
+                has_unknown = True
+            for number in groups:
                 by_group.setdefault(number, []).append(job_id)
         if not by_group and ended:
             session.to_client.append(wire.Accepted(cancel.request_id, ended))
@@ -237,12 +245,19 @@ class PendingRequests:
         parts: dict[int, Message] = {
             group: wire.Cancel(cancel.request_id, tuple(ids)) for group, ids in by_group.items()
         }
-        self._send_parts(cancel.request_id, parts, partial(_sum_counts, more=ended))
+
+        def merge(replies: list[tuple[int, Reply]]) -> Message:
+            answer = _sum_counts(replies, ended)
+            is_none = isinstance(answer, wire.Accepted) and not answer.count
+            away = self.away() if has_unknown and is_none else []
+            return self.unreachable(cancel.request_id, away) if away else answer
+
+        self._send_parts(cancel.request_id, parts, merge)
 
     def _order(self, order: wire.Admin) -> None:
         verb = order.action
         if verb in EVERYWHERE or len(self._table.names) == 1:
-            self._send(order, self._up(), _sum_counts, is_order=True)
+            self._send(order, self._up(), _sum_changes, is_order=True)
             return
         place = JOB_VERBS.get(verb)
         if place is None:
@@ -253,7 +268,7 @@ class PendingRequests:
         except (msgspec.MsgspecError, RecursionError, TypeError, KeyError, IndexError) as error:
             self._refuse(order, ErrorCode.BAD_PAYLOAD, f"the arguments of {verb!r}: {error}")
             return
-        self._send_parts(order.request_id, parts, _sum_counts, is_order=True)
+        self._send_parts(order.request_id, parts, _sum_changes, is_order=True)
 
     def _order_parts(
         self, order: wire.Admin, arguments: dict[str, Any], place: str
@@ -416,6 +431,14 @@ def _merge_views(pending: PendingRequests, query: wire.Query) -> Callable[..., M
         return wire.Answer(query.request_id, index, merging.encode(merged))
 
     return answer
+
+
+def _sum_changes(replies: list[tuple[int, Reply]]) -> Message:
+    """As `_sum_counts`, unless the outcome in a group is unknown: then so is that of the whole."""
+    for _, reply in replies:
+        if isinstance(reply, wire.Error) and reply.code == ErrorCode.OUTCOME_UNKNOWN:
+            return reply
+    return _sum_counts(replies)
 
 
 def _sum_counts(replies: list[tuple[int, Reply]], more: int = 0) -> Message:

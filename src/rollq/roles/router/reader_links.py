@@ -102,6 +102,7 @@ class _ReaderLink:
         self._credentials = credentials
         self._machine = machine
         self._upstreams: dict[int, Upstream] = {}
+        self._known: dict[int, None] = dict.fromkeys(groups.table.names)  # to the machine
         for number, group in groups.table.names.items():
             if not self._reads(group):
                 machine.group_removed(number)  # not read here, so not missed
@@ -133,7 +134,23 @@ class _ReaderLink:
         self._link.send(Welcome(ROUTER, 0, (VIEWS,)))
         while self._link.is_open:
             await asyncio.sleep(AGAIN_S)
+            self._follow()
             await self._reach_all()
+
+    def _follow(self) -> None:
+        """Take over groups that were added to the router, and removed from it."""
+        names = self._groups.table.names
+        for number in [one for one in self._known if one not in names]:
+            del self._known[number]
+            self._machine.group_removed(number)
+            upstream = self._upstreams.pop(number, None)
+            if upstream is not None:
+                upstream.link.close("the group is not in use any more")
+        for number in [one for one in names if one not in self._known]:
+            self._known[number] = None
+            if self._reads(names[number]):
+                self._machine.group_added(number)
+        self._flush()
 
     async def _reach_all(self) -> list[Upstream | Error | None]:
         names = self._groups.table.names
@@ -150,8 +167,11 @@ class _ReaderLink:
         return self._name in ("", ROUTER, name)
 
     async def _reach(self, number: int) -> Upstream | Error | None:
+        group = self._groups.found.get(number)
+        if group is None:  # it was removed meanwhile
+            return None
         answer = await find_server(
-            as_addresses(self._groups.found[number].addresses),
+            as_addresses(group.addresses),
             HelloReader("", (VIEWS,)),
             self._credentials,
             partial(self._on_group_messages, number),
