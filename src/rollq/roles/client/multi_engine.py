@@ -273,10 +273,24 @@ class MultiEngine(Engine):
         await self._go_along(steps)
 
     async def _go_along(self, steps: GroupChanges) -> None:
+        """Apply all changes: each is told once, so one that fails must not hold up the others.
+
+        Raises:
+            RollqError: the first failure.
+        """
+        failures: list[RollqError] = []
         for name in steps.gone:
-            await self.remove_group(name)
+            try:
+                await self.remove_group(name)
+            except RollqError as error:
+                failures.append(error)
         for one in steps.found:
-            self.add_group(one.name, ",".join(one.addresses), self._weights.get(one.name, 1))
+            try:
+                self.add_group(one.name, ",".join(one.addresses), self._weights.get(one.name, 1))
+            except RollqError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     # --- events of the sessions
 

@@ -13,6 +13,7 @@ import secrets
 from dataclasses import dataclass, field, replace
 
 from rollq.base.access import LinkRole, Principal
+from rollq.base.errors import RollqError
 from rollq.base.limits import LOOK_MS
 from rollq.base.log_events import ROUTER_SPREAD, ROUTER_STARTED, STOPPED, STOPPING, tell
 from rollq.base.router_limits import ROUTER_SPREAD_MS
@@ -193,14 +194,25 @@ class RouterNode:
         return node
 
     async def _apply_group_changes(self, steps: GroupChanges) -> None:
-        """Apply changes of the federation's groups."""
+        """Apply all changes of the federation's groups: each is told once, so one that fails must
+        not hold up the others.
+
+        Raises:
+            RollqError: the first failure.
+        """
+        failures: list[RollqError] = []
         for number in [one for one, name in self.groups.table.names.items() if name in steps.gone]:
             self.groups.remove(number)
             for client in self._clients.values():
                 client.remove_group(number)
         for one in steps.found:
-            self._add_group(one.name, ",".join(one.addresses))
+            try:
+                self._add_group(one.name, ",".join(one.addresses))
+            except RollqError as error:
+                failures.append(error)
         await asyncio.sleep(0)
+        if failures:
+            raise failures[0]
 
     def _add_group(self, name: str, addresses: str) -> None:
         number = self.groups.add(name, addresses, self.setup.weights.get(name, 1))
