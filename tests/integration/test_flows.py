@@ -87,7 +87,7 @@ after = ["run"]
         ('[next]\nexec = "hi"', '[next]\nexec = "bad"', "[next] differs in exec"),
         ('["x", 1]', '["y", 1]', "[run] differs in args"),
         ("priority = 3", "priority = 4", "[run] differs in options"),
-        ('queue = "other"', 'queue = "third"', "[next] differs in queue"),
+        ('queue = "other"', 'queue = "third"', "[next] differs in queue or worker"),
         ('inputs = {"said" = "run:-"}', "", "[next] differs in after or inputs"),
         ("[next]", "[last]", "[next] is not in the file"),
         ('then = "hi"', "", "the file has 2 jobs, and the flow 3"),

@@ -11,6 +11,7 @@ from rollq.grid.views import RawJobView
 from rollq.roles.client.job_files import JobFile
 from rollq.roles.client.option_parents import stored_parents
 from rollq.roles.client.specs import JobSpec, Options, job_options, subject_of
+from rollq.subjects.grammar import SEPARATOR, fold
 from rollq.subjects.queues import queue_of
 
 
@@ -38,8 +39,8 @@ def _difference(spec: JobSpec, job: RawJobView) -> str:
     options = spec.options or Options()
     if spec.exec_name != job.exec_name:
         return "exec"
-    if queue_of(subject_of(spec.exec_name, options)) != job.queue:
-        return "queue"
+    if _place(spec, options) not in _places(job):
+        return "queue or worker"
     parents = [(one.job_id, "result") for one in spec.files.values() if isinstance(one, JobFile)]
     waited_for = stored_parents([*options.get("after", ()), *parents])
     if {(one.job_id, one.condition) for one in waited_for} != {
@@ -54,6 +55,20 @@ def _difference(spec: JobSpec, job: RawJobView) -> str:
     return "" if tuple(spec.args) == request.args else "args"
 
 
+def _place(spec: JobSpec, options: Options) -> tuple[str, str]:
+    """The queue and the worker that a job of the file names."""
+    queue = queue_of(subject_of(spec.exec_name, options))
+    return queue, fold(options.get("worker", ""))
+
+
+def _places(job: RawJobView) -> tuple[tuple[str, str], ...]:
+    """All ways to name the queue and the worker of a job: the last token of a queue may have been
+    the name of a worker."""
+    worker = fold(job.options.worker_name)
+    place = job.queue, worker
+    return (place, (f"{job.queue}{SEPARATOR}{worker}", "")) if worker else (place,)
+
+
 def _own(options: JobOptions) -> JobOptions:
     """Without what is compared apart, and what the client finds out."""
-    return msgspec.structs.replace(options, after=(), ships_exec=False)
+    return msgspec.structs.replace(options, after=(), ships_exec=False, worker_name="")

@@ -1008,7 +1008,8 @@ class BlockingClient:
 
         Raises:
             TypeError: the arguments do not match a function, or cannot be serialized.
-            RollqError: it was refused, or not accepted in time. Nothing is accepted then.
+            RollqError: it was refused, and nothing is accepted; or TIMED_OUT: it may be accepted
+                yet, as a whole.
         """
     def stage(
         self,

@@ -50,18 +50,18 @@ class JobGroup:
             DeadlineError: TIMED_OUT. The jobs go on.
         """
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout) as limit:
                 return [await one.get() for one in self._members]
         except DeadlineError:
             raise
-        except TimeoutError as error:
-            if not self.is_done:
-                raise DeadlineError(
-                    ErrorCode.TIMED_OUT,
-                    f"the jobs of a group have not all ended within {timeout} s",
-                    "they are still in the grid: wait again, or cancel them",
-                ) from None
-            raise error
+        except TimeoutError:
+            if not limit.expired():
+                raise  # the exception of a job
+            raise DeadlineError(
+                ErrorCode.TIMED_OUT,
+                f"the jobs of a group have not all ended within {timeout} s",
+                "they are still in the grid: wait again, or cancel them",
+            ) from None
 
     async def cancel(self) -> int:
         """Cancel the jobs that have not ended; returns how many."""
@@ -83,7 +83,8 @@ class Step(ABC):
 
         Raises:
             TypeError: the arguments do not match a function, or cannot be serialized.
-            RollqError: it was refused, or not accepted in time. Nothing is accepted then.
+            RollqError: it was refused, and nothing is accepted; or TIMED_OUT: it may be accepted
+                yet, as a whole.
         """
         return self.apply_async(args)
 
@@ -244,7 +245,8 @@ class ChainCalls(BatchCalls):
 
         Raises:
             TypeError: the arguments do not match a function, or cannot be serialized.
-            RollqError: it was refused, or not accepted in time. Nothing is accepted then.
+            RollqError: it was refused, and nothing is accepted; or TIMED_OUT: it may be accepted
+                yet, as a whole.
         """
         engine = self._engine
         plan = Plan(engine)
