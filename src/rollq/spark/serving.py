@@ -69,8 +69,9 @@ def announcing(tables: str | Path) -> Iterator[Callable[[str], None]]:
         DiskError: DISK_BUSY if there is a server already, DISK_FAILED if the folder is not
             writable.
     """
-    path = _note_of(tables)
+    path: Path | str = "the address of the server"
     try:
+        path = _note_of(tables)
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
     except OSError as error:
@@ -190,12 +191,21 @@ def warm_up(address: str) -> None:
 
 
 def _note_of(tables: str | Path) -> Path:
-    """Where a server over these tables leaves its address."""
-    folder = Path(tables) / FOLDER
-    if folder.is_dir():
-        return folder / _NOTE
-    key = hashlib.sha256(str(tables).encode()).hexdigest()[:16]
-    return user_cache() / "serve" / f"{key}.json"
+    """Where a server over these tables leaves its address. A folder is named in full: the same
+    relative path means others elsewhere.
+
+    Raises:
+        OSError: this user has no home directory to keep it in.
+    """
+    folder = Path(tables)
+    if (folder / FOLDER).is_dir():
+        return folder / FOLDER / _NOTE
+    place = str(folder.resolve()) if folder.is_dir() else str(tables)
+    key = hashlib.sha256(place.encode()).hexdigest()[:16]
+    try:
+        return user_cache() / "serve" / f"{key}.json"
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
 
 
 def _is_locked_by_us(stream: IO[bytes], kind: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.main import app
 from rollq.cli.tables import spark_conf
 from rollq.spark.pipeline import formats
+from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.formats import PACKAGES, form_of, format_settings
 
 
@@ -61,6 +63,21 @@ def test_that_there_are_no_tables_is_told_before_spark_is_started(
     done = CliRunner().invoke(app, ["pipeline", *words, "--tables", str(tmp_path)])
     assert done.exit_code == 2
     assert "holds no tables of a pipeline" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tables", "to"),
+    [("lake", "./lake/"), ("s3a://bucket/lake", "s3a://bucket/lake/"), ("lake.rollq", "Lake.rollq")],
+)
+def test_tables_are_not_exported_over_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, to: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake").mkdir()
+    no_spark: Any = None
+    with pytest.raises(LocalError, match="would overwrite them") as caught:
+        export(no_spark, tables, to, "csv", tables_form="delta")
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
 
 
 def test_settings_are_pairs() -> None:

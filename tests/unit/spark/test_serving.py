@@ -81,6 +81,33 @@ def test_tables_at_a_url_have_it_in_the_cache_of_the_user(
     assert note.stat().st_mode & 0o077 == 0
 
 
+def test_the_same_relative_folder_elsewhere_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables of Iceberg and Delta need not have the folder in which the address is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for place in ("here", "there"):
+        (tmp_path / place / "lake").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    with serving.announcing("lake") as announce:
+        announce("sc://localhost:7/;token=x")
+        assert serving.find_server("./lake") == "sc://localhost:7/;token=x"
+        assert serving.find_server(tmp_path / "here" / "lake") == "sc://localhost:7/;token=x"
+        monkeypatch.chdir(tmp_path / "there")
+        assert serving.find_server("lake") == ""
+
+
+def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert serving.find_server("s3a://bucket/lake") == ""
+    with pytest.raises(DiskError, match="home directory"), serving.announcing("s3a://bucket/lake"):
+        pass
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / FOLDER / "server.json").mkdir(parents=True)
     with pytest.raises(DiskError) as caught, serving.announcing(tmp_path):

@@ -44,8 +44,15 @@ def export(
         The manifest of the batch.
 
     Raises:
-        LocalError: BAD_OPTIONS if there is no such table or format, or no batch.
+        LocalError: BAD_OPTIONS if there is no such table or format, or no batch; or the copy would
+            be written over the tables.
     """
+    if _place(to) == _place(str(tables)):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{to} is where the tables are: the copy would overwrite them",
+            "export to another folder or database",
+        )
     chosen = [table_of(name) for name in names]
     chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
     storage = storage_of(spark, tables, tables_form)
@@ -69,3 +76,10 @@ def export(
                 "'--packages … pyspark-shell'",
             ) from error
     return manifest
+
+
+def _place(text: str) -> str:
+    """A folder in full, however it was given; else a URL, or the name of a database."""
+    if Path(text).exists():
+        return str(Path(text).resolve())
+    return text.rstrip("/") if "/" in text else text.lower()
