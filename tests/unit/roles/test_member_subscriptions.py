@@ -79,6 +79,19 @@ def test_a_pattern_that_is_refused_changes_nothing() -> None:
     assert route(held, "a").receivers == (1,)
 
 
+def test_routes_outlive_the_inboxes_of_others() -> None:
+    held = Subscriptions()
+    held.add(1, 1, "a.*")
+    found = route(held, "a.b")
+    held.add(2, 1, "_inbox.t1.>")
+    held.remove(2, 1)
+    held.add(3, 1, "_inbox.t2.>")
+    held.remove_session(3)
+    assert held.known_route("a.b") is found
+    held.remove_session(1)
+    assert held.known_route("a.b") is None
+
+
 def test_an_inbox_belongs_to_the_session_that_drew_it() -> None:
     held = Subscriptions()
     held.add(1, 1, "_inbox.t1.>")

@@ -185,7 +185,6 @@ class Subscriptions:
         if not own:
             del self._of_session[session]
         self._drop(subscription)
-        self.forget_routes()
 
     def remove_session(self, session: int) -> None:
         """End all subscriptions of a session."""
@@ -193,7 +192,6 @@ class Subscriptions:
         if own is not None:
             for subscription in own.values():
                 self._drop(subscription)
-            self.forget_routes()
 
     def clear(self) -> None:
         """Leadership is lost."""
@@ -249,7 +247,8 @@ class Subscriptions:
         return token
 
     def _drop(self, subscription: Subscription) -> None:
-        """Remove a subscription from all tables but that of its session."""
+        """Remove a subscription from all tables but that of its session. Routes do not change with
+        inboxes."""
         self._count -= 1
         tokens = parse_pattern(subscription.pattern)
         if is_inbox(tokens):
@@ -259,6 +258,7 @@ class Subscriptions:
                 self._inboxes[token] = session, count - 1
             return
         self._trie.remove(subscription.pattern, subscription)
+        self.forget_routes()
         self.listened.add(tokens, -1)
         group = subscription.group
         if group is not None:
