@@ -187,7 +187,7 @@ class Pool:
         # In a round in which each queue has one turn: the turns left, and the jobs of each.
         self.round_left = 0
         self.part_size = 1
-        self.is_ready = False  # is in `Backlog.line` or `pinned_line`, once
+        self.is_ready = False  # is in `Backlog.ready_pools` or `ready_pinned_pools`
         self.served_at = 0  # number of the decision that served it last
         self.has_queue = False  # never reset, because queues come back
         self.sessions: dict[DispatchSession, None] = {}  # an ordered set

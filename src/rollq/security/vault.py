@@ -30,7 +30,7 @@ class Vault:
     Args:
         directory: Has one file per secret; None: there is none.
         kept: Secrets held in memory.
-        closed_to: Mode bits that no file may have.
+        forbidden_mode: Mode bits that no file may have.
     """
 
     def __init__(

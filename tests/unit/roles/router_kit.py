@@ -38,14 +38,14 @@ class Kit:
     """A machine, and what it said since it was last asked."""
 
     def __init__(
-        self, count: int = 2, *routes: GroupRoute, is_plain: bool = False, up: bool = True
+        self, count: int = 2, *routes: GroupRoute, is_legacy: bool = False, up: bool = True
     ) -> None:
         self.table = GroupTable(routes, Policy.ROUND_ROBIN)
         for number in range(count):
             self.table.add("abcd"[number])
         self.owners, self.kept = JobOwners(), KeptBytes()
         self.machine = RouterMachine(
-            self.table, self.owners, self.kept, base_id=b"d" * 16, is_plain=is_plain
+            self.table, self.owners, self.kept, base_id=b"d" * 16, is_legacy=is_legacy
         )
         for number in range(count) if up else ():
             self.machine.group_up(number)

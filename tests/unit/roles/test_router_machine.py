@@ -187,7 +187,7 @@ def test_an_id_that_is_under_way_is_not_submitted_twice() -> None:
 
 
 def test_a_legacy_client_gets_results_alone_and_its_jobs_are_sent_again() -> None:
-    kit = Kit(1, is_plain=True)
+    kit = Kit(1, is_legacy=True)
     assert kit.says(submit(J), submit(K)) == []
     kit.sent(0)
     assert kit.group(0, done(J)) == [done(J)]

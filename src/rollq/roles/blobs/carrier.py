@@ -80,7 +80,7 @@ class Carrier:
     Attributes:
         link: Where messages are sent.
         machine: Whose orders are executed.
-        things: Open sources and sinks, by transfer number.
+        streams: Open sources and sinks, by transfer number.
     """
 
     def __init__(

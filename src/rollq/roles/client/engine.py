@@ -54,7 +54,7 @@ class ResultTarget(Protocol):
 
 
 class TargetRegistration:
-    """Context manager of `Engine.awaiting`: unregisters the target if the block raises."""
+    """Context manager of `Engine.register_target`: unregisters the target if the block raises."""
 
     __slots__ = ("_engine", "_key", "_target")
 

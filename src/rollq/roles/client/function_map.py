@@ -63,7 +63,7 @@ class BundlePacing:
 
     Attributes:
         size: The size of the next bundle.
-        look_at: When to allow the whole window, if no job ends before; None: it is allowed.
+        widen_at: When to allow the whole window, if no job ends before; None: it is allowed.
     """
 
     def __init__(self, window: int, chunksize: int | None) -> None:

@@ -28,7 +28,8 @@ class RelaySession(GroupSession):
         addresses: As for `GroupSession`, and so most others.
         client_id, desired_parallelism, features: From the hello of the client.
         credentials: What members are verified by, and the token of the client.
-        on_told: Called with messages of the group on an open session.
+        is_awaiting, on_session_change: As for `GroupSession`.
+        on_messages: Called with messages of the group on an open session.
 
     Attributes:
         features: The features that the leader accepted.

@@ -64,7 +64,7 @@ class GroupSession:
         credentials: What it logs in with, and verifies members by.
         on_results: Called with the new results of one read; returns the ids to confirm.
         is_awaiting: Whether results are expected.
-        on_standing: Called with True when a session opens, and with False when it is lost.
+        on_session_change: Called with True when a session opens, and with False when it is lost.
 
     Attributes:
         on_published: Called with messages of subscriptions, in order.

@@ -16,7 +16,7 @@ class TopicPosition:
 
     Attributes:
         asked: The request for the next leader.
-        is_untold: Whether there is an acknowledgement to send.
+        has_unsent_ack: Whether there is an acknowledgement to send.
     """
 
     __slots__ = ("_consumed", "_last", "_last_read", "asked", "has_unsent_ack")

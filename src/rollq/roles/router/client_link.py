@@ -147,13 +147,13 @@ class ClientLink:
             features=tuple(dict.fromkeys((*self._agreed, ALIVE))),
             credentials=self._credentials,
             is_awaiting=lambda: self.machine.is_busy,
-            on_session_change=partial(self._on_standing, number),
-            on_messages=partial(self._on_told, number),
+            on_session_change=partial(self._on_session_change, number),
+            on_messages=partial(self._on_messages, number),
         )
         self._sessions[number] = session
         session.start()
 
-    def _on_standing(self, number: int, is_open: bool) -> None:
+    def _on_session_change(self, number: int, is_open: bool) -> None:
         if self._is_over:
             return
         if not is_open:
@@ -170,7 +170,7 @@ class ClientLink:
         self._maybe_begin()
         self._flush()
 
-    def _on_told(self, number: int, messages: list[Message]) -> None:
+    def _on_messages(self, number: int, messages: list[Message]) -> None:
         if not self._is_over:
             self.machine.on_group_messages(number, messages)
             self._flush()

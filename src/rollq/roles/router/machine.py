@@ -62,7 +62,7 @@ class RouterMachine:
         owners: Owning groups of jobs, shared by all clients.
         kept: The memory budget for bodies, shared by all clients.
         base_id: A unique id; ids made here share its prefix.
-        is_plain: The client speaks the legacy protocol.
+        is_legacy: The client speaks the legacy protocol.
 
     Attributes:
         to_client: Messages to the client; the shell takes them after every call.
@@ -79,7 +79,7 @@ class RouterMachine:
         kept: KeptBytes,
         *,
         base_id: MessageId,
-        is_plain: bool = False,
+        is_legacy: bool = False,
     ) -> None:
         self.multi = MultiMachine(table)
         self.to_client: list[Message] = []
@@ -90,7 +90,7 @@ class RouterMachine:
         self._table = table
         self._owners = owners
         self._kept = kept
-        self._is_plain = is_plain
+        self._is_legacy = is_legacy
         self._prefix = base_id[:-NUMBER_BYTES]
         self._number = 0
         self.work = PendingJobs()
@@ -183,7 +183,7 @@ class RouterMachine:
         state = self.multi.groups.get(group)
         if state is None:
             return
-        again = state.inflight if self._is_plain else state.unanswered
+        again = state.inflight if self._is_legacy else state.unanswered
         if again:
             self._send_units(tuple(again), group)
         self._place(signals.GroupUp(group))
@@ -374,7 +374,7 @@ class RouterMachine:
             self._release(request)
 
     def _confirm_here(self, group: int, job_id: JobId) -> None:
-        if not self._is_plain:
+        if not self._is_legacy:
             self.send(group, wire.Confirm((job_id,)))
 
     # --- answers
@@ -387,9 +387,9 @@ class RouterMachine:
         """Answer a request, then keep its message if its jobs may have to move."""
         request.is_answered = True
         self.unanswered_bytes -= request.size_bytes
-        if not self._is_plain:
+        if not self._is_legacy:
             self.to_client.append(answer)
-        if request.left <= 0 or self._is_plain:
+        if request.left <= 0 or self._is_legacy:
             return
         if not has_files(request.message) and self._kept.take(request.size_bytes):
             request.is_kept = True
@@ -448,7 +448,7 @@ class RouterMachine:
                 message = part_of_run(message, request_id, positions)
             self._parts[request_id] = SubmitPart(request, positions, group)
             self.send(group, message)
-        if self._is_plain:  # a legacy submit has no answer
+        if self._is_legacy:  # a legacy submit has no answer
             for request, _ in parts.values():
                 self._parts.pop(request.request_id, None)
                 self.work.waiting.pop(request.job_ids[0], None)

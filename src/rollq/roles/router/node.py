@@ -219,10 +219,10 @@ class RouterNode:
         for client in self._clients.values():
             client.add_group(number)
 
-    def _machine(self, *, is_plain: bool = False) -> RouterMachine:
+    def _machine(self, *, is_legacy: bool = False) -> RouterMachine:
         base_id = secrets.token_bytes(16)
         return RouterMachine(
-            self.setup.table, self._owners, self._kept, base_id=base_id, is_plain=is_plain
+            self.setup.table, self._owners, self._kept, base_id=base_id, is_legacy=is_legacy
         )
 
     def _client(self, link: Link, hello: HelloClient) -> ClientLink:
@@ -230,7 +230,7 @@ class RouterNode:
             link,
             hello,
             groups=self.groups,
-            machine=self._machine(is_plain=ACCEPTED not in agreed_with(hello)),
+            machine=self._machine(is_legacy=ACCEPTED not in agreed_with(hello)),
             credentials=self._shown(link),
         )
 
