@@ -186,6 +186,27 @@ def test_an_id_that_is_under_way_is_not_submitted_twice() -> None:
     assert kit.machine.unanswered_bytes == 0
 
 
+def test_an_id_that_a_run_names_twice_is_one_job_and_the_run_is_answered() -> None:
+    kit = Kit(1)
+    ids = job(1) + job(2) + job(1)
+    kit.says(SubmitRun(R, "ann", "calc", "calc", ids, (b"1", b"2", b"1")))
+    (sent,) = kit.sent(0)
+    assert sent.job_ids == job(1) + job(2)
+    told = kit.group(0, RunAccepted(sent.request_id, 2))
+    assert told == [RunAccepted(R, 3, known=(2,))]
+    assert kit.machine.unanswered_bytes == 0
+    kit.group(0, done(job(1)), done(job(2)))
+    assert (kit.machine.is_busy, kit.kept.size_bytes) == (False, 0)
+
+
+def test_an_id_that_a_bulk_names_twice_has_one_result() -> None:
+    kit = Kit(1)
+    items = tuple(BulkItem(job(1), b"x") for _ in range(2))
+    kit.says(wire.SubmitBulk(R, "ann", "calc", "calc", items))
+    kit.group(0, wire.Accepted(R, 1), done(job(1)))
+    assert (kit.machine.is_busy, kit.kept.size_bytes) == (False, 0)
+
+
 def test_a_legacy_client_gets_results_alone_and_its_jobs_are_sent_again() -> None:
     kit = Kit(1, is_legacy=True)
     assert kit.says(submit(J), submit(K)) == []

@@ -42,11 +42,14 @@ class PendingJobs:
         if isinstance(request.message, SubmitArray):
             self._arrays[unit[:-TASK_INDEX_BYTES]] = request
         else:
+            request.left = len(set(request.job_ids))  # an id that is named twice has one result
             self._add_jobs(request)
 
     def add_jobs(self, request: PendingSubmit) -> Sequence[int]:
-        """Add jobs; returns the positions of those that are present already, which are skipped."""
-        if self._jobs.keys().isdisjoint(request.job_ids):
+        """Add jobs; returns the positions of those that are present already, also by an earlier
+        position of the same request. They are skipped."""
+        ids = request.job_ids
+        if self._jobs.keys().isdisjoint(ids) and (len(ids) == 1 or len(set(ids)) == len(ids)):
             self._add_jobs(request)
             return ()
         known = []
