@@ -201,6 +201,17 @@ def test_a_name_that_is_forgotten_begins_anew(group: Group) -> None:
     assert cursor(group) == 0
 
 
+def test_a_name_that_is_forgotten_in_the_entry_that_opens_it_is_answered(group: Group) -> None:
+    forget = msgspec.msgpack.encode({"topic": "prices", "durable": "d"})
+    group.tell(BOB, Subscribe(ASKED, 7, ">", topic="prices", durable="d"))
+    group.tell(ANN, wire.Admin(ASKED, "forget_cursor", forget))
+    group.settle()
+    (told,) = group.hear(BOB)
+    assert (type(told), told.code) == (wire.Error, ErrorCode.UNKNOWN_TOPIC)
+    assert group.hear(ANN) == [wire.Accepted(ASKED, 1)]
+    assert read(group, BOX, durable="d")[0] == wire.Accepted(ASKED, 1)
+
+
 def test_what_a_session_reads_is_held_until_it_ends(group: Group) -> None:
     topics = group.leader.leader_state.topics
     read(group, BOB, "Price.*", durable="d")

@@ -258,6 +258,8 @@ class TopicRequests:
             self._replies.settle_request(origin, command, outcome, applied)
         elif topic is not None and command.durable in topic.cursors:
             self._open(reader, topic, self._place_of(topic, command.durable))
+        elif topic is not None:  # the same entry has deleted the cursor
+            self._end(reader, _deleted(reader))
 
     def _open(self, reader: TopicReader, topic: TopicRecord, next_index: int) -> None:
         reader.opened = True
@@ -313,8 +315,7 @@ class TopicRequests:
                 gone = f"topic {effect.topic!r} was removed"
                 self._end(reader, StateError(ErrorCode.UNKNOWN_TOPIC, gone))
             elif reader.opened and reader.durable and reader.durable not in topic.cursors:
-                gone = f"{reader.durable!r} of topic {effect.topic!r} was deleted by an operator"
-                self._end(reader, StateError(ErrorCode.UNKNOWN_TOPIC, gone))
+                self._end(reader, _deleted(reader))
             else:
                 reader.takes_all = _covers_all(reader.pattern, topic)
 
@@ -403,6 +404,11 @@ def _owner(session: Session) -> str:
     if isinstance(session, ClientSession):
         return f"client {session.client_id}"
     return f"worker {session.worker_id.hex()}"
+
+
+def _deleted(reader: TopicReader) -> StateError:
+    gone = f"{reader.durable!r} of topic {reader.topic!r} was deleted by an operator"
+    return StateError(ErrorCode.UNKNOWN_TOPIC, gone)
 
 
 def _covers_all(pattern: str, topic: TopicRecord) -> bool:
