@@ -9,9 +9,10 @@ from rollq.gossip.node import GossipNode, OwnNode
 from rollq.gossip.records import NodeKind
 from rollq.gossip.setup import FederationSetup
 from rollq.roles.service import SystemClock, SystemJitter
+from rollq.security.federation_key import FederationKey
 from tests.unit.gossip.kit import node_id
 
-SETUP = FederationSetup(((b"key.", b"k" * 32),))
+SETUP = FederationSetup((FederationKey(b"key.", b"k" * 32),))
 
 
 @pytest.mark.parametrize(

@@ -32,20 +32,23 @@ NEAR, FAR = "127.0.0.1:1", "127.0.0.1:2"
 class FakeLink:
     """Whether it is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, moved: asyncio.Event | None = None) -> None:
         self.is_open = True
         self.loop = asyncio.get_running_loop()
+        self.moved = moved or asyncio.Event()  # set by every change
 
         self.sent: list[Any] = []
 
     def close(self, reason: str) -> None:
         self.is_open = False
+        self.moved.set()
 
     def send(self, message: Any) -> None:
-        self.sent.append(message)
+        self.send_all([message])
 
     def send_all(self, messages: list[Any]) -> None:
         self.sent += messages
+        self.moved.set()
 
 
 def test_a_client_that_leaves_while_groups_are_looked_for_leaves_no_link_behind(
@@ -84,15 +87,18 @@ def test_a_reader_sees_groups_that_are_added_and_misses_none_that_are_removed(
 
 async def _follow(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, FakeLink] = {}
+    moved = asyncio.Event()
 
     async def find_server(addresses: tuple[str, ...], *_: Any) -> Upstream:
-        found[addresses[0]] = FakeLink()
+        found[addresses[0]] = FakeLink(moved)
+        moved.set()
         return Upstream(found[addresses[0]], Welcome("g", 1))  # type: ignore[arg-type]
 
     async def until(is_so: Callable[[], object]) -> None:
         async with asyncio.timeout(HANG_S):
             while not is_so():
-                await asyncio.sleep(0)
+                moved.clear()
+                await moved.wait()
 
     monkeypatch.setattr(reader_links, "find_server", find_server)
     monkeypatch.setattr(reader_links, "AGAIN_S", 0)
@@ -100,7 +106,7 @@ async def _follow(monkeypatch: pytest.MonkeyPatch) -> None:
     near = groups.add("near", NEAR)
     machine = RouterMachine(groups.table, JobOwners(), KeptBytes(), base_id=b"d" * 16)
     links = ReaderLinks(groups, lambda link: NONE, lambda: machine)
-    client: Any = FakeLink()
+    client: Any = FakeLink(moved)
     links.hear(client, [HelloReader("", (VIEWS,))], ANN)
     await until(lambda: client.sent)
     groups.add("far", FAR)

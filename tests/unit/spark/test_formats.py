@@ -67,7 +67,11 @@ def test_that_there_are_no_tables_is_told_before_spark_is_started(
 
 @pytest.mark.parametrize(
     ("tables", "to"),
-    [("lake", "./lake/"), ("s3a://bucket/lake", "s3a://bucket/lake/"), ("lake.rollq", "Lake.rollq")],
+    [
+        ("lake", "./lake/"),
+        ("s3a://bucket/lake", "s3a://bucket/lake/"),
+        ("lake.rollq", "Lake.rollq"),
+    ],
 )
 def test_tables_are_not_exported_over_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, to: str
