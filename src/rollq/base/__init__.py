@@ -14,8 +14,8 @@
 - `needs`: what a job needs and a worker has, as people write it, and what fits.
 - `access`, `access_rules`, `access_roles`, `access_checks`, `access_table`: principals, actions and
   resources; accounts, rules and the decision; the built-in roles; what may be; all of a group.
-- `stamp`, `counters`: clock, chance and calendar as values handed in, and the numbers of
-  a running process.
+- `stamp`, `counters`, `disk_use`: clock, chance and calendar as values handed in, the numbers of a
+  running process, and what a member takes of its disk.
 - `traces`: what a trace context may be.
 - `log_events`, `repeats`: what is written to logs, and how seldom.
 """

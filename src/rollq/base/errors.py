@@ -95,6 +95,7 @@ class ErrorCode(enum.IntEnum):
     DISK_VERSION = 405
     DISK_BUSY = 406
     BACKUP_CORRUPT = 407
+    DISK_LOW = 408  # an alarm: the disk of a member is nearly full
     # 5xx: our own fault, or our operator's
     BUG = 500
     BAD_ADDRESS = 501

@@ -448,11 +448,11 @@ COLUMNS_BYTES_MIN: Final = 256 * 1024  # of lines: shorter segments have no Arro
 COLUMNS_PACKED_BYTES_MIN: Final = 8 * 1024  # the same of packed segments
 COLUMNS_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines in one batch: some 15,000 rows
 COPIES_CHECK_MS: Final = 3_000
-COPIES_WAIT_MS_MAX: Final = (
-    40_000  # of a member that is never idle: then they are made all the same
-)
+COPIES_WAIT_MS_MAX: Final = 40_000  # of a member that is never idle: then they are made anyway
 COPIES_AGAIN_MS_MAX: Final = 600_000  # after failures
 COPIES_SPARED_BYTES: Final = 1024 * 1024 * 1024  # left for the log: no copy is begun with less
+MEMBER_FREE_BYTES_MIN: Final = 2 * COPIES_SPARED_BYTES  # less free is an alarm, before copies end;
+MEMBER_FREE_PERCENT_MIN: Final = 10  # but not on a small disk that has this share free
 READER_GREETING_MS: Final = 2_000  # for the answer to a hello of a reader
 READER_ANSWER_MS: Final = 10_000  # for the next word: one that waits or writes says so before
 READER_AGAIN_MS: Final = 100  # before members that could not serve are asked again

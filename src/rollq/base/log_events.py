@@ -155,6 +155,7 @@ STATE_DIVERGED: Final = LogEvent(
 CERTIFICATE_EXPIRES: Final = LogEvent(
     "certificate_expires", "warning", "certificate_expires ({code}): {cause}; {todo}"
 )
+DISK_LOW: Final = LogEvent("disk_low", "warning", "disk_low ({code}): {cause}; {todo}")
 MEMBER_UNPROTECTED: Final = LogEvent(
     "member_unprotected", "warning", "unprotected ({code}): {cause}; {todo}"
 )

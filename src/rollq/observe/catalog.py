@@ -155,6 +155,16 @@ _MEMBER_GROUP: Final = {
         *(COUNTER, ("code",), EVERY_MEMBER),
         "Requests of clients and workers that this member refused as a leader, by error code.",
     ),
+    "rollq_disk_used_bytes": Spec(
+        *(GAUGE, ("part",), EVERY_MEMBER),
+        "What the state directory takes, by part: log, snapshots, history, blobs, other.",
+    ),
+    "rollq_disk_free_bytes": Spec(
+        GAUGE, (), EVERY_MEMBER, "What is free on the file system of the state directory."
+    ),
+    "rollq_disk_size_bytes": Spec(
+        GAUGE, (), EVERY_MEMBER, "The size of the file system of the state directory."
+    ),
     "rollq_links": Spec(
         GAUGE, ("role",), EVERY_MEMBER, "Open links by what they are for, since their hello."
     ),
@@ -212,7 +222,8 @@ _LEADER: Final = {
     ),
     "rollq_alarms": Spec(
         *(GAUGE, ("code",), LEADER),
-        "Alarms by code; STATE_DIVERGED: a member derived another state from the same log.",
+        "Alarms by code; STATE_DIVERGED: a member derived another state from the same log. "
+        "DISK_LOW: the disk of a member is nearly full.",
     ),
 }
 _WORKER: Final = {

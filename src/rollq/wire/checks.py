@@ -15,6 +15,7 @@ import msgspec
 from rollq.base import limits as most
 from rollq.base import need_limits as needs
 from rollq.base.digests import DIGEST_BYTES
+from rollq.base.disk_use import DiskUse
 from rollq.base.errors import ErrorCode
 from rollq.base.flow_limits import ENDS_TOLD_MAX, PARENTS_PER_JOB_MAX
 from rollq.base.ids import NIL_ID
@@ -163,6 +164,15 @@ SHARED: Final[Mapping[type[msgspec.Struct], Bounds]] = {
         memory_total_bytes=Measured(0, most.USED_BYTES_MAX),
         cache_bytes=Measured(0, most.USED_BYTES_MAX),
         disk_free_bytes=Measured(0, most.USED_BYTES_MAX),
+    ),
+    DiskUse: bounds(
+        log_bytes=Measured(0, most.USED_BYTES_MAX),
+        snapshot_bytes=Measured(0, most.USED_BYTES_MAX),
+        history_bytes=Measured(0, most.USED_BYTES_MAX),
+        blob_bytes=Measured(0, most.USED_BYTES_MAX),
+        other_bytes=Measured(0, most.USED_BYTES_MAX),
+        free_bytes=Measured(0, most.USED_BYTES_MAX),
+        total_bytes=Measured(0, most.USED_BYTES_MAX),
     ),
     AttemptRef: bounds(job_id=NAME, attempt=Int(0, 2**31 - 1), fence=NUMBER),
     BlobRef: bounds(digest=Bytes(DIGEST_BYTES, DIGEST_BYTES), size=Int(0, most.BLOB_BYTES_MAX)),

@@ -15,6 +15,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from rollq.base import limits as most
+from rollq.base.disk_use import DiskUse
 from rollq.base.ids import NIL_ID
 from rollq.base.jobs import BulkItem, JobOptions
 from rollq.base.needs import WorkerLoad
@@ -471,15 +472,15 @@ class HistoryRows(PeerMessage, frozen=True, tag=67):
 
 
 class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
-    """Sent to the leader periodically: wall clock, state hash, and protection of the port."""
+    """Sent to the leader periodically: wall clock, state hash, protection of the port, disk."""
 
     member_id: MemberId
     wall_ms: Number
-    index: Number = 0  # an applied log index
-    # The state hash at that index; empty: unknown.
+    index: Number = 0  # an applied log index, and the state hash there (empty: unknown)
     state_hash: Annotated[bytes, Bytes(most.STATE_HASH_BYTES_MAX)] = b""
     certificate_ends_ms: Number = 0  # by the wall clock; 0: no certificate
     is_unprotected: bool = False  # its port is reachable without TLS, or without a login
+    disk: DiskUse | None = None
 
 
 # --- the legacy cache messages (relayed; the file plane gives them meaning)

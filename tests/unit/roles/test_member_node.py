@@ -120,4 +120,5 @@ def quiet(member: Any) -> None:
     """Nothing else is to be done after a turn."""
     member._sessions = SimpleNamespace(maybe_resume=lambda: None)
     member._snapshots = SimpleNamespace(maybe_begin=lambda: None)
+    member._blobs = SimpleNamespace(follow=lambda: None)
     member._status_log = SimpleNamespace(log_changes=lambda raft: None, log_roll=lambda *_: None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rollq.base.disk_use import DiskUse
 from rollq.base.jobs import JobOptions, Status
 from rollq.raft import types as raft
 from rollq.wire import blob_messages as b
@@ -194,6 +195,23 @@ VECTORS = [
             "96 01 02 03 c400 04 c3",
         ),
         m.MemberReport(1, 2, 3, certificate_ends_ms=4, is_unprotected=True),
+        ours=False,
+    ),
+    Vector(
+        "68 MemberReport with its disk",
+        from_parts(
+            "48000000 44" + NIL + NIL,
+            "1100",
+            b"cluster.g1.report",
+            "10000000",
+            "97 01 02 03 c400 04 c3 97 05 06 07 08 09 0a 0b",
+        ),
+        m.MemberReport(
+            *(1, 2, 3),
+            certificate_ends_ms=4,
+            is_unprotected=True,
+            disk=DiskUse(5, 6, 7, 8, 9, 10, 11),
+        ),
     ),
     Vector(
         "22 AppendEntries",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollq.base.disk_use import DiskUse
 from rollq.base.jobs import (
     AttemptRef,
     BlobRef,
@@ -134,7 +135,10 @@ SAMPLES: list[Message] = [
     m.RollAnswer(1, "a:1", b"cluster", 2, 3, True, (raft.Member(1, "a:1"),)),
     m.HistoryFetch(1, 2),
     m.HistoryRows(1, 2, (b"{}", b"{}")),
-    m.MemberReport(1, 1_700_000_000_000, 2, b"hash", 1_800_000_000_000, True),
+    m.MemberReport(
+        *(1, 1_700_000_000_000, 2, b"hash", 1_800_000_000_000, True),
+        DiskUse(2**30, 2**28, 2**33, 2**40, 4_096, 2**41, 2**42),
+    ),
     b.HelloBlobs("client", "g1", ("zstd",)),
     b.BlobAsk(JOB, (BLOB, BLOB[::-1])),
     b.BlobHave(JOB, (2**40, -1)),

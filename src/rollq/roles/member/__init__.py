@@ -16,7 +16,7 @@ Reading order:
    `federation`: what it publishes to other groups.
 7. `session_links`, `peer_links`, `cluster_login`: links, behind `roles.door`; `guard`: permissions
    of accounts; `inlining`: blobs put into messages; `shell_figures`: metrics of the process around
-   the driver.
+   the driver; `disk_meter`: what is used and free of its disk.
 8. `blobs`, `readers`, `tables`: blob transfer, and reads for analytics, beside the turns.
 
 Failures, and the module that handles each:
@@ -55,6 +55,8 @@ Failures, and the module that handles each:
     reports: an alarm names the member; there is no automatic repair
 - a member's clock is wrong
     reports, group_clock: the group's time follows the majority; an alarm
+- a disk is nearly full
+    disk_meter, reports: an alarm
 - a write or sync fails
     work, node._fail: the process stops, and acknowledges nothing more
 - a snapshot fails

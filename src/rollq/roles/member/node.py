@@ -32,6 +32,7 @@ from rollq.roles.member.alarm import Alarm, Ticker
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.calendar import ZoneCalendar
+from rollq.roles.member.disk_meter import DiskMeter
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.early_links import EarlyLinks
 from rollq.roles.member.federation import start_gossip
@@ -90,7 +91,6 @@ class MemberNode:
         self._state_dir = state_dir
         self._disk: RealDisk | None = None
         self._driver: Driver | None = None
-        self._blobs: MemberBlobs | None = None
         self._gossip: GossipNode | None = None
         self._listener = Listener(
             setup.group,
@@ -146,6 +146,10 @@ class MemberNode:
             self._disk.close()
             self._persist.shutdown()
             raise
+        self._disk_meter = DiskMeter(
+            self._state_dir, lambda: blobs.bytes_stored, reports=driver.reports
+        )
+        await self._disk_meter.start()
         blobs.start()
         self._sessions = SessionLinks(driver, self._wake, self._wake_live)
         shell = driver.leader_state.shell
@@ -300,7 +304,7 @@ class MemberNode:
                     break
             self._send()
             self._snapshots.maybe_begin()
-            self._follow_blobs()
+            self._blobs.follow()
         except Exception as error:
             self._fail(error)
             return
@@ -356,7 +360,7 @@ class MemberNode:
             self.driver.finish(work)
             self._send()
             self._snapshots.maybe_begin()
-            self._follow_blobs()
+            self._blobs.follow()
             self._sessions.maybe_resume()
         except Exception as error:
             self._fail(error)
@@ -425,10 +429,6 @@ class MemberNode:
             gc.enable()
             trim_memory()  # free what reading the snapshot and the log took
 
-    def _follow_blobs(self) -> None:
-        if self._blobs is not None:
-            self._blobs.follow()
-
     def _hello(self, address: str) -> LeaderHello:
         return self.driver.hello(address)
 
@@ -475,9 +475,9 @@ class MemberNode:
         self._alarm.stop()
         self._snapshots.stop()
         await self._readers.stop()
-        if self._blobs is not None:
-            await self._blob_work.stop()
-            await self._blobs.stop()
+        await self._disk_meter.stop()
+        await self._blob_work.stop()
+        await self._blobs.stop()
         await self._peers.stop(reason)
         await self._listener.stop(reason)
         await self._loop.run_in_executor(self._persist, self._close_disk)

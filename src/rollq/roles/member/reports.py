@@ -1,6 +1,7 @@
 """Reports of the other members to the leader: their wall clocks, to move the group's time only as
 a majority agrees and to find wrong clocks; their state hashes, to find a member whose state
-diverged; and the protection of their ports, to warn of open ports and expiring certificates."""
+diverged; the protection of their ports, to warn of open ports and expiring certificates; and their
+disks, to warn before one is full."""
 
 from __future__ import annotations
 
@@ -10,12 +11,15 @@ from typing import Final
 
 import msgspec
 
+from rollq.base.amounts import size_text
+from rollq.base.disk_use import DiskUse, is_low
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import MemberId
 from rollq.base.limits import CLOCK_SKEW_MS_MAX, LEAP_MS_MIN, REPORT_MS_MAX
 from rollq.base.log_events import (
     CERTIFICATE_EXPIRES,
     CLOCK_SKEW,
+    DISK_LOW,
     MEMBER_UNPROTECTED,
     STATE_DIVERGED,
     LogEvent,
@@ -34,8 +38,13 @@ ALARM_EVENTS: Final[dict[int, LogEvent]] = {
     ErrorCode.STATE_DIVERGED: STATE_DIVERGED,
     ErrorCode.CERTIFICATE_EXPIRES: CERTIFICATE_EXPIRES,
     ErrorCode.UNPROTECTED: MEMBER_UNPROTECTED,
+    ErrorCode.DISK_LOW: DISK_LOW,
 }
 PROTECT: Final = "use --tls and --auth require with credentials made by `rollq init`"
+MAKE_ROOM: Final = (
+    "make room: a member stops when its disk is full. `rollq status` shows what takes it; "
+    "--history-mb, --history-days and --blob-bytes-max of `rollq leader` bound it"
+)
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -55,6 +64,7 @@ class Reported:
     received_ms: int  # by our monotonic clock
     certificate_ends_ms: int = 0
     is_unprotected: bool = False
+    disk: DiskUse | None = None  # None: a member of an older version does not tell
 
 
 class Reports:
@@ -65,6 +75,7 @@ class Reports:
         self._is_unprotected = is_unprotected  # this member itself
         # Until when the certificate of this member is valid; 0: it has none. It may be renewed.
         self.certificate_ends_ms: Callable[[], int] = lambda: 0
+        self.disk: DiskUse | None = None  # of this member, as its process measured it last
         self._reports: dict[MemberId, Reported] = {}
         # Members whose state hash differs from ours, with the log index where that was first seen.
         self._diverged: dict[MemberId, int] = {}
@@ -85,6 +96,7 @@ class Reports:
             state_hash,
             certificate_ends_ms=self.certificate_ends_ms(),
             is_unprotected=self._is_unprotected,
+            disk=self.disk,
         )
 
     def take(self, report: MemberReport, own_hash: bytes | None) -> None:
@@ -98,7 +110,11 @@ class Reports:
         clock = self._clock
         ahead_ms = report.wall_ms - clock.wall_ms()
         self._reports[report.member_id] = Reported(
-            ahead_ms, clock.now_ms(), report.certificate_ends_ms, report.is_unprotected
+            ahead_ms,
+            clock.now_ms(),
+            report.certificate_ends_ms,
+            report.is_unprotected,
+            report.disk,
         )
 
     def wall_ms(self, own: MemberId, config: Config) -> int | None:
@@ -121,6 +137,11 @@ class Reports:
         own_ms = self._clock.wall_ms() - wall_ms
         recent = self._recent()
         return {own: own_ms} | {one: own_ms + report.ahead_ms for one, report in recent.items()}
+
+    def disks(self, own: MemberId) -> dict[MemberId, DiskUse]:
+        """The disks of the members that have told of theirs."""
+        told = {one: report.disk for one, report in self._recent().items()} | {own: self.disk}
+        return {one: disk for one, disk in told.items() if disk is not None}
 
     def _ahead(self, own: MemberId, config: Config) -> list[int]:
         recent = self._recent()
@@ -161,7 +182,22 @@ class Reports:
                         "set it, and run a time service on every member",
                     )
                 )
-        return alarms + self._protection_alarms(own, addresses)
+        alarms += self._protection_alarms(own, addresses)
+        return alarms + self._disk_alarms(own, addresses)
+
+    def _disk_alarms(self, own: MemberId, addresses: dict[MemberId, str]) -> list[Alarm]:
+        """Alarms for disks that are nearly full."""
+        return [
+            Alarm(
+                ErrorCode.DISK_LOW,
+                member_id,
+                f"only {size_text(disk.free_bytes)} of {size_text(disk.total_bytes)} are free on "
+                f"the disk of {addresses[member_id]}",
+                MAKE_ROOM,
+            )
+            for member_id, disk in self.disks(own).items()
+            if member_id in addresses and is_low(disk.free_bytes, disk.total_bytes)
+        ]
 
     def _protection_alarms(self, own: MemberId, addresses: dict[MemberId, str]) -> list[Alarm]:
         """Alarms for ports without logins, and for certificates that must be renewed."""

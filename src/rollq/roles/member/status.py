@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from rollq.base.disk_use import DiskUse
 from rollq.base.ids import MemberId
 from rollq.grid.state import GridState
 from rollq.raft.node import RaftNode
@@ -29,6 +30,7 @@ class MemberView(msgspec.Struct, frozen=True):
     active: bool  # a message arrived lately
     state: str  # probe, replicate, snapshot, unknown
     skew_ms: int = 0  # how far its clock is ahead of the members' median
+    disk: dict[str, int] | None = None  # `used_bytes` and the fields of `DiskUse`; None: unknown
 
 
 class ClusterView(msgspec.Struct, frozen=True):
@@ -51,15 +53,15 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
     config = raft.config
     progress = raft.progress  # of a leader alone
     skews_ms = reports.skews_ms(raft.member_id, config)
+    disks = reports.disks(raft.member_id)
     members = []
     for learns, group in ((False, config.voters), (True, config.learners)):
         for member in group:
             leads = member.id == raft.leader_id
             role = "learner" if learns else "leader" if leads else "follower"
             known = _progress(raft, member.id, progress.get(member.id))
-            members.append(
-                MemberView(member.id, member.address, role, *known, skews_ms.get(member.id, 0))
-            )
+            skew_ms, disk = skews_ms.get(member.id, 0), _disk(disks.get(member.id))
+            members.append(MemberView(member.id, member.address, role, *known, skew_ms, disk))
     return ClusterView(
         raft.leader_id,
         raft.leader_address,
@@ -72,6 +74,12 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
         reports.alarms(raft.member_id, config),
         state.state_hash,
     )
+
+
+def _disk(use: DiskUse | None) -> dict[str, int] | None:
+    if use is None:
+        return None
+    return {"used_bytes": use.used_bytes, **msgspec.structs.asdict(use)}
 
 
 def _progress(

@@ -25,6 +25,7 @@ from rollq.base.counters import (
     histogram,
     histograms_by,
 )
+from rollq.base.disk_use import DiskUse
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Cause
 from rollq.grid.limits import limit_text
@@ -54,6 +55,7 @@ def families(driver: Driver) -> list[Family]:
         *_of_schedules(driver),
         *_of_raft(driver),
         *_of_work(driver),
+        *_of_disk(driver.reports.disk),
         *(_of_leader(driver) if driver.leading else ()),
         *driver.counters.shell(),
     ]
@@ -212,6 +214,24 @@ def _of_work(driver: Driver) -> list[Family]:
         counter("rollq_history_seal_failed_total", counters.seals_failed),
         histogram("rollq_loop_late_seconds", counters.tick_late_us, US_PER_S),
         counters_by("rollq_refused_total", "code", _by_name(driver.leader_state.replies.refused)),
+    ]
+
+
+def _of_disk(disk: DiskUse | None) -> list[Family]:
+    """Of this member alone; none before it is measured."""
+    if disk is None:
+        return []
+    parts = {
+        "log": disk.log_bytes,
+        "snapshots": disk.snapshot_bytes,
+        "history": disk.history_bytes,
+        "blobs": disk.blob_bytes,
+        "other": disk.other_bytes,
+    }
+    return [
+        gauges_by("rollq_disk_used_bytes", "part", parts),
+        gauge("rollq_disk_free_bytes", disk.free_bytes),
+        gauge("rollq_disk_size_bytes", disk.total_bytes),
     ]
 
 
