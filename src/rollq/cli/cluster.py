@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rollq.base.amounts import size_text
 from rollq.base.errors import DeadlineError, DialError, ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
@@ -30,6 +31,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 POLL_S = 0.1
+DISK_PARTS = {
+    "log": "log_bytes",
+    "snapshots": "snapshot_bytes",
+    "history": "history_bytes",
+    "blobs": "blob_bytes",
+    "other": "other_bytes",
+}
+DISK_COLUMNS = ("disk of", "used", *DISK_PARTS, "free")
 Who = Annotated[str, typer.Argument(metavar="MEMBER", help="Address or id of a member.")]
 LongTimeout = Annotated[
     float,
@@ -49,7 +58,7 @@ def status(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Show members: role, term, commit index and lag."""
+    """Show members: role, term, commit index, lag and disk."""
     _run(_look(servers, timeout), as_json=as_json)
 
 
@@ -109,9 +118,20 @@ def show_cluster(document: dict[str, Any]) -> None:
         f"commit {document['commit']}, applied {document['applied']}"
     )
     columns = ("address", "role", "match", "lag", "active", "state", "id")
-    write_table(columns, [[one[name] for name in columns] for one in document["members"]])
+    members = document["members"]
+    write_table(columns, [[one[name] for name in columns] for one in members])
+    write_line()
+    write_table(DISK_COLUMNS, [[one["address"], *_disk_cells(one["disk"])] for one in members])
     for alarm in document["alarms"]:
         write_line(alarming(f"ALARM {alarm['text']}: {alarm['todo']}", sys.stdout))
+
+
+def _disk_cells(disk: dict[str, int] | None) -> list[str]:
+    """The disk of a member: what it takes, and what is free."""
+    if disk is None:  # a member of an older version, or one that is away
+        return ["unknown", *["-"] * len(DISK_PARTS), "unknown"]
+    free = f"{size_text(disk['free_bytes'])} of {size_text(disk['total_bytes'])}"
+    return [*(size_text(disk[name]) for name in ("used_bytes", *DISK_PARTS.values())), free]
 
 
 def _run(main: Any, *, as_json: bool) -> None:

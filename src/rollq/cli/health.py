@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.amounts import counted, size_text
+from rollq.base.disk_use import is_low
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.cli.credentials import given_credentials, own_expiry
@@ -25,7 +26,6 @@ from rollq.security.expiry import RENEW
 from rollq.store.check import NOTE, PROBLEM, Finding
 from rollq.store.disk import Disk
 
-ROOM_BYTES_MIN: Final = 1024**3
 LAG_MAX: Final = 10_000
 ROWS_MAX: Final = 1_000
 NAMES_MAX: Final = 5
@@ -78,12 +78,13 @@ def _columns_findings(disk: Disk, segments: Segments) -> list[Finding]:
 def room_findings(state: Path) -> list[Finding]:
     """Check the free disk space: a member stops when the disk is full."""
     room = shutil.disk_usage(state)
-    if room.free >= ROOM_BYTES_MIN:
+    if not is_low(room.free, room.total):
         return []
+    free, total = size_text(room.free), size_text(room.total)
     return [
         Finding(
             PROBLEM,
-            f"only {room.free // 1024**2} MiB are free on the disk of {state}",
+            f"only {free} of {total} are free on the disk of {state}",
             "free some space: a member stops when its disk is full",
         )
     ]

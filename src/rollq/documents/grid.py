@@ -99,6 +99,7 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
                 "active": member.active,
                 "state": member.state,
                 "clock_skew_ms": member.skew_ms,
+                "disk": member.disk,
             }
             | (NOT_KNOWN if member.state == UNKNOWN else {})
             for member in view.members

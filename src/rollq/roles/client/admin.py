@@ -74,7 +74,7 @@ class AdminCalls(TopicCalls, RuleCalls):
         return decode_as(await self._query("hints"), list[ExecHint])
 
     async def cluster(self) -> dict[str, Any]:
-        """Return the members of the group: the leader, addresses and replication lag."""
+        """Return the members of the group: the leader, addresses, replication lag and disk."""
         return decode_as(await self._query("cluster"), dict[str, Any])
 
     async def groups(self) -> FederationView:

@@ -638,7 +638,7 @@ class BlockingAdmin:
     def hints(self) -> list[ExecHint]:
         """Return the expected run times of programs, as set by `set_hints`, ordered by name."""
     def cluster(self) -> dict[str, Any]:
-        """Return the members of the group: the leader, addresses and replication lag."""
+        """Return the members of the group: the leader, addresses, replication lag and disk."""
     def groups(self) -> FederationView:
         """Return the federation's groups, as this group's leader knows them."""
     def query(
@@ -1224,7 +1224,7 @@ class BlockingClient:
     def hints(self) -> list[ExecHint]:
         """Return the expected run times of programs, as set by `set_hints`, ordered by name."""
     def cluster(self) -> dict[str, Any]:
-        """Return the members of the group: the leader, addresses and replication lag."""
+        """Return the members of the group: the leader, addresses, replication lag and disk."""
     def groups(self) -> FederationView:
         """Return the federation's groups, as this group's leader knows them."""
     def query(
