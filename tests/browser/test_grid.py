@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Locator, Page, expect
 
 from rollq import JobSpec
@@ -69,6 +71,15 @@ def test_a_queue_is_paused_and_its_job_says_so(grid: BrowserGrid, page: Page) ->
     queue.get_by_test_id("resume").click()
     page.goto(f"{grid.url(2)}/jobs/{job.id}")
     shows(page, "ok")
+
+
+def test_each_member_shows_its_disk(grid: BrowserGrid, page: Page) -> None:
+    page.goto(f"{grid.url(1)}/cluster")
+    for address in grid.addresses:
+        disk = row(page, "members", address).get_by_test_id("member-disk")
+        expect(disk).to_contain_text("free")
+        expect(disk).to_contain_text("used")
+        expect(disk).to_contain_text(re.compile(r"log \d"))
 
 
 def test_leadership_is_handed_over(grid: BrowserGrid, page: Page) -> None:

@@ -74,6 +74,48 @@ class WorkerList(msgspec.Struct, frozen=True):
     after: str | None
 
 
+class MemberDisk(msgspec.Struct, frozen=True):
+    """What the state directory of a member takes, and its file system."""
+
+    used_bytes: int  # the sum of the next five
+    log_bytes: int
+    snapshot_bytes: int
+    history_bytes: int
+    blob_bytes: int  # 0 with a shared store
+    other_bytes: int
+    free_bytes: int
+    total_bytes: int
+
+
+class ClusterMember(msgspec.Struct, frozen=True):
+    """A member. What is not known of it is null."""
+
+    id: str
+    address: str
+    role: str  # leader, follower or learner
+    match: int | None
+    lag: int | None
+    active: bool | None
+    state: str
+    clock_skew_ms: int | None
+    disk: MemberDisk | None
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """The group."""
+
+    leader: str
+    leader_id: str
+    term: int
+    commit: int
+    applied: int
+    last_index: int
+    log_hash: str
+    state_hash: str
+    members: list[ClusterMember]
+    alarms: list[Document]
+
+
 class TopicList(msgspec.Struct, frozen=True):
     """Topics."""
 

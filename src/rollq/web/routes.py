@@ -180,7 +180,7 @@ ROUTES: Final = (
         body=rules.WeightBody,
         answer=COUNT,
     ),
-    ApiRoute("GET", "/cluster", views.cluster, A.CLUSTER_READ),
+    ApiRoute("GET", "/cluster", views.cluster, A.CLUSTER_READ, answer=answers.Cluster),
     ApiRoute("GET", "/groups", views.groups, A.CLUSTER_READ),
     ApiRoute(
         *("POST", "/cluster/members", orders.add_member, A.CLUSTER_CHANGE),

@@ -73,7 +73,7 @@ async def worker(call: ApiCall) -> ApiReply:
 
 
 async def cluster(call: ApiCall) -> ApiReply:
-    """The members of the group: leader, addresses and lag."""
+    """The members of the group: leader, addresses, lag and disk."""
     return ApiReply(cluster_document(await call.links.ask(ClusterView, "cluster")))
 
 

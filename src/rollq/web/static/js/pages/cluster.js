@@ -3,7 +3,7 @@
 import { get, part, post, remove } from "../api.js";
 import { confirm } from "../dialog.js";
 import { fill, h } from "../dom.js";
-import { count, duration } from "../format.js";
+import { bytes, count, duration } from "../format.js";
 import { keepFresh } from "../fresh.js";
 import { order } from "../job_orders.js";
 import { can } from "../me.js";
@@ -25,6 +25,7 @@ export function open(root, { signal }) {
       { label: t("cluster.match"), class: "right", cell: (row) => count(row.match) },
       { label: t("cluster.lag"), class: "right nowrap", cell: (row) => t("cluster.entries", { n: row.lag ?? 0 }) },
       { label: t("cluster.skew"), class: "right nowrap", cell: (row) => duration(Math.abs(row.clock_skew_ms ?? 0)) },
+      { label: t("cluster.disk"), cell: (row) => diskOf(row.disk) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, row.id === leaderId, () => again()) },
     ],
   });
@@ -48,6 +49,16 @@ export function open(root, { signal }) {
 function roleOf(row, leaderId) {
   if (row.id === leaderId) return badge("good", "leader", t("cluster.leader"));
   return badge(row.role === "learner" ? "delayed" : "cancelled", row.role === "learner" ? "delayed" : "cluster", t(row.role === "learner" ? "cluster.learner" : "cluster.follower"));
+}
+
+function diskOf(disk) {
+  if (!disk) return h("span", { class: "muted" }, t("cluster.disk.unknown"));
+  const parts = ["log", "snapshot", "history", "blob", "other"].filter((name) => disk[`${name}_bytes`]);
+  const texts = parts.map((name) => t(`cluster.disk.${name}`, { size: bytes(disk[`${name}_bytes`]) }));
+  return h("div", { class: "number", dataset: { testid: "member-disk" } },
+    h("div", { class: "nowrap" }, t("cluster.disk.free", { free: bytes(disk.free_bytes), total: bytes(disk.total_bytes) })),
+    h("div", { class: "small muted" }, t("cluster.disk.used", { used: bytes(disk.used_bytes) })),
+    h("div", { class: "small muted" }, texts.join(" · ")));
 }
 
 function actionsOf(row, isLeader, then) {
