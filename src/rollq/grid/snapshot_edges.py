@@ -14,7 +14,8 @@ from rollq.grid.state import GridState
 def edge_rows(state: GridState) -> EdgeRows | None:
     """All dependencies; None if there were never any."""
     table = state.edges
-    if not table.parents and not table.position:
+    # A child that is forgotten may still be in the list of a parent that has not ended.
+    if not (table.parents or table.children or table.unsettled or table.position):
         return None
     return EdgeRows(
         [(child_id, bytes(record.edges)) for child_id, record in table.parents.items()],

@@ -364,6 +364,20 @@ def test_a_forgotten_child_leaves_nothing() -> None:
     assert (table.parents, table.children, table.unsettled) == ({}, {}, {})
 
 
+def test_a_snapshot_knows_of_a_forgotten_child_as_the_others_do() -> None:
+    """It is in the list of a parent that has not ended, and nothing else is left of it."""
+    grid = Grid()
+    grid.submit("a")
+    grid.submit("child", after=after("a"))
+    grid.apply(c.CancelJobs((job_id("child"),)))
+    grid.apply(c.ForgetJobs((job_id("child"),)))
+    other = Grid()
+    other.state, other.stamp_ms = decode_snapshot(encode_snapshot(grid.state)), grid.stamp_ms
+    end(grid, "a")
+    end(other, "a")
+    assert encode_snapshot(other.state) == encode_snapshot(grid.state)
+
+
 def test_a_long_list_of_children_is_swept() -> None:
     grid = Grid()
     grid.submit("a")
