@@ -299,9 +299,10 @@ def test_a_table_goes_back_and_forgets(
     first = words.version("numbers")
     for number in (2, 3, 4):
         add(number)
-    newest, stamps = words.committed("numbers", first)
+    newest, commits = words.committed("numbers", first)
     assert newest == words.version("numbers")
-    assert sorted(stamps) == ["stamp-2", "stamp-3", "stamp-4"]
+    assert sorted(one.stamp for one in commits) == ["stamp-2", "stamp-3", "stamp-4"]
+    assert [one.written.rows for one in commits] == [1, 1, 1]
     assert words.committed("numbers", newest) == (newest, [])
 
     words.restore("numbers", first)
@@ -312,7 +313,8 @@ def test_a_table_goes_back_and_forgets(
     assert len(files) == 1
     now = words.version("numbers")
     add(5)
-    assert words.committed("numbers", now)[1] == ["stamp-5"]  # expiry is no commit
+    [last] = words.committed("numbers", now)[1]
+    assert last.stamp == "stamp-5"  # expiry is no commit
     words.compact("numbers")
     assert numbers() == [1, 5]
     words.restore("numbers", "")

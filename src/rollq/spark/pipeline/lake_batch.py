@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,10 +15,10 @@ from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, TABLES, TableColumn, TableSpec
 from rollq.spark.pipeline.compact import ADDED_UP
 from rollq.spark.pipeline.lake_batches import BatchesTable, conflict
-from rollq.spark.pipeline.lake_formats import LakeFormat
+from rollq.spark.pipeline.lake_formats import LakeCommit, LakeFormat
 from rollq.spark.pipeline.manifest import TableManifest
 from rollq.spark.pipeline.settings import changed
-from rollq.spark.pipeline.storage import ALL, OPEN_ONLY, NewEvents, Only
+from rollq.spark.pipeline.storage import ALL, OPEN_ONLY, NewEvents, Only, TableOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,7 @@ class LakeBatch:
         self._versions = dict(found.versions or {})
         self._is_anew = False
         self._written: set[TableSpec] = set()
+        self._commits: dict[str, list[LakeCommit]] = {}  # by table, of this batch
         self._staged: list[DataFrame] = []
         self._settings = contextlib.ExitStack()
         self._settings.enter_context(changed(spark, lake.settings(stamp)))
@@ -158,6 +160,13 @@ class LakeBatch:
         self.is_committed = True
         return made
 
+    def outputs(self) -> Mapping[str, TableOutput]:
+        sums = {
+            name: reduce(TableOutput.plus, (one.written for one in commits), TableOutput(0, 0))
+            for name, commits in self._commits.items()
+        }
+        return {name: output for name, output in sums.items() if output.rows != 0}
+
     def end(self) -> None:
         while self._staged:
             self._staged.pop().unpersist()
@@ -186,9 +195,10 @@ class LakeBatch:
             if self._is_anew and table not in self._written and table is not BRONZE:
                 self._write(table, self.found(table), "true", open_if="false")
             if table in self._written:
-                newest, stamps = self._lake.committed(table.name, self.heads[table.name])
-                if set(stamps) - {self.stamp}:
+                newest, commits = self._lake.committed(table.name, self.heads[table.name])
+                if {one.stamp for one in commits} - {self.stamp}:
                     raise conflict(self._lake.name(table.name))
+                self._commits[table.name] = commits
                 self._versions[table.name] = self.heads[table.name] = newest
         self._written.clear()
         return self._versions

@@ -10,9 +10,10 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rollq.spark.pipeline.settings import changed
+from rollq.spark.pipeline.storage import TableOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -21,6 +22,13 @@ STAMP: Final = "rollq-stamp"  # commit property that identifies the batch
 HOUR_MS: Final = 3_600_000
 _DELTA: Final = "spark.databricks.delta"
 USUAL_COMMITS: Final = 8  # of one batch to a table, except in rare cases
+
+
+class LakeCommit(NamedTuple):
+    """A commit to a table."""
+
+    stamp: str  # of its batch; "" without one
+    written: TableOutput
 
 
 class LakeFormat(Protocol):
@@ -41,9 +49,8 @@ class LakeFormat(Protocol):
     def version(self, table: str) -> str:
         """The newest version; "" if the table was never written."""
 
-    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
-        """The newest version, and the stamps of all commits after an older version; "" for a commit
-        without one."""
+    def committed(self, table: str, since: str) -> tuple[str, list[LakeCommit]]:
+        """The newest version, and all commits after an older version."""
 
     def restore(self, table: str, version: str) -> None:
         """Restore the table to a version."""
@@ -99,18 +106,18 @@ class Iceberg:
         ).collect()
         return str(rows[0][0]) if rows else ""
 
-    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
+    def committed(self, table: str, since: str) -> tuple[str, list[LakeCommit]]:
         rows = self._spark.sql(
-            f"SELECT snapshot_id, parent_id, summary['{STAMP}'] FROM {self.name(table)}.snapshots"
+            f"SELECT snapshot_id, parent_id, summary FROM {self.name(table)}.snapshots"
         ).collect()
         known = {str(row[0]): row for row in rows}
         newest = at = self.version(table)
-        stamps = []
+        commits = []
         while at and at != since:
             row = known.get(at)
-            stamps.append(row[2] or "" if row else "")
+            commits.append(_iceberg_commit(row["summary"] if row else {}))
             at = str(row[1] or "") if row else since
-        return newest, stamps
+        return newest, commits
 
     def restore(self, table: str, version: str) -> None:
         if version:
@@ -174,15 +181,13 @@ class Delta:
         [newest] = self._history(table, 1)
         return str(newest["version"] or "")  # version 0 is the creation
 
-    def committed(self, table: str, since: str) -> tuple[str, list[str]]:
+    def committed(self, table: str, since: str) -> tuple[str, list[LakeCommit]]:
         first = int(since or 0) + 1
         rows = self._history(table, USUAL_COMMITS)
         newest = rows[0]["version"]
         if rows[-1]["version"] > first:
             rows = self._history(table, newest - first + 1)
-        return str(newest or ""), [
-            row["userMetadata"] or "" for row in rows if row["version"] >= first
-        ]
+        return str(newest or ""), [_delta_commit(row) for row in rows if row["version"] >= first]
 
     def restore(self, table: str, version: str) -> None:
         if version:
@@ -211,6 +216,21 @@ class Delta:
     def _history(self, table: str, limit: int) -> list[Row]:
         """The last commits, newest first."""
         return self._spark.sql(f"DESCRIBE HISTORY {self.name(table)} LIMIT {limit}").collect()
+
+
+def _iceberg_commit(summary: Mapping[str, str]) -> LakeCommit:
+    """Counts of nothing are left out of a summary."""
+    rows, size = summary.get("added-records", 0), summary.get("added-files-size", 0)
+    return LakeCommit(summary.get(STAMP, ""), TableOutput(int(rows), int(size)))
+
+
+def _delta_commit(row: Row) -> LakeCommit:
+    """Sizes have another name if the operation was a MERGE. A setting of Delta leaves all out."""
+    counts = row["operationMetrics"] or {}
+    rows = counts.get("numOutputRows")
+    size = counts.get("numOutputBytes", counts.get("numTargetBytesAdded"))
+    written = TableOutput(rows and int(rows), size and int(size))
+    return LakeCommit(row["userMetadata"] or "", written)
 
 
 def _empty(spark: SparkSession, lake: LakeFormat, table: str) -> None:

@@ -16,7 +16,7 @@ from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.catalog import BRONZE, DEPTH, JOBS, LEVELS, TableSpec
 from rollq.spark.pipeline.compact import FEW, compacted
 from rollq.spark.pipeline.manifest import Book, File, TableManifest
-from rollq.spark.pipeline.storage import ALL, NewEvents, Only
+from rollq.spark.pipeline.storage import ALL, NewEvents, Only, TableOutput
 from rollq.spark.pipeline.tables import OPEN, TableStore
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class ParquetBatch:
 
     def __init__(self, store: TableStore, book: Book, found: TableManifest, stamp: str) -> None:
         self._stamp = stamp
+        self._before = found
         self._files = dict(found.tables)
         self._store = store
         self._book = book
@@ -153,10 +154,22 @@ class ParquetBatch:
         return self._files != before
 
     def commit(self, manifest: TableManifest) -> TableManifest:
-        joined = compacted(self._store, self._files, f"{self._stamp}-c")
-        made = msgspec.structs.replace(manifest, tables=joined)
+        self._files = compacted(self._store, self._files, f"{self._stamp}-c")
+        made = msgspec.structs.replace(manifest, tables=self._files)
         self._book.commit(made)
         return made
+
+    def outputs(self) -> Mapping[str, TableOutput]:
+        known = {file.path for files in self._before.tables.values() for file in files}
+        new = {
+            name: [file for file in files if file.path not in known]
+            for name, files in self._files.items()
+        }
+        return {
+            name: TableOutput(sum(file.rows for file in files), sum(file.bytes for file in files))
+            for name, files in new.items()
+            if files
+        }
 
     def end(self) -> None:
         self._store.unstage()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rollq.spark.pipeline.bronze import Hour, Reading
 from rollq.spark.pipeline.catalog import TableSpec
@@ -55,6 +55,17 @@ class NewEvents:
 
     rows: int
     hours: list[Hour]
+
+
+class TableOutput(NamedTuple):
+    """What a batch wrote to a table; None: the format does not tell."""
+
+    rows: int | None
+    bytes: int | None
+
+    def plus(self, other: TableOutput) -> TableOutput:
+        """Both together."""
+        return TableOutput(_sum(self.rows, other.rows), _sum(self.bytes, other.bytes))
 
 
 class TableBatch(Protocol):
@@ -120,6 +131,9 @@ class TableBatch(Protocol):
         """Make all changes visible at once. The given manifest is without tables; returns the
         complete one."""
 
+    def outputs(self) -> Mapping[str, TableOutput]:
+        """By table what the batch wrote, if anything; known after the commit."""
+
     def end(self) -> None:
         """Release resources after the commit, or after a failure."""
 
@@ -161,3 +175,7 @@ class Storage(Protocol):
     def prune(self) -> None:
         """Remove everything that the current manifest does not need, even if readers still use it.
         Only for the writer."""
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
