@@ -51,11 +51,12 @@ def run(ground: Playground, blocks: list[tuple[str, str]], title: str) -> None:
 @pytest.mark.any_spark
 def test_every_block_of_the_page_is_run() -> None:
     """But for those without a language: how to install it, other formats and S3, which need another
-    Spark (`test_formats`), and what removes the rows that others read (`test_forget`)."""
+    Spark (`test_formats`), a lineage backend (`test_lineage`), and what removes the rows that
+    others read (`test_forget`)."""
     fences = re.findall(r"^```(.*)$", PAGE, re.MULTILINE)[::2]
     languages = [language for blocks in SECTIONS.values() for language, _ in blocks]
     assert [language for language in fences if language] == languages
-    assert fences.count("") == 7
+    assert fences.count("") == 8
 
 
 @pytest.mark.any_spark

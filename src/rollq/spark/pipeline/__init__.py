@@ -10,5 +10,6 @@ files, which `tables` reads and writes and `compact` merges; `lake` with tables 
 (`lake_formats`): a `lake_batch` is visible once it is listed in `lake_batches`. `upkeep` has other
 operations on tables; `day` rebuilds one day, `forgetting` selects the events to delete. `profile`
 is what a batch touches; `dialect` and `settings` adapt Spark, `failures` its errors. `export` and
-`hints` are outputs: copies of tables, and run time estimates for the grid.
+`hints` are outputs: copies of tables, and run time estimates for the grid. `lineage` tells a
+lineage backend of runs, by `lineage_events`.
 """

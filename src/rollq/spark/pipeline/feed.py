@@ -16,7 +16,7 @@ from typing import Final
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.source.batch import slices_of
-from rollq.spark.source.options import read_options
+from rollq.spark.source.options import SourceOrigin, read_options
 from rollq.spark.source.places import Extent, HistoryPlace
 from rollq.spark.source.planning import place_of
 
@@ -55,6 +55,14 @@ class Feed:
         mine, others = ours.removeprefix("servers "), theirs.removeprefix("servers ")
         both = ours != mine and theirs != others
         return both and bool({*mine.split(",")} & {*others.split(",")})
+
+    def origins(self) -> tuple[SourceOrigin, ...]:
+        """The groups as they were given, in the order of `extents`.
+
+        Raises:
+            LocalError: BAD_OPTIONS; they cannot be read so.
+        """
+        return read_options(self._options(), is_stream=False).origins
 
     def extents(self) -> list[Extent]:
         """The available history by group.

@@ -22,6 +22,7 @@ from rollq.spark.pipeline.checks import FAILED, CheckResult
 from rollq.spark.pipeline.failures import as_rollq_error, is_transient
 from rollq.spark.pipeline.feed import Feed
 from rollq.spark.pipeline.formats import storage_of
+from rollq.spark.pipeline.lineage import Lineage, open_lineage
 from rollq.spark.pipeline.manifest import TableManifest
 from rollq.spark.pipeline.settings import pipeline_settings
 from rollq.spark.pipeline.upkeep import stamp_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 BATCH_INDEXES: Final = 5_000_000
 TRIES_MAX: Final = 4
+READING: Final = "bronze"  # the stage in which it is found whether there is anything new
 SWEEP_BATCHES: Final = 20  # interval of sweeps in a long run
 
 
@@ -79,6 +81,7 @@ class Pipeline:
         self._spark = spark
         self._feed = feed
         self._out = out
+        self._form = form
         self._storage = storage_of(spark, out, form)
         self._most = most
         self._on_progress = told
@@ -88,6 +91,7 @@ class Pipeline:
         self._starts: dict[str, int] = {}  # by group the next index to read
         self._holding = Holding()
         self._stop = Event()
+        self._lineage: Lineage  # of this call of `run`
         self.failed: list[CheckResult] = []  # failed checks of this run's batches
 
     def run(self, every_s: float = 0.0) -> TableManifest:
@@ -98,7 +102,16 @@ class Pipeline:
             RollqError: no member answers, the folder is not writable or belongs to another source,
                 or unread history was deleted. The tables are as the last batch left them.
         """
-        extents = self._feed.extents()
+        names = (self._spark, self._feed, self._out, self._form)
+        with open_lineage(*names, is_once=not every_s) as self._lineage:
+            return self._run(every_s)
+
+    def stop(self) -> None:
+        """End a continuous run; the current batch is not committed."""
+        self._stop.set()
+
+    def _run(self, every_s: float) -> TableManifest:
+        extents = self._extents()
         with self._storage.writing(), pipeline_settings(self._spark):
             self._newest = self._storage.newest() or self._newest
             self._check_source()
@@ -109,15 +122,19 @@ class Pipeline:
             first = self._newest.number
             while True:
                 self._process_available(extents)
+                self._lineage.complete()
                 if not every_s or self._stop.wait(every_s):
                     if self._newest.number > first:
                         self._hold()
                     return self._newest
-                extents = self._feed.extents()
+                extents = self._extents()
 
-    def stop(self) -> None:
-        """End a continuous run; the current batch is not committed."""
-        self._stop.set()
+    def _extents(self) -> list[Extent]:
+        """The available history, with which what lineage calls a run begins."""
+        self._lineage.begin()
+        extents = self._feed.extents()
+        self._lineage.reads(extents)
+        return extents
 
     def _check_source(self) -> None:
         source = self._newest.source
@@ -184,6 +201,7 @@ class Pipeline:
             if manifest is None:
                 return
             manifest = self._newest = tables.commit(manifest)
+            self._lineage.wrote(manifest, tables)
         finally:
             tables.end()
         if manifest.number % SWEEP_BATCHES == 0:
@@ -193,6 +211,8 @@ class Pipeline:
         self._on_progress(PipelineStep("", manifest, self._ends, batch_s, batch.checked))
 
     def _report_stage(self, stage: str) -> None:
+        if stage != READING:
+            self._lineage.start()
         self._on_progress(PipelineStep(stage, self._newest, self._ends))
 
 
