@@ -15,7 +15,7 @@ from rollq.testing.bugs.registry import MUTANTS, Mutant, applied_mutant
 from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import INJECTORS
-from rollq.testing.silences import silence_leader
+from rollq.testing.silences import deafen_worker, silence_leader
 from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm
 
@@ -88,6 +88,28 @@ def test_a_worker_that_hears_nobody_keeps_what_it_runs() -> None:
     outcome = run_seed(0, Swarm(settings=settings))
     assert not outcome.failure
     assert outcome.report.faults["deaf_worker"] == 1
+
+
+def test_a_worker_that_hears_nobody_may_give_back_what_it_has_not_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job that waits behind a long run is returned after two seconds; attempt 2 is its only
+    run."""
+    attempts: list[int] = []
+
+    def with_prefetched(cluster: Cluster) -> None:
+        (worker,) = cluster.workers
+        assert worker.machine is not None
+        worker.machine._credit.window.ran_alike(0.1, 1_000)  # its runs were short
+        deafen_worker(cluster)
+        attempts.extend(sorted(ref.attempt for ref in list(cluster.runs._started)[-2:]))
+
+    monkeypatch.setattr("rollq.testing.cluster.deafen_worker", with_prefetched)
+    # A hint of a long run would close the window.
+    settings = Settings(lease_ms=3_000, worker_grace_ms=500, use_hints=False)
+    swarm = Swarm(workers=1, slots=1, ahead=4, settings=settings)
+    assert not run_seed(0, swarm).failure
+    assert attempts == [1, 2]
 
 
 def test_every_fault_of_the_swarm_has_an_injector() -> None:

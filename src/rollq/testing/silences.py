@@ -4,10 +4,12 @@ without it; then a worker receives nothing for a while.
 Its process is suspended with all its sockets open, or the network drops what it sends, what is sent
 to it, or both, without an error. Invariant: a job submitted afterwards has a result within a bound,
 and a job that was running is not run again. A worker that had left a silent member in vain before
-is
-excepted: it waits longer for a silent leader, perhaps longer than the new leader waits for it. A
+is excepted: it waits longer for a silent leader, perhaps longer than the new leader waits for it. A
 worker that receives nothing can still send: it keeps its attempts until its lease ends, however
 short its grace is.
+
+Starts are counted and not attempts: a worker may give back a prefetched job that it has not
+started, and the next attempt is then the first that runs.
 """
 
 from __future__ import annotations
@@ -64,9 +66,7 @@ def silence_leader(cluster: Cluster) -> None:
     settings = cluster.swarm.settings
     if settings.worker_grace_ms >= PATIENT_MS and settings.lease_ms >= PATIENT_MS:
         strict = [job_id for job_id in running if job_id not in excepted]
-        rerun = [job_id.hex() for job_id in strict if cluster.runs.start_count(job_id) > 1]
-        if rerun:
-            raise Violation("silence", f"{', '.join(rerun)} ran again for a {kind} leader")
+        _check_reruns(cluster, strict, f"{kind} leader")
 
 
 def can_deafen_worker(cluster: Cluster) -> bool:
@@ -88,8 +88,8 @@ def deafen_worker(cluster: Cluster) -> None:
     if leader is None or leader.driver is None:
         raise Violation("silence", "no member leads a healed cluster")
     jobs = leader.driver.state.jobs
-    held = [(one, jobs[one].worker_id) for one in submitted if jobs[one].state is ASSIGNED]
-    worker = next((one for one in cluster.workers if one.worker_id in dict(held).values()), None)
+    holders = {jobs[one].worker_id for one in submitted if jobs[one].state is ASSIGNED}
+    worker = next((one for one in cluster.workers if one.worker_id in holders), None)
     if worker is None:
         return  # none of the jobs is running
     cluster.count("deaf_worker")
@@ -102,13 +102,7 @@ def deafen_worker(cluster: Cluster) -> None:
         del cluster.network.blackholes[way]
     # All of them may run in one slot, one after the other, with jobs of schedules in between.
     _wait(cluster, submitted, "deaf worker", queued_ms=DEAF_RUN_MS * len(submitted))
-    rerun = [
-        job_id.hex()
-        for job_id, worker_id in held
-        if worker_id == worker.worker_id and _attempt(cluster, job_id) > 1
-    ]
-    if rerun:
-        raise Violation("silence", f"{', '.join(rerun)} ran again for a deaf worker")
+    _check_reruns(cluster, submitted, "deaf worker")
 
 
 def _excepted_jobs(worker: SimWorker) -> list[JobId]:
@@ -127,13 +121,14 @@ def _wait(cluster: Cluster, job_ids: list[JobId], kind: str, *, queued_ms: int =
             text = ", ".join(job_id.hex() for job_id in missing)
             raise Violation("silence", f"no result after {seconds} s of a {kind}: {text}")
         timeline.run_until(timeline.now_us + STEP_MS * MS)
-        missing = [one for one in missing if not _attempt(cluster, one)]
+        missing = [one for one in missing if not _has_result(cluster, one)]
 
 
-def _attempt(cluster: Cluster, job_id: JobId) -> int:
-    """The attempt of the result that a client has; 0: none yet."""
-    for client in cluster.clients.values():
-        result = client.results.get(job_id)
-        if result is not None:
-            return result.attempt
-    return 0
+def _has_result(cluster: Cluster, job_id: JobId) -> bool:
+    return any(job_id in client.results for client in cluster.clients.values())
+
+
+def _check_reruns(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:
+    rerun = [job_id.hex() for job_id in job_ids if cluster.runs.start_count(job_id) > 1]
+    if rerun:
+        raise Violation("silence", f"{', '.join(rerun)} ran again for a {kind}")
