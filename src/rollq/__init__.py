@@ -7,10 +7,10 @@ The packages, from the lowest: `base`; `wire`, `subjects`, `raft`, `grid`, `poli
 `observe`, `web`; `spark` and `cli` on top. `testing` is the simulator. The modules: `tasks` has the
 decorator `@task`, `progress` and `context`; `values` encodes Python values; `pickled` runs
 functions that no module registers; `webhook` posts the outcome of jobs; `celery`, `dask` and
-`joblib_backend` are adapters for code written for these; `airflow` is an operator; `leash` ends a
-child process with its parent; `release` is the version; `local_grid` is a grid in this process, and
-`pytest_plugin` its fixture. The docstring of each package describes its modules and their reading
-order.
+`joblib_backend` are adapters for code written for these; `airflow` is an operator, and `prefect` a
+task runner; `leash` ends a child process with its parent; `release` is the version; `local_grid` is
+a grid in this process, and `pytest_plugin` its fixture. The docstring of each package describes its
+modules and their reading order.
 """
 
 from __future__ import annotations

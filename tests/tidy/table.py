@@ -76,6 +76,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "pyspark_rollq": ("spark",),  # the name that Spark looks for
     "airflow": ("base", "roles.client"),  # an operator
+    "prefect": ("base", "roles.client", "values"),  # a task runner
     # The name that Snakemake looks for.
     "snakemake_executor_plugin_rollq": ("base", "roles.client"),
     # A grid in this process, for the tests of those who use it.

@@ -44,6 +44,7 @@ PUBLIC_MODULES = {
     "rollq.pytest_plugin",
     "rollq.joblib_backend",
     "rollq.airflow",
+    "rollq.prefect",
 }
 RULE = re.compile(r"^([a-z][a-z -]*):", re.MULTILINE)  # a rule may have several targets
 TARGETS = frozenset(
