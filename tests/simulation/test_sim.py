@@ -12,6 +12,8 @@ from rollq.grid.commands import Settings
 from rollq.roles.member.driver import Driver
 from rollq.testing import sim
 from rollq.testing.bugs.registry import MUTANTS, Mutant, applied_mutant
+from rollq.testing.checkers.base import Violation
+from rollq.testing.clock import MS
 from rollq.testing.cluster import Cluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import INJECTORS
@@ -41,6 +43,46 @@ def test_a_calm_world_needs_one_term_and_delivers_every_result() -> None:
     report = run_seed(1, Swarm(silent_ms_max=0)).report
     assert report.term_count == 1
     assert report.result_count >= report.ended_count > 0
+
+
+def one_slot(*runs_ms: int) -> Cluster:
+    """A calm cluster whose only worker has one slot, and which must converge in 5 s; it is asked to
+    run these jobs."""
+    calm = Swarm(
+        workers=1,
+        clients=1,
+        slots=1,
+        jobs_per_client=0,
+        chaos_ms=2_000,
+        heal_ms_max=5_000,
+        full_ms_max=20_000,
+        silent_ms_max=0,
+    )
+    cluster = Cluster(1, calm)
+
+    def submit() -> None:
+        for run_ms in runs_ms:
+            cluster.applications[0].submit_one(run_ms)
+
+    cluster.timeline.after(1_500 * MS, submit)
+    return cluster
+
+
+def test_jobs_may_take_their_turns_on_a_slot_for_longer_than_a_group_may_take_to_heal() -> None:
+    report = one_slot(*[900] * 16).run()
+    assert report.ended_count == report.result_count == 16
+
+
+def test_a_job_that_keeps_its_slot_for_ever_is_noticed() -> None:
+    with pytest.raises(Violation, match=r"after 2\d s .*no free slot for 20 s.*still running"):
+        one_slot(3_600_000).run()
+
+
+def test_a_job_that_waits_beside_a_free_slot_is_noticed_soon() -> None:
+    cluster = one_slot(1)
+    cluster.timeline.after(1_000 * MS, cluster.workers[0].find, frozenset())
+    with pytest.raises(Violation, match=r"after 5 s .*no free slot for 0 s.*still waiting"):
+        cluster.run()
 
 
 def test_the_same_seed_gives_the_same_run_whatever_the_hash_seed() -> None:

@@ -89,6 +89,11 @@ class SimWorker(SimSession):
         """The jobs that it holds."""
         return [] if self.machine is None else [ref.job_id for ref in self.machine.holding]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether executions take all its slots."""
+        return len(self._running) >= self.slots
+
     # --- lifecycle
 
     def start(self) -> None:

@@ -79,7 +79,8 @@ class Swarm:
     cap: int = 0
     jobs_per_client: int = 25
     chaos_ms: int = 12_000
-    heal_ms_max: int = 90_000
+    heal_ms_max: int = 90_000  # to converge, without the time when the first worker is full
+    full_ms_max: int = 300_000  # of that time; the jobs of a run take less, one after another
     silent_ms_max: int = (
         12_000  # results come within this if the leader falls silent; 0: it does not
     )
