@@ -6,13 +6,13 @@ applied, and the same bytes are held in memory, sealed and sent to readers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 import zstandard
 
-from rollq.base.limits import INFLATED_BYTES_MAX
+from rollq.base.limits import INFLATED_BYTES_MAX, SEALED_PACKED_BYTES_MAX
 from rollq.grid.events import Event, each_of
 from rollq.history.schema import to_lines, to_text
 
@@ -65,6 +65,20 @@ def pack(index: int, stamp_ms: int, events: Sequence[Event]) -> PackedIndex:
         small = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(packed)
         packed = small if len(small) < size else packed
     return PackedIndex(index, stamp_ms, packed, size)
+
+
+def parts_of(unsealed: list[PackedIndex]) -> Iterator[list[PackedIndex]]:
+    """Split unsealed events into parts for segments that are small enough to read as a whole."""
+    part: list[PackedIndex] = []
+    size = 0
+    for recent in unsealed:
+        if part and size + recent.packed_bytes > SEALED_PACKED_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append(recent)
+        size += recent.packed_bytes
+    if part:
+        yield part
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -15,7 +15,7 @@ from rollq.base.stamp import Jitter
 from rollq.raft import election, membership, reads, replication, roles, snapshots, step
 from rollq.raft.codec import decode_change, encode_change
 from rollq.raft.progress import ProgressState, ProgressView
-from rollq.raft.ready import Ready
+from rollq.raft.ready import Ready, SnapshotChunk
 from rollq.raft.state import RaftOptions, RaftStart, start_state
 from rollq.raft.types import (
     NO_MEMBER,
@@ -151,7 +151,7 @@ class RaftNode:
             log.persisting < log.last_index
             or state.send_now
             or state.send_after_persist
-            or (log.applying < log.commit and not state.installing)
+            or log.applying < log.commit
             or state.chunks
             or state.reads.done
             or self._soft_state != (state.role, state.leader_id)
@@ -178,18 +178,23 @@ class RaftNode:
         state = self._state
         log = state.log
         self._number += 1
+        chunks: list[SnapshotChunk] = []
+        # A snapshot that is complete waits until everything committed is applied: it has the state
+        # after those entries but not their events, which no other member may hold.
+        if not state.installing or log.applying == log.commit:
+            chunks, state.chunks = state.chunks, []
+        installs = bool(chunks and chunks[-1].done)
         ready = Ready(
             self._number,
             # A snapshot that is being installed replaces the log with its unstable entries.
-            entries=[] if state.installing else log.take_unstable(),
-            snapshot_chunks=state.chunks,
+            entries=[] if installs else log.take_unstable(),
+            snapshot_chunks=chunks,
             send_now=state.send_now,
             send_after_persist=state.send_after_persist,
-            # The snapshot covers everything committed before it.
-            committed=[] if state.installing else log.take_committed(state.options.apply_bytes_max),
+            committed=log.take_committed(state.options.apply_bytes_max),
             reads=state.reads.done,
         )
-        state.chunks, state.send_now, state.send_after_persist = [], [], []
+        state.send_now, state.send_after_persist = [], []
         state.reads.done = []
         soft = (state.role, state.leader_id)
         if soft != self._soft_state:
@@ -202,7 +207,7 @@ class RaftNode:
             ready.entries
             or hard_state.term != old.term
             or hard_state.vote != old.vote
-            or (ready.snapshot_chunks and ready.snapshot_chunks[-1].done)
+            or ready.installs
         )
         if ready.committed and log.holds_change(ready.committed[-1].index):
             # A member that applied a configuration must still have it after a power failure: the
@@ -222,7 +227,7 @@ class RaftNode:
         if ready.hard_state is not None:
             state.persisted = ready.hard_state
         state.log.persisted()
-        if state.installing and ready.snapshot_chunks and ready.snapshot_chunks[-1].done:
+        if state.installing and ready.installs:
             meta = ready.snapshot_chunks[-1].meta
             snapshots.install(state, meta)
             roles.switch_config(state, meta.config)

@@ -29,8 +29,8 @@ class SnapshotChunk:
     offset: int
     data: bytes
     # The file is complete with this chunk: check digest, fsync, rename, load. It replaces the log:
-    # no entry that was on disk before may follow it. If the digest is wrong, call `snapshot_failed`
-    # before `advance`.
+    # no entry that was on disk before may follow it. Those known to be committed came in an earlier
+    # Ready. If the digest is wrong, call `snapshot_failed` before `advance`.
     done: bool
 
 
@@ -69,6 +69,11 @@ class Ready:
     must_sync: bool = False
     # A change of configuration is among `committed`: it is applied after persisting, like all.
     changes_config: bool = False
+
+    @property
+    def installs(self) -> bool:
+        """Whether a snapshot is complete with these chunks, and replaces the log."""
+        return bool(self.snapshot_chunks) and self.snapshot_chunks[-1].done
 
     @property
     def ready_to_apply(self) -> list[Entry]:

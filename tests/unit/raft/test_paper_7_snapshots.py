@@ -18,7 +18,7 @@ from rollq.raft.types import (
     Role,
     SnapshotMeta,
 )
-from tests.unit.raft.helpers import entries_of, make_leader, make_node, of_kind, run_ready
+from tests.unit.raft.helpers import drain, entries_of, make_leader, make_node, of_kind, run_ready
 from tests.unit.raft.network import Network, SeededJitter, voters_config
 
 META = SnapshotMeta(index=5, term=2, config=voters_config(1, 2, 3), size_bytes=9, sha256=b"s")
@@ -207,6 +207,15 @@ def test_nothing_committed_before_a_snapshot_is_applied_after_it() -> None:
     ready = node.ready()
     assert ready.snapshot_chunks
     assert ready.committed == []
+
+
+def test_what_is_committed_is_applied_before_a_snapshot_replaces_the_log() -> None:
+    node = make_node(1, 1, 1, 1, commit=3, options=RaftOptions(apply_bytes_max=1))
+    node.step(chunk(0, b"abcdefghi"))
+    readies = drain(node)[:4]
+    assert [[entry.index for entry in one.committed] for one in readies] == [[1], [2], [3], []]
+    assert [one.installs for one in readies] == [False, False, False, True]
+    assert (node.applied, node.last_index) == (5, 5)
 
 
 def test_while_a_snapshot_is_installed_nothing_is_appended_or_campaigned_for() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -10,8 +11,10 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import PEER_DOUBLINGS_MAX, PEER_SILENT_MS
 from rollq.history.segments import Segments
 from rollq.raft.types import AppendResponse, InstallSnapshot, RaftHeartbeat, SnapshotMeta
+from rollq.roles.member.history_log import HistoryLog
 from rollq.roles.member.outputs import ClosePeer
 from rollq.store.snapshots import Snapshots
+from rollq.store.wal import Wal
 from rollq.testing.disk import VirtualDisk
 from rollq.wire.messages import HistoryFetch, HistoryRows
 from tests.unit.roles.members import CLIENT, TICK_MS, Group, job, sent, submit, three_members
@@ -69,6 +72,63 @@ def test_a_follower_that_was_sent_a_snapshot_fetches_the_history_it_missed() -> 
     assert whole is not None
     assert driver.replica.history.rows(1, whole.last) == whole
     assert Segments(group.disks[address]).covered_to() > 0
+
+
+def test_history_that_one_follower_holds_in_memory_outlives_the_snapshot_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = three_members(snapshot_entries=5)
+    first = group.leader
+    lacking, holding = (a for a, one in group.members.items() if one is not first)
+    monkeypatch.setattr(group.members[holding], "begin_snapshot", lambda: None)
+    logs = [group.members[address].replica.history for address in (lacking, holding)]
+    group.lost = (HistoryRows,)
+    assert lagging(group) == lacking  # no peer sends it the rows that it missed
+    assert not _is_whole(logs[0], group.members[lacking].state.applied_index)
+
+    group.isolated[holding] = None
+    for number in range(300, 350):
+        group.say(CLIENT, submit(number))
+    group.run(4)
+    whole = first.replica.history.rows(1, 10_000)
+    group.kill(group.address_of(first))  # its disk is never seen again
+    group.isolated.clear()
+    group.lost = ()
+    group.until(lambda: job(349) in group.members[holding].state.jobs)
+
+    assert whole is not None
+    for log in logs:
+        group.until(partial(_is_whole, log, whole.last))
+        assert log.rows(1, whole.last) == whole
+
+
+def _is_whole(log: HistoryLog, last: int) -> bool:
+    return log.gaps(last) == []
+
+
+def test_a_crash_between_a_snapshot_and_the_new_log_loses_no_history_from_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group = three_members(snapshot_entries=5)
+    address = group.follower()
+    monkeypatch.setattr(group.members[address], "begin_snapshot", lambda: None)
+    for number in range(50, 60):
+        group.say(CLIENT, submit(number))
+    group.run(4)
+    group.lost = (HistoryRows,)
+    applied = group.members[address].state.applied_index
+
+    def crashing(self: Wal, snapshot: SnapshotMeta) -> None:
+        raise DiskError(ErrorCode.DISK_FAILED, f"snapshot {snapshot.index} is there, its log not")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Wal, "install", crashing)
+        with pytest.raises(DiskError):
+            lagging(group)
+    group.kill(address)
+    driver = group.start(address)
+    assert driver.state.applied_index > applied
+    assert driver.replica.history.gaps(applied) == []
 
 
 def test_rows_that_nobody_asked_for_are_not_taken() -> None:

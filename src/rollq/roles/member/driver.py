@@ -395,6 +395,8 @@ class Driver:
                 work.sweep = partial(sweep, now_ms=self.time.now_ms(), hold_from=held)
         if work.ready is not None:
             self._idle_ticks = 0
+            if work.ready.installs:
+                work.unsealed = self.replica.history.unsealed(self.state.applied_index)
         return work if work.is_due else None
 
     # --- finish, in order

@@ -1,9 +1,9 @@
 """History on a member: events since the last seal, sealing, and filling of gaps.
 
 Apply is deterministic, so every member makes the same rows. A member that installed a snapshot
-never applied what the snapshot covers: it requests those rows from its peers. Events are packed
-when they are applied, and sealed in that form; they are decoded to lines only for peers and
-queries.
+never applied a part of what the snapshot covers: it requests those rows from its peers. What it
+applied is sealed before, as it may be the only one that has it. Events are packed when they are
+applied, and sealed in that form; they are decoded to lines only for peers and queries.
 """
 
 from __future__ import annotations

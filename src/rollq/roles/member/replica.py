@@ -103,7 +103,8 @@ class Replica:
         return self._hashes.get(index)
 
     def replace(self, state: GridState) -> None:
-        """Replace the state by another; its missing history rows are requested from peers."""
+        """Replace the state by another. The rows in memory are sealed; those that this member never
+        made are requested from peers."""
         self.state = state
         self._hashes.clear()
         self._dispatcher = Dispatcher(state, self._placement)

@@ -18,13 +18,12 @@ import msgspec
 
 from rollq.base.limits import (
     IDLE_SNAPSHOT_LOG_BYTES_MIN,
-    SEALED_PACKED_BYTES_MAX,
     SMALL_SNAPSHOT_BYTES,
     SNAPSHOT_LOG_BYTES_MIN,
 )
 from rollq.grid.snapshot import snapshot_pieces
 from rollq.grid.state import GridState
-from rollq.history.packed import PackedIndex
+from rollq.history.packed import PackedIndex, parts_of
 from rollq.history.segments import FOLDER, TEMPORARY
 from rollq.raft.types import Config, SnapshotMeta
 from rollq.roles.member.work import MemberStore
@@ -67,7 +66,7 @@ class SnapshotOrder:
         self._crash_point = crash_point
         self._state: GridState | None = state
         self._position = position
-        self._parts = list(_split(unsealed))
+        self._parts = list(parts_of(unsealed))
         # Jobs may end before the snapshot is published; their log segments must outlive it.
         self._held = store.states.hold(state)
         store.snapshots.begin()
@@ -169,20 +168,6 @@ class SnapshotPace:
         """The ordered snapshot is on disk, with this size."""
         self._size_bytes = size_bytes
         self._ordered_bytes = 0
-
-
-def _split(unsealed: list[PackedIndex]) -> Iterator[list[PackedIndex]]:
-    """Split history into parts for segments that are small enough to read as a whole."""
-    part: list[PackedIndex] = []
-    size = 0
-    for recent in unsealed:
-        if part and size + recent.packed_bytes > SEALED_PACKED_BYTES_MAX:
-            yield part
-            part, size = [], 0
-        part.append(recent)
-        size += recent.packed_bytes
-    if part:
-        yield part
 
 
 def _part_name(number: int) -> str:

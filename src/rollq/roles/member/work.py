@@ -14,6 +14,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import MemberId
 from rollq.base.limits import QUICK_WRITE_BYTES_MAX
 from rollq.grid.state import GridState
+from rollq.history.packed import PackedIndex, parts_of
 from rollq.history.segments import Segments
 from rollq.raft.ready import Ready
 from rollq.raft.types import Member, SnapshotMeta
@@ -54,6 +55,8 @@ class Work:
     boots: list[BootNote] = field(default_factory=list)  # write down, then answer
     boots_relayed: dict[MemberId, int] = field(default_factory=dict)  # write down
     rows: list[HistoryRows] = field(default_factory=list)  # from peers: seal
+    # Seal before a snapshot takes the place of the log that they could be made from again.
+    unsealed: list[PackedIndex] = field(default_factory=list)
     clear_suspect: bool = False
     admitted: bool = False  # the group has admitted this member: write it down
     mark: bool = False
@@ -140,6 +143,9 @@ class Work:
             self.sweep(self.store.segments)
 
     def _persist(self, ready: Ready) -> None:
+        # Before the last chunk: once the snapshot has its name, a restart begins behind it.
+        for part in parts_of(self.unsealed):
+            self.store.segments.seal_packed(part[0].index, part[-1].index, part)
         for chunk in ready.snapshot_chunks:
             try:
                 whole = self.store.snapshots.receive(

@@ -115,6 +115,6 @@ def _chunk_off_by_one(old: Any) -> Any:
     return read
 
 
-@mutant("history_not_sealed", snapshot_order, "_split", faults=CRASHES, snapshot_entries=12)
+@mutant("history_not_sealed", snapshot_order, "parts_of", faults=CRASHES, snapshot_entries=12)
 def _history_not_sealed(old: Any) -> Any:
     return lambda unsealed: []
