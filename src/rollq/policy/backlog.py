@@ -135,13 +135,16 @@ class Backlog:
 
     def whole_queue_of(self, item: Item) -> QueueLanes | None:
         """The queue of an item, served by all its pools, whatever their sessions can run."""
-        return self.lanes_named(item.queue, item.options.worker_name)
+        if name := item.options.worker_name:
+            return self._pinned.get(name, {}).get(item.queue)
+        return self._queues.get(item.queue)
 
-    def lanes_named(self, name: str, worker_name: str = "") -> QueueLanes | None:
-        """A queue, or its lanes pinned to a named worker."""
+    def opened(self, name: str, worker_name: str = "") -> QueueLanes:
+        """A queue, or its lanes pinned to a named worker; created if absent."""
         if worker_name:
-            return self._pinned.get(worker_name, {}).get(name)
-        return self._queues.get(name)
+            return self._pinned_queue(name, worker_name)
+        queue = self._queues.get(name)
+        return queue if queue is not None else self._open_queue(name)
 
     def idle_queue(self, name: str) -> QueueLanes | None:
         """The queue, if nothing in it is runnable (lanes of needs apart); else None."""
@@ -405,10 +408,7 @@ class Backlog:
             (self.ready_pools if pool.pattern else self.ready_pinned_pools).append(pool)
 
     def _lanes_for(self, item: Item) -> QueueLanes:
-        name = item.options.worker_name
-        queue = self._queues.get(item.queue) if not name else self._pinned_queue(item.queue, name)
-        if queue is None:
-            queue = self._open_queue(item.queue)
+        queue = self.opened(item.queue, item.options.worker_name)
         if item.options is not DEFAULT_OPTIONS:
             need = need_of(item)
             if isinstance(need, Need):

@@ -322,11 +322,13 @@ class Dispatcher(DispatchIndex):
             pool.served_at = self._served_count
 
     def _can_serve(self, queue: str, worker_name: str) -> bool:
-        """Whether some session with credit serves a queue and has this name, if one is given."""
-        lanes = self._backlog.lanes_named(queue, worker_name)
-        if lanes is None or lanes.is_paused:
-            return False
-        return any(pool.candidates.count for pool in lanes.pools)
+        """Whether some session with credit serves a queue and has this name, if one is given. The
+        queue may be absent: all of its items may wait for limits."""
+        lanes = self._backlog.opened(queue, worker_name)
+        found = not lanes.is_paused and any(pool.candidates.count for pool in lanes.pools)
+        if not found:
+            self._backlog.maybe_drop_pinned(lanes)
+        return found
 
     def _assign(
         self,

@@ -66,6 +66,21 @@ SCENARIOS: dict[str, str] = {
         end big
         gives s3@w s4@w
     """,
+    "a_called_job_of_a_paused_queue_keeps_nobody_of_another_queue": """
+        limit key:gpu running=2
+        open w=9
+        submit a queue=q keys=gpu:2
+        gives a@w
+        submit b queue=paused keys=gpu:2
+        gives
+        submit c queue=unheard keys=gpu:2
+        pause paused
+        end a
+        gives c@w
+        end c
+        resume paused
+        gives b@w
+    """,
     "several_keys_at_once": """
         limit key:a running=1
         limit key:b running=1
