@@ -190,6 +190,24 @@ def test_a_newcomer_that_cannot_be_admitted_yet_is_called_once_a_tick() -> None:
     group.until(lambda: all_guarded(group) and len(group.leader.raft.config.voters) == 3)
 
 
+def test_a_call_that_is_lost_with_its_link_is_made_again_at_the_next_tick() -> None:
+    """A member that was restarted calls twice within a tick: the link of its first call broke."""
+    group = three_members()
+    leader, address = group.leader, group.follower()
+    group.kill(address)
+    restarted = group.start(address)
+    hello = restarted.hello(group.address_of(leader))
+    group.letters.clear()
+    for _ in range(2):
+        leader.peer_message(address, hello, restarted.roll.boot, is_proven=True)
+        group.turn(group.address_of(leader))
+        leader.peer_lost(address)
+    assert len(said_to(group, address, LeaderHello)) == 1
+    leader.tick()
+    group.turn(group.address_of(leader))
+    assert len(said_to(group, address, LeaderHello)) == 1
+
+
 def test_members_of_a_group_from_before_get_a_key_while_it_works() -> None:
     group = OlderGroup("a", "b", "c")
     group.elect()

@@ -91,9 +91,11 @@ class Peers:
         # The newest boot of each member that answered our call in this run: detects restarts once.
         self._boots_confirmed: dict[MemberId, int] = {}
         self._claims: dict[MemberId, BootNote] = {}  # the last of each, oldest first; see the head
-        # Addresses that were called in reply to a hello since the last tick: one call each. Two
+        # Addresses that were called in reply to a hello since the last tick, one call each: two
         # members that both want something of the other would answer hello by hello without end.
-        self._called_back: set[str] = set()
+        # True: another hello came since. It is answered at the next tick, because the link of the
+        # one before may have broken with our call.
+        self._called_back: dict[str, bool] = {}
         self._addresses: dict[MemberId, str] = {}
         self._features: dict[MemberId, tuple[str, ...]] = {}  # last announced
         self._jitter = jitter
@@ -107,7 +109,10 @@ class Peers:
     def tick(self, raft: RaftNode, *, leads: bool) -> None:
         """Call members that have not answered yet, and close silent links."""
         self._ticks += 1
+        again = [address for address, is_due in self._called_back.items() if is_due]
         self._called_back.clear()
+        for address in again:
+            self._call(address, raft)
         if raft.leader_id not in (NO_MEMBER, raft.member_id):
             # Left from an election. A follower sends no requests to other followers, so a dead link
             # to one of them is found by the requests of the next election.
@@ -318,10 +323,12 @@ class Peers:
             self._post(note.address, self.roll.unnoted(hello, raft.config))
 
     def _call(self, address: str, raft: RaftNode) -> None:
-        """Call in reply to a hello, at most once a tick: the answer to one call serves them all."""
-        if address not in self._called_back:
-            self._called_back.add(address)
-            self._post(address, self.roll.hello(raft.config, raft.last_index, address))
+        """Call in reply to a hello, at most once a tick."""
+        if address in self._called_back:
+            self._called_back[address] = True
+            return
+        self._called_back[address] = False
+        self._post(address, self.roll.hello(raft.config, raft.last_index, address))
 
     def _accept(self, note: BootNote, raft: RaftNode, replica: Replica, leads: bool) -> None:
         """A claim is true: that boot of that member has answered us."""
