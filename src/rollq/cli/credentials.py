@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "credentials"
 # A command with one of these parameters connects to a group.
-TALKS: Final = frozenset(("servers", "timeout", "peers"))
+TALKS: Final = frozenset(("servers", "timeout", "peers", "seeds"))
 _GIVEN: ContextVar[Path | None] = ContextVar("credentials", default=None)
 
 

@@ -21,7 +21,7 @@ from rollq.security.files import as_credentials
 FAR = (
     *("leader", "worker", "submit", "wait", "fetch", "status", "job", "jobs", "logs", "cancel"),
     *("explain", "client", "clientx", "doctor", "dlq", "queue", "cluster", "settings", "hints"),
-    *("history", "cache", "pipeline run"),
+    *("history", "cache", "pipeline run", "router"),
 )
 
 

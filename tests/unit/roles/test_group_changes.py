@@ -47,3 +47,15 @@ def test_a_router_takes_in_the_groups_behind_one_that_it_cannot() -> None:
         assert list(router.groups.table.names.values()) == ["near", "far"]
 
     asyncio.run(story())
+
+
+def test_a_group_that_a_router_was_given_stays_when_it_leaves_the_federation() -> None:
+    async def story() -> None:
+        given = {"near": "127.0.0.1:1"}
+        router = RouterNode(RouterSetup(given, GroupTable(), seeds="127.0.0.1:3"), "127.0.0.1", 0)
+        router.groups.add("near", given["near"])
+        await router._apply_group_changes(GroupChanges((), (TAKEN, FAR)))
+        await router._apply_group_changes(GroupChanges(("near", "far"), ()))
+        assert [one.addresses for one in router.groups.found.values()] == ["127.0.0.1:1"]
+
+    asyncio.run(story())

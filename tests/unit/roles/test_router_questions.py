@@ -136,6 +136,36 @@ def test_an_order_that_may_have_been_lost_in_one_group_is_not_called_done() -> N
     assert (unknown.code, unknown.retryable) == (int(ErrorCode.OUTCOME_UNKNOWN), False)
 
 
+@pytest.mark.parametrize("refusing", [0, 1])
+def test_a_cache_that_one_group_refuses_is_not_called_done(refusing: int) -> None:
+    kit = Kit()
+    kit.says(wire.Admin(R, "put_cache", encode({"cache_id": "c"})))
+    kit.group(1 - refusing, wire.Accepted(R, 1))
+    (refusal,) = kit.group(refusing, wire.Error(R, int(ErrorCode.GRID_FULL), "no room", "wait"))
+    told = (refusal.code, refusal.message, refusal.hint)
+    assert told == (int(ErrorCode.GRID_FULL), f"group {'ab'[refusing]}: no room", "wait")
+
+
+@pytest.mark.parametrize("verb", ["put_cache", "remove_cache"])
+def test_a_cache_is_not_changed_while_a_group_is_away(verb: str) -> None:
+    kit = Kit()
+    kit.machine.group_down(1, 0)
+    (refusal,) = kit.says(wire.Admin(R, verb, encode({"cache_id": "c"})))
+    assert (refusal.code, refusal.message, refusal.retryable) == (
+        int(ErrorCode.NOT_READY),
+        "group b cannot be reached",
+        True,
+    )
+    assert kit.sent(0) == []
+
+
+def test_a_cache_that_one_group_never_had_is_removed() -> None:
+    kit = Kit()
+    kit.says(wire.Admin(R, "remove_cache", encode({"cache_id": "c"})))
+    kit.group(0, wire.Error(R, int(ErrorCode.UNKNOWN_CACHE), "no cache 'c'"))
+    assert kit.group(1, wire.Accepted(R, 1)) == [wire.Accepted(R, 1)]
+
+
 def test_a_cancellation_is_added_up_and_what_nobody_can_be_asked_about_is_over() -> None:
     kit = Kit()
     kit.says(submit(J), submit(K), submit(L))

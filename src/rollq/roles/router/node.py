@@ -195,17 +195,21 @@ class RouterNode:
 
     async def _apply_group_changes(self, steps: GroupChanges) -> None:
         """Apply all changes of the federation's groups: each is told once, so one that fails must
-        not hold up the others.
+        not hold up the others. A group that `--group` names stays as it is named, whatever the
+        federation says of it.
 
         Raises:
             RollqError: the first failure.
         """
         failures: list[RollqError] = []
-        for number in [one for one, name in self.groups.table.names.items() if name in steps.gone]:
+        gone = set(steps.gone) - self.setup.groups.keys()
+        for number in [one for one, name in self.groups.table.names.items() if name in gone]:
             self.groups.remove(number)
             for client in self._clients.values():
                 client.remove_group(number)
         for one in steps.found:
+            if one.name in self.setup.groups:
+                continue
             try:
                 self._add_group(one.name, ",".join(one.addresses))
             except RollqError as error:

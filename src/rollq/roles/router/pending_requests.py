@@ -39,7 +39,10 @@ JOB_VERBS: Final = {
     "again": "job_id",
     "purge": "job_ids",
 }
-EVERYWHERE: Final = ("put_cache", "remove_cache")  # a job must find its caches in any group
+# A job must find its caches in whichever group it goes to: these are done in every group, or refused.
+EVERYWHERE: Final = ("put_cache", "remove_cache")
+# What a group answers that does not have what was named: another one may.
+NOT_HERE: Final = (ErrorCode.UNKNOWN_JOB, ErrorCode.UNKNOWN_CACHE)
 BATCH_MESSAGES: Final = (StageJobs, CommitBatch, DropBatch)
 
 
@@ -257,7 +260,7 @@ class PendingRequests:
     def _order(self, order: wire.Admin) -> None:
         verb = order.action
         if verb in EVERYWHERE or len(self._table.names) == 1:
-            self._send(order, self._up(), _sum_changes, is_order=True)
+            self._send(order, self._table.names, self._sum_changes, is_order=True)
             return
         place = JOB_VERBS.get(verb)
         if place is None:
@@ -268,7 +271,7 @@ class PendingRequests:
         except (msgspec.MsgspecError, RecursionError, TypeError, KeyError, IndexError) as error:
             self._refuse(order, ErrorCode.BAD_PAYLOAD, f"the arguments of {verb!r}: {error}")
             return
-        self._send_parts(order.request_id, parts, _sum_changes, is_order=True)
+        self._send_parts(order.request_id, parts, self._sum_changes, is_order=True)
 
     def _order_parts(
         self, order: wire.Admin, arguments: dict[str, Any], place: str
@@ -316,6 +319,22 @@ class PendingRequests:
             self._session.send(group, put)
 
     # --- helpers
+
+    def _sum_changes(self, replies: list[tuple[int, Reply]]) -> Message:
+        """As `_sum_counts`, unless a group refused, or may not have done, its part: then the whole
+        is not done. An unknown outcome comes first, since it is the one that must be looked at."""
+        failed = [
+            (group, one)
+            for group, one in replies
+            if isinstance(one, wire.Error) and one.code not in NOT_HERE
+        ]
+        for _, error in failed:
+            if error.code == ErrorCode.OUTCOME_UNKNOWN:
+                return error
+        if not failed:
+            return _sum_counts(replies)
+        group, error = failed[0]
+        return replace(error, message=f"group {self.name_of(group)}: {error.message}")
 
     def _up(self) -> list[int]:
         groups = self._session.multi.groups
@@ -431,14 +450,6 @@ def _merge_views(pending: PendingRequests, query: wire.Query) -> Callable[..., M
         return wire.Answer(query.request_id, index, merging.encode(merged))
 
     return answer
-
-
-def _sum_changes(replies: list[tuple[int, Reply]]) -> Message:
-    """As `_sum_counts`, unless the outcome in a group is unknown: then so is that of the whole."""
-    for _, reply in replies:
-        if isinstance(reply, wire.Error) and reply.code == ErrorCode.OUTCOME_UNKNOWN:
-            return reply
-    return _sum_counts(replies)
 
 
 def _sum_counts(replies: list[tuple[int, Reply]], more: int = 0) -> Message:
