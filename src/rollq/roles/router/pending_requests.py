@@ -39,7 +39,7 @@ JOB_VERBS: Final = {
     "again": "job_id",
     "purge": "job_ids",
 }
-# A job must find its caches in whichever group it goes to: these are done in every group, or refused.
+# A job must find its caches in whichever group it goes to: done in every group, or refused.
 EVERYWHERE: Final = ("put_cache", "remove_cache")
 # What a group answers that does not have what was named: another one may.
 NOT_HERE: Final = (ErrorCode.UNKNOWN_JOB, ErrorCode.UNKNOWN_CACHE)
