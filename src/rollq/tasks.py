@@ -28,7 +28,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_to_text
 from rollq.base.job_events import PROGRESS_FILE_ENV, JobProgress, encode_progress
 from rollq.base.jobs import ParentEnd
-from rollq.base.names import is_exec_name
+from rollq.base.names import EXEC_NAME_HINT, is_exec_name
 from rollq.base.parents import PARENTS_FILE_ENV, Parent, parents_in
 
 P = ParamSpec("P")
@@ -348,7 +348,7 @@ def _register(made: Task[P, R]) -> Task[P, R]:
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"{exec_name[:64]!r} cannot name a task",
-            "use up to 64 of a-z, A-Z, 0-9 and _ . -",
+            f'{EXEC_NAME_HINT}; a function of another name is given one: @task("name")',
         )
     if exec_name in TASKS:
         raise LocalError(

@@ -110,6 +110,17 @@ def test_another_flow_under_a_name_that_is_taken_is_refused(
     assert told in grid.stderr
 
 
+def test_jobs_that_are_forgotten_are_said_not_to_be_compared(grid: Grid, tmp_path: Path) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text('[run]\nexec = "hi"\nresult_ttl = 0.001\n', encoding="utf-8")
+    grid.run("flow", "run", str(path), "--name", "f1")
+    until(lambda: not grid.lines("jobs", "--exec", "hi"))
+    path.write_text('[other]\nexec = "bad"\n', encoding="utf-8")
+    assert grid.json("flow", "run", str(path), "--name", "f1")["known"] is True
+    assert "not compared with the file: 1 job, forgotten" in grid.stderr
+    assert "another --name" in grid.stderr
+
+
 def test_a_flow_is_cancelled_as_a_whole(grid: Grid, tmp_path: Path) -> None:
     path = tmp_path / "night.toml"
     path.write_text(FLOW.replace("GO", str(tmp_path / "go")), encoding="utf-8")

@@ -58,7 +58,7 @@ def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> 
         if not is_secret_name(one.name):
             raise _bad(
                 f"the name of the secret for {one.variable[:64]!a} is not valid",
-                "give the name of a secret of the vault, not its value: letters, digits and . _ -",
+                "give the name of a secret of the vault, not its value: a-z, A-Z, 0-9, . _ -",
             )
         variable = one.variable
         if not is_name(variable) or len(variable) > SECRET_NAME_BYTES_MAX:

@@ -29,6 +29,7 @@ COMMAND_LINE_PREFIX: Final = "cli-"  # prefix of the ids of commands that submit
 STDOUT_FILE: Final = "-"  # among the outputs of a job: its stdout
 
 EXEC_NAME_CHARS_MAX: Final = 64
+EXEC_NAME_HINT: Final = f"use up to {EXEC_NAME_CHARS_MAX} of a-z, A-Z, 0-9 and _ . -"
 _EXEC_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{EXEC_NAME_CHARS_MAX}}}")
 
 # Device names of Windows, valid in any directory and with any extension.

@@ -34,7 +34,7 @@ def digest(
     as_json: Json = False,
 ) -> None:
     """Print a line for --exec-digests for each program: its name and SHA-256."""
-    from rollq.base.names import is_exec_name
+    from rollq.base.names import EXEC_NAME_HINT, is_exec_name
     from rollq.cli.output import write_answer
     from rollq.security.exec_digests import digest_line
 
@@ -44,7 +44,9 @@ def digest(
         called = name or file.name
         if not is_exec_name(called):
             raise LocalError(
-                ErrorCode.BAD_OPTIONS, f"no job can call {called[:64]!r}", "give it a --name"
+                ErrorCode.BAD_OPTIONS,
+                f"no job can call {called[:64]!r}",
+                f"give it a --name: {EXEC_NAME_HINT}",
             )
         try:
             line = digest_line(file, called)

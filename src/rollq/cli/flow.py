@@ -60,21 +60,30 @@ def run(
     Prints its name. The same name is accepted once: if the response was lost, run it again. Exit
     code 4 if the name is that of another flow.
     """
+    from rollq.base.amounts import counted
     from rollq.cli.flow_file import read_flow
     from rollq.cli.output import remark, write_answer
     from rollq.cli.service import run as run_async
 
     name = name or f"{source.stem}-{secrets.token_hex(3)}"
     tables = read_flow(source, name)
-    is_known = run_async(_submit(servers, timeout, name, tables, source.parent))
-    if is_known:
+    gone = run_async(_submit(servers, timeout, name, tables, source.parent))
+    if gone is not None:
         remark(f"flow {name} was already submitted; nothing changed")
-    document = {"name": name, "jobs": len(tables), "known": is_known}
+    if gone:
+        remark(
+            f"not compared with the file: {counted(gone, 'job')}, forgotten or not in the queue yet; "
+            "give another --name to run the file as a new flow"
+        )
+    document = {"name": name, "jobs": len(tables), "known": gone is not None}
     write_answer(document, name, as_json=as_json)
 
 
-async def _submit(servers: str, timeout_s: float, name: str, tables: Tables, folder: Path) -> bool:
-    """Submit the jobs; returns whether they had been submitted before."""
+async def _submit(
+    servers: str, timeout_s: float, name: str, tables: Tables, folder: Path
+) -> int | None:
+    """Submit the jobs. If they had been submitted before, returns how many could not be compared
+    with those of the file, else None."""
     from rollq.cli.flow_file import specs_of
     from rollq.cli.grid import connected
 
@@ -82,13 +91,13 @@ async def _submit(servers: str, timeout_s: float, name: str, tables: Tables, fol
         specs = list(specs_of(tables, client.client_id, folder))
         part = await client.stage(BATCH, secrets.token_hex(8), specs)
         outcome = await client.commit(BATCH, (part,))
-        if outcome.known:
-            await _check_same(client, name, specs, outcome.count)
-        return outcome.known
+        if not outcome.known:
+            return None
+        return outcome.count - await _compare(client, name, specs, outcome.count)
 
 
-async def _check_same(client: Client, name: str, specs: list[JobSpec], count: int) -> None:
-    """Refuse a file whose name another flow has.
+async def _compare(client: Client, name: str, specs: list[JobSpec], count: int) -> int:
+    """Refuse a file whose name another flow has; returns how many jobs were compared.
 
     Raises:
         StateError: BATCH_CONFLICT, naming what differs.
@@ -106,6 +115,7 @@ async def _check_same(client: Client, name: str, specs: list[JobSpec], count: in
             f"another flow has the name {name[:64]!r}: {'; '.join(found[:TOLD])}",
             f"give this one another --name; `rollq flow show {name}` shows the one that has it",
         )
+    return len(known)
 
 
 @app.command(epilog="Example: rollq flow show nightly-2026-11-18 --json | jq .counts")

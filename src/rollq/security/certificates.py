@@ -309,7 +309,7 @@ def _bad_name(what: str, name: str) -> LocalError:
     return LocalError(
         ErrorCode.BAD_CERTIFICATE,
         f"{name[:128]!a} cannot be the name of a {what}",
-        "use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first",
+        "use up to 64 of a-z, A-Z, 0-9 and . _ -, beginning with a letter or digit",
     )
 
 

@@ -266,6 +266,13 @@ def test_addresses_are_checked(bad: str) -> None:
     assert caught.value.code is ErrorCode.BAD_ADDRESS
 
 
+@pytest.mark.parametrize("bad", ["", "z", "host:0", "host:port", "a b:1"])
+def test_the_address_of_a_new_member_is_checked(bad: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        asyncio.run(Client("127.0.0.1:1").admin.add_member(7, bad))
+    assert caught.value.code is ErrorCode.BAD_ADDRESS
+
+
 def test_addresses_may_be_several() -> None:
     assert as_addresses("a:1, b:2,[::1]:3") == ("a:1", "b:2", "[::1]:3")
 

@@ -12,6 +12,7 @@ from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError,
 from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, WorkerId, guid_from_text, guid_to_text
 from rollq.grid import views
+from rollq.net.dialer import split_address
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.facades import PAGE
 from rollq.roles.client.rules import RuleCalls
@@ -190,7 +191,12 @@ class AdminCalls(TopicCalls, RuleCalls):
             await asyncio.sleep(IDLE_LOOK_S)
 
     async def add_member(self, member_id: MemberId, address: str) -> None:
-        """Add a member to the group. It votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up.
+
+        Raises:
+            LocalError: BAD_ADDRESS, if the address is not host:port.
+        """
+        split_address(address)
         await self._change("add_member", member_id=member_id, address=address)
 
     async def remove_member(self, member_id: MemberId) -> None:

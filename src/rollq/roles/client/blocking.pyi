@@ -678,7 +678,11 @@ class BlockingAdmin:
     def drained(self) -> Iterator[DrainView]:
         """Iterate over all drained workers, also those not connected, ordered by id."""
     def add_member(self, member_id: MemberId, address: str) -> None:
-        """Add a member to the group. It votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up.
+
+        Raises:
+            LocalError: BAD_ADDRESS, if the address is not host:port.
+        """
     def remove_member(self, member_id: MemberId) -> None:
         """Remove a member from the group."""
     def transfer(self, member_id: MemberId) -> None:
@@ -844,7 +848,7 @@ class BlockingSchedules:
         """Create or change a schedule; its counters are kept.
 
         Args:
-            name: Letters, digits and `_ . / -` in between.
+            name: Of a-z, A-Z and 0-9, with `_ . / -` in between.
             exec_name: The program or function; `args`, `files`, `outputs`, `payload` and options
                 are those of `submit`. Put large files into a cache.
             cron: `minute hour day month weekday`, or `@daily` and the like.
@@ -1264,7 +1268,11 @@ class BlockingClient:
     def drained(self) -> Iterator[DrainView]:
         """Iterate over all drained workers, also those not connected, ordered by id."""
     def add_member(self, member_id: MemberId, address: str) -> None:
-        """Add a member to the group. It votes as soon as it has caught up."""
+        """Add a member to the group. It votes as soon as it has caught up.
+
+        Raises:
+            LocalError: BAD_ADDRESS, if the address is not host:port.
+        """
     def remove_member(self, member_id: MemberId) -> None:
         """Remove a member from the group."""
     def transfer(self, member_id: MemberId) -> None:

@@ -98,7 +98,7 @@ class Schedules(GroupCalls):
         """Create or change a schedule; its counters are kept.
 
         Args:
-            name: Letters, digits and `_ . / -` in between.
+            name: Of a-z, A-Z and 0-9, with `_ . / -` in between.
             exec_name: The program or function; `args`, `files`, `outputs`, `payload` and options
                 are those of `submit`. Put large files into a cache.
             cron: `minute hour day month weekday`, or `@daily` and the like.

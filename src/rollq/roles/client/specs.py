@@ -27,7 +27,7 @@ from rollq.base.limits import (
     PAYLOAD_BYTES_MAX,
     PRIORITY_MAX,
 )
-from rollq.base.names import EXEC_NAME_CHARS_MAX, checked_tree, is_exec_name
+from rollq.base.names import EXEC_NAME_HINT, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.base.traces import is_traceparent
 from rollq.roles.client import option_needs
@@ -114,7 +114,7 @@ def body_of(
             ErrorCode.BAD_OPTIONS,
             f"no worker can have a program or function named {spec.exec_name[:64]!r}",
             "name a program of the workers' exec directory, or ship one with the job's files; "
-            f"a name has up to {EXEC_NAME_CHARS_MAX} of a-z, A-Z, 0-9 and _ . -",
+            f"{EXEC_NAME_HINT}",
         )
     payload = spec.payload
     if payload is not None:

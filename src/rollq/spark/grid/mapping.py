@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import CLIENT_ID_BYTES_MAX
-from rollq.base.names import is_exec_name
+from rollq.base.names import EXEC_NAME_HINT, is_exec_name
 from rollq.roles.client.client_ids import default_id
 from rollq.roles.client.session import as_addresses
 from rollq.roles.client.specs import Input, Options, check_names, job_options
@@ -117,7 +117,7 @@ def _mapped(prepared: DataFrame, df: DataFrame, plan: MapPlan) -> DataFrame:
 
 def _check(plan: MapPlan, df: DataFrame) -> None:
     if not is_exec_name(plan.exec_name):
-        raise _bad(f"exec={plan.exec_name!r}", "use up to 64 of a-z, A-Z, 0-9 and _ . -")
+        raise _bad(f"exec={plan.exec_name!r}", EXEC_NAME_HINT)
     as_addresses(plan.servers)
     job_options(plan.options)
     numbers = {"window": plan.window, "timeout": plan.timeout_s, "stream_limit": plan.stream_limit}

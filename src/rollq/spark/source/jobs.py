@@ -15,7 +15,7 @@ from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, STAGE_CHUNK_JOBS
-from rollq.base.names import is_exec_name
+from rollq.base.names import EXEC_NAME_HINT, is_exec_name
 from rollq.roles.client.alike import AlikeJobs
 from rollq.roles.client.specs import JobSpec, Options, as_id, check_names, inline_bytes, job_options
 from rollq.subjects.queues import queue_of
@@ -59,7 +59,7 @@ EXCLUDING: Final = (
 )
 # Columns that allow rows to be sent in columnar form: no files, no explicit ids.
 SIMPLE: Final = frozenset(("exec", "args", "job_key", *OPTIONS))
-EXEC_HINT: Final = "name what to run: up to 64 of a-z, A-Z, 0-9 and _ . -"
+EXEC_HINT: Final = f"name what to run: {EXEC_NAME_HINT}"
 PAGE_ROWS: Final = 1_000
 OPTIONS_CACHE_MAX: Final = 1_000  # cached combinations of options, as each row may have its own
 LONG_TEXT: Final = 4096  # shorter arguments need no exact size check
