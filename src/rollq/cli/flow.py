@@ -72,8 +72,8 @@ def run(
         remark(f"flow {name} was already submitted; nothing changed")
     if gone:
         remark(
-            f"not compared with the file: {counted(gone, 'job')}, forgotten or not in the queue yet; "
-            "give another --name to run the file as a new flow"
+            f"not compared with the file: {counted(gone, 'job')}, forgotten or not in the queue "
+            "yet; give another --name to run the file as a new flow"
         )
     document = {"name": name, "jobs": len(tables), "known": gone is not None}
     write_answer(document, name, as_json=as_json)
