@@ -1,7 +1,8 @@
 """Pictures of every page for the documents: `python -m tests.browser.screenshots docs/pages`.
 
 Each page on a desk and on a phone, in both colours and languages, empty and with an error, each of
-a few ten kilobytes. They are made by hand when the pages change, and looked at.
+a few ten kilobytes. They are made by hand when the pages change, and looked at. The Japanese ones
+need a font that has the letters, for instance the package fonts-ipafont-gothic.
 """
 
 from __future__ import annotations

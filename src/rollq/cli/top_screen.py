@@ -252,8 +252,8 @@ def _sections(screen: Screen, size: tuple[int, int], now_ms: int) -> list[Line]:
     needs[used] = min(counts[used] + 2, room - sum(needs.values()) + needs[used])
     look = screen.look or {"workers": ()}
     slots = sum(one["slots"] for one in look["workers"])
-    running = sum(one["running"] for one in look["workers"])
-    workers = f"workers, {running} of {slots} slots"
+    busy = sum(min(one["running"], one["slots"]) for one in look["workers"])
+    workers = f"workers, {busy} of {slots} slots busy"
     titles = {"queues": "queues", "workers": workers, "slowest": "running longest"}
     lines: list[Line] = []
     for name in SECTIONS:

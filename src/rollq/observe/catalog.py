@@ -95,7 +95,12 @@ _MEMBER_JOBS: Final = {
         GAUGE, (), EVERY_MEMBER, "Workers that get no new jobs, connected or not."
     ),
     "rollq_worker_slots": Spec(GAUGE, (), EVERY_MEMBER, "Slots of these workers."),
-    "rollq_attempts_running": Spec(GAUGE, (), EVERY_MEMBER, "Attempts that these workers hold."),
+    "rollq_worker_slots_used": Spec(
+        GAUGE, (), EVERY_MEMBER, "Slots of these workers that a job is in."
+    ),
+    "rollq_attempts_running": Spec(
+        GAUGE, (), EVERY_MEMBER, "Attempts that these workers hold, those fetched ahead among them."
+    ),
     "rollq_blobs": Spec(GAUGE, (), EVERY_MEMBER, "Blobs that jobs, results and caches refer to."),
     "rollq_caches": Spec(GAUGE, (), EVERY_MEMBER, "Caches in the state."),
 }

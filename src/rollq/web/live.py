@@ -159,6 +159,7 @@ class Live:
             "workers": {
                 "connected": int(sum(connected)),
                 "slots": int(sum(_values(families, "rollq_worker_slots"))),
+                "busy": int(sum(_values(families, "rollq_worker_slots_used"))),
                 "running": int(sum(_values(families, "rollq_attempts_running"))),
                 "draining": int(sum(_values(families, "rollq_workers_drained"))),
             },

@@ -68,7 +68,7 @@ def test_a_frame_shows_all_at_once() -> None:
     assert "waiting 2" in shown[1]
     assert "accepted 12.5  started -" in shown[2]
     everything = "\n".join(shown)
-    tables = ("queues (2)", "workers, 3 of 4 slots (1)", "running longest (2)")
+    tables = ("queues (2)", "workers, 3 of 4 slots busy (1)", "running longest (2)")
     for part in (*tables, "CPU cap", "1 min 1 s"):
         assert part in everything
     assert everything.index("large") < everything.index("small")
@@ -79,6 +79,12 @@ def test_a_worker_that_gets_no_jobs_is_not_shown_as_up() -> None:
     for state in ("away", "drained"):
         shown = texts(Screen(look(workers=[worker | {"state": state}])))
         assert any("w1" in line and state in line for line in shown)
+
+
+def test_jobs_fetched_ahead_are_in_no_slot() -> None:
+    (first,) = look()["workers"]
+    shown = texts(Screen(look(workers=[first | {"running": 9}, first | {"id": "v", "running": 1}])))
+    assert any(line.startswith("workers, 5 of 8 slots busy (2)") for line in shown)
 
 
 def test_a_frame_fits_80_columns() -> None:

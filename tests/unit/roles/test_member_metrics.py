@@ -189,6 +189,13 @@ def test_credits_and_caps_are_the_leaders(group: Group) -> None:
     assert told["rollq_clients_at_cap"] == 0
 
 
+def test_jobs_fetched_ahead_are_in_no_slot(group: Group) -> None:
+    group.worker(WORKER, credit=3, slots=2)
+    told = values(families(group.leader))
+    assert (told["rollq_worker_slots"], told["rollq_worker_slots_used"]) == (2, 2)
+    assert told["rollq_attempts_running"] == 3
+
+
 def test_limits_are_shown_with_what_is_taken_and_what_waits(group: Group) -> None:
     arguments = {"scope": "exec", "name": "calc", "running_max": 2}
     group.say(CLIENT, wire.Admin(job(98), "put_limit", msgspec.msgpack.encode(arguments)))

@@ -64,9 +64,10 @@ def families(driver: Driver) -> list[Family]:
 def _of_jobs(driver: Driver, counts: CountsView) -> list[Family]:
     counted = driver.replica.counted
     state = driver.replica.state
-    slots = held = 0
+    slots = used = held = 0
     for worker in state.workers.values():
         slots += worker.slots
+        used += min(worker.slots, len(worker.held))
         held += len(worker.held)
     return [
         counter("rollq_jobs_accepted_total", counted.accepted),
@@ -89,6 +90,7 @@ def _of_jobs(driver: Driver, counts: CountsView) -> list[Family]:
         gauge("rollq_workers", len(state.workers)),
         gauge("rollq_workers_drained", len(state.drained)),
         gauge("rollq_worker_slots", slots),
+        gauge("rollq_worker_slots_used", used),
         gauge("rollq_attempts_running", held),
         gauge("rollq_blobs", counts.blobs),
         gauge("rollq_caches", counts.caches),

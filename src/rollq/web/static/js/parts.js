@@ -32,7 +32,7 @@ export function card(title, ...children) {
 /** A figure with its unit, optionally a link. */
 export function stat({ name, sign, state, value, unit = "", note = "", href = null, testid = null }) {
   return h(href ? "a" : "div", { class: "stat", href, dataset: { ...(state ? { state } : {}), ...(testid ? { testid } : {}) } },
-    h("span", { class: "name" }, sign && icon(sign), name),
+    h("span", { class: "name" }, sign && icon(sign), h("span", {}, name)),
     h("span", { class: "value" }, value, unit && h("span", { class: "unit" }, unit)),
     note && h("span", { class: "under" }, note));
 }

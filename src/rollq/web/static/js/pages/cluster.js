@@ -22,10 +22,9 @@ export function open(root, { signal }) {
       { label: t("cluster.address"), cell: (row) => h("div", {}, h("strong", {}, row.address), h("div", { class: "small muted mono" }, row.id)) },
       { label: t("cluster.role"), cell: (row) => roleOf(row, leaderId) },
       { label: t("cluster.active"), cell: (row) => (row.active || row.id === leaderId ? badge("good", "ok", t("cluster.up")) : badge("bad", "lost", t("cluster.silent"))) },
-      { label: t("cluster.match"), class: "right", cell: (row) => count(row.match) },
-      { label: t("cluster.lag"), class: "right nowrap", cell: (row) => t("cluster.entries", { n: row.lag ?? 0 }) },
+      { label: t("cluster.match"), class: "right nowrap", cell: (row) => h("div", {}, count(row.match), h("div", { class: "small muted" }, t("cluster.behind", { n: row.lag ?? 0 }))) },
       { label: t("cluster.skew"), class: "right nowrap", cell: (row) => duration(Math.abs(row.clock_skew_ms ?? 0)) },
-      { label: t("cluster.disk"), cell: (row) => diskOf(row.disk) },
+      { label: t("cluster.disk"), class: "roomy", cell: (row) => diskOf(row.disk) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, row.id === leaderId, () => again()) },
     ],
   });
@@ -55,10 +54,9 @@ function diskOf(disk) {
   if (!disk) return h("span", { class: "muted" }, t("cluster.disk.unknown"));
   const parts = ["log", "snapshot", "history", "blob", "other"].filter((name) => disk[`${name}_bytes`]);
   const texts = parts.map((name) => t(`cluster.disk.${name}`, { size: bytes(disk[`${name}_bytes`]) }));
-  return h("div", { class: "number", dataset: { testid: "member-disk" } },
+  return h("div", { dataset: { testid: "member-disk" } },
     h("div", { class: "nowrap" }, t("cluster.disk.free", { free: bytes(disk.free_bytes), total: bytes(disk.total_bytes) })),
-    h("div", { class: "small muted" }, t("cluster.disk.used", { used: bytes(disk.used_bytes) })),
-    h("div", { class: "small muted" }, texts.join(" · ")));
+    h("div", { class: "small muted" }, t("cluster.disk.used", { used: bytes(disk.used_bytes), parts: texts.join(" · ") })));
 }
 
 function actionsOf(row, isLeader, then) {

@@ -56,6 +56,7 @@ function statsOf(said) {
   const counts = said.counts ?? {};
   const now = said.rates ?? {};
   const workers = said.workers ?? {};
+  const ahead = (workers.running ?? 0) - (workers.busy ?? 0);
   const second = t("unit.per_s");
   const state = (name, note = "") => stat({
     name: t(`state.${name}`), sign: name, state: name, value: short(counts[name] ?? 0), note,
@@ -72,7 +73,8 @@ function statsOf(said) {
     state("blocked"),
     stat({
       name: t("workers.title"), sign: "workers", href: "/workers", value: count(workers.connected), testid: "workers",
-      note: t("overview.slots", { running: workers.running ?? 0, slots: workers.slots ?? 0 })
+      note: t("overview.slots", { busy: workers.busy ?? 0, slots: workers.slots ?? 0 })
+        + (ahead ? ` · ${t("overview.ahead", { n: ahead })}` : "")
         + (workers.draining ? ` · ${t("overview.draining", { n: workers.draining })}` : ""),
     }),
   ];

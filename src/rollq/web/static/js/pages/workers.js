@@ -19,10 +19,9 @@ export function open(root, { signal }) {
       { label: t("field.worker"), class: "roomy", cell: (row) => h("div", {}, h("strong", { class: "wrap" }, row.name || shortId(row.id)), h("div", { class: "small muted mono", title: row.id }, shortId(row.id))) },
       { label: t("field.state"), cell: stateOf },
       { label: t("workers.patterns"), class: "roomy", cell: (row) => h("span", { class: "tags" }, (row.patterns ?? []).map((one) => h("span", { class: "tag mono" }, one))) },
-      { label: t("workers.running"), cell: (row) => h("div", {}, t("workers.busy", { running: row.running ?? 0, slots: row.slots ?? 0 }), runningOf(row)) },
+      { label: t("workers.running"), cell: (row) => h("div", {}, busyOf(row), runningOf(row)) },
       { label: t("workers.load"), cell: loadOf },
-      { label: t("workers.offer"), cell: offerOf },
-      { label: t("workers.layers"), cell: (row) => ((row.layers ?? []).length ? h("span", { class: "tags" }, row.layers.map((one) => h("span", { class: "tag" }, one))) : h("span", { class: "muted" }, t("workers.no_layers"))) },
+      { label: t("workers.offer"), class: "roomy", cell: offerOf },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, () => workers.load()) },
     ],
     blank: () => empty("workers", t("workers.none"), t("workers.none.text"), command("rollq worker HOST PORT --exec-dir DIR")),
@@ -44,16 +43,26 @@ const gib = (bytes) => (bytes / 1024 ** 3).toFixed(1);
 function loadOf(row) {
   const load = row.load;
   if (!load) return h("span", { class: "muted" }, t("workers.not_told"));
-  return h("div", { class: "number nowrap" },
-    h("div", {}, t("workers.cpu", { percent: Math.round(load.cpu_percent) })),
-    h("div", {}, t("workers.memory", { used: gib(load.memory_used_bytes), total: gib(load.memory_total_bytes) })),
+  return h("div", {},
+    h("div", { class: "number" }, t("workers.cpu", { percent: Math.round(load.cpu_percent) })),
+    h("div", { class: "number" }, t("workers.memory", { used: gib(load.memory_used_bytes), total: gib(load.memory_total_bytes) })),
     h("div", { class: "small muted" }, t("workers.disk", { free: gib(load.disk_free_bytes) })));
 }
 
 function offerOf(row) {
   const used = row.in_use ?? {};
   const resources = Object.entries(row.resources ?? {}).map(([name, amount]) => `${name} ${used[name] ?? 0}/${amount}`);
-  return h("span", { class: "tags" }, [...resources, ...(row.labels ?? [])].map((one) => h("span", { class: "tag" }, one)));
+  return h("div", {},
+    h("span", { class: "tags" }, [...resources, ...(row.labels ?? [])].map((one) => h("span", { class: "tag" }, one))),
+    h("div", { class: "small muted" }, t("workers.layers", { names: (row.layers ?? []).join(", ") || t("workers.no_layers") })));
+}
+
+/** Slots in use; the other jobs that the worker holds are fetched ahead. */
+function busyOf(row) {
+  const [held, slots] = [row.running ?? 0, row.slots ?? 0];
+  const busy = Math.min(held, slots);
+  return [t("workers.busy", { busy, slots }),
+    held > busy && h("div", { class: "small muted" }, t("overview.ahead", { n: held - busy }))];
 }
 
 function runningOf(row) {
