@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,9 @@ from rollq.cli.options import (
     Tables,
     TablesFormat,
 )
+
+if TYPE_CHECKING:
+    from rollq.spark.serving import Outage
 
 EPILOG = """\b
 Examples:
@@ -49,7 +53,9 @@ def serve(
     `rollq sql` and `rollq report` on this machine find it by the table directory. Any Spark Connect
     client can use the address that it prints; `jobs`, `attempts` and so on are tables of the
     database `rollq`, of the latest batch. The address has a token, which keeps other users out.
-    Runs until Ctrl-C or SIGTERM. With --json: one object when it is ready, and one per batch.
+    Runs until Ctrl-C or SIGTERM. While the store or the catalog of the tables fails it tries again,
+    after 2 s at first and 60 s at last, and says so; it ends if the credentials are refused or the
+    tables are gone. With --json: one object when it is ready, one per batch, and one per failure.
     """
     from rollq.cli.output import write_answer
     from rollq.cli.progress import spinner
@@ -74,15 +80,33 @@ def serve(
         settings = serving.connect_settings(port)
         address = serving.address_of(port, token)
         with spark_with(form, tables, master, conf, settings) as spark:
-            server = serving.TableServer(spark, tables, form)
+            tell = partial(_tell_outage, as_json=as_json)
             with spinner("opening the tables"):
-                server.refresh()
-                serving.warm_up(address)
+                make = partial(serving.TableServer, spark, tables, form)
+                server = serving.outlasting(make, tell)
+                server.wait_for_batch(tell)
+                serving.outlasting(partial(serving.warm_up, address), tell)
             announce(address)
             document = {"address": address, "batch": server.batch}
             ready = f"batch {server.batch} of {tables} on {address}"
             write_answer(document, ready, as_json=as_json)
             with contextlib.suppress(KeyboardInterrupt):  # the normal way to stop it
                 while True:
-                    server.wait_for_batch()
+                    server.wait_for_batch(tell)
                     write_answer({"batch": server.batch}, f"batch {server.batch}", as_json=as_json)
+
+
+def _tell_outage(outage: Outage, *, as_json: bool) -> None:
+    """A line: why tables cannot be read and when that is tried again, or that it is over."""
+    from rollq.cli.output import remark, write_json
+
+    error, lasted_s, retry_s = outage
+    if as_json:
+        cause = {"code": int(error.code), "name": error.code.name.lower()} if error else {}
+        document = {"lasted_s": round(lasted_s, 1), "retry_s": retry_s}
+        write_json({"outage": document | cause | ({"message": error.message} if error else {})})
+    elif error:
+        name = error.code.name.lower()
+        remark(f"{error.message} [{name}]; trying again in {retry_s:.0f} s")
+    else:
+        remark(f"the tables can be read again, after {lasted_s:.0f} s")

@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
 from rollq.spark.asking.queries import DATABASE, TABLES, loader
 from rollq.spark.java import user_cache
+from rollq.spark.pipeline.failures import store_error
 from rollq.spark.pipeline.formats import PARQUET, form_of, storage_of
 from rollq.spark.pipeline.manifest import FOLDER
 
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 
 REFRESH_S: Final = 2.0
 LAKE_REFRESH_S: Final = 10.0  # finding the newest batch takes a query
+RETRY_S: Final = 2.0
+RETRY_S_MAX: Final = 60.0
 LOCK_S_MAX: Final = 1.0  # `find_server` holds the lock briefly
 _LOOPBACK: Final = "127.0.0.1"
 _NOTE: Final = "server.json"
 # In the environment, as the arguments of a process are readable by every user.
 _TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+
+Value = TypeVar("Value")
 
 
 class ServerNote(msgspec.Struct, frozen=True):
@@ -149,6 +154,43 @@ def address_of(port: int, token: str) -> str:
     return f"sc://localhost:{port}/;token={token}"
 
 
+class Outage(NamedTuple):
+    """The store or the catalog of the tables did not answer as it should."""
+
+    error: RollqError | None  # None: it is over
+    lasted_s: float
+    retry_s: float = 0.0
+
+
+def outlasting(work: Callable[[], Value], told: Callable[[Outage], None]) -> Value:
+    """The result of work with tables, tried until no store or catalog fails, at growing intervals.
+
+    Args:
+        work: called again after a failure.
+        told: called with each failure, and when one is over.
+
+    Raises:
+        RollqError: that no retry mends.
+    """
+    began, retry_s = time.monotonic(), 0.0
+    while True:
+        try:
+            done = work()
+        except Exception as error:
+            cause = store_error(error)
+            if not cause.retryable:
+                raise cause from error
+            if not retry_s:
+                began = time.monotonic()
+            retry_s = min(2 * retry_s, RETRY_S_MAX) or RETRY_S
+            told(Outage(cause, time.monotonic() - began, retry_s))
+            time.sleep(retry_s)
+        else:
+            if retry_s:
+                told(Outage(None, time.monotonic() - began))
+            return done
+
+
 class TableServer:
     """Registers the newest batch of the tables for all sessions of a Spark server."""
 
@@ -172,9 +214,9 @@ class TableServer:
         self.batch = newest.number
         return True
 
-    def wait_for_batch(self) -> None:
-        """Wait for a new batch, and register it."""
-        while not self.refresh():
+    def wait_for_batch(self, told: Callable[[Outage], None]) -> None:
+        """Wait for a new batch, and register it; see `outlasting`."""
+        while not outlasting(self.refresh, told):
             time.sleep(REFRESH_S if self._form == PARQUET else LAKE_REFRESH_S)
 
 

@@ -7,16 +7,19 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.spark import serving
+from rollq.spark.pipeline.failures import store_error
 from rollq.spark.pipeline.manifest import FOLDER
 
 ANNOUNCES = """
 import sys
+import time
 from pathlib import Path
 from rollq.spark.serving import announcing
 with announcing(Path(sys.argv[1])) as announce:
@@ -113,6 +116,92 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(DiskError) as caught, serving.announcing(tmp_path):
         pass
     assert caught.value.code is ErrorCode.DISK_FAILED
+
+
+def test_a_passing_failure_is_outlasted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    fails = iter([True] * 8)
+
+    def work() -> str:
+        if next(fails, False):
+            raise RuntimeError("Caused by: software.amazon.x.S3Exception: (Status Code: 503)")
+        return "done"
+
+    told: list[serving.Outage] = []
+    assert serving.outlasting(work, told.append) == "done"
+    assert waited == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert [each.retry_s for each in told] == [*waited, 0.0]
+    assert [each.error and each.error.code for each in told] == [
+        *[ErrorCode.UNREACHABLE] * 8,
+        None,
+    ]
+    assert serving.outlasting(work, told.append) == "done"
+    assert len(told) == 9  # nothing failed
+
+
+S3 = "software.amazon.awssdk.services.s3.model.S3Exception"
+PLACE = "getFileStatus on s3a://lake/tables/rollq_batches/_delta_log"
+CALL = "An error occurred while calling o76.sql.\n: "
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "cause"),
+    [
+        (
+            RuntimeError(
+                f"{CALL}org.apache.hadoop.fs.s3a.AWSServiceThrottledException: {PLACE}: {S3}: "
+                "Service Unavailable (Service: S3, Status Code: 503)\n\tat org.apache.hadoop.X.y"
+            ),
+            ErrorCode.UNREACHABLE,
+            f"AWSServiceThrottledException: {PLACE}: S3Exception: "
+            "Service Unavailable (Service: S3, Status Code: 503)",
+        ),
+        (
+            RuntimeError(
+                f"{CALL}org.apache.iceberg.jdbc.UncheckedSQLException: Failed to load table\n"
+                "\tat org.apache.iceberg.X.y\nCaused by: java.sql.SQLException: locked\n\tat a.b"
+            ),
+            ErrorCode.UNREACHABLE,
+            "SQLException: locked",
+        ),
+        (
+            RuntimeError(f"{CALL}{S3}: Forbidden (Service: S3, Status Code: 403)"),
+            ErrorCode.BAD_CREDENTIALS,
+            "S3Exception: Forbidden (Service: S3, Status Code: 403)",
+        ),
+        (
+            RuntimeError(f"{CALL}java.lang.ClassNotFoundException: org.example.Catalog"),
+            ErrorCode.BAD_SETUP,
+            "ClassNotFoundException: org.example.Catalog",
+        ),
+        (ConnectionError(), ErrorCode.DISK_FAILED, "ConnectionError"),
+        (PermissionError(13, "denied"), ErrorCode.BAD_CREDENTIALS, "[Errno 13] denied"),
+    ],
+)
+def test_why_tables_cannot_be_read(error: Exception, code: ErrorCode, cause: str) -> None:
+    found = store_error(error)
+    assert (found.code, found.message.partition(": ")[2]) == (code, cause)
+    assert found.retryable == (code in (ErrorCode.UNREACHABLE, ErrorCode.DISK_FAILED))
+
+
+def test_an_error_of_ours_says_itself_why() -> None:
+    gone = LocalError(ErrorCode.BAD_OPTIONS, "lake holds no tables")
+    assert store_error(gone) is gone
+
+
+def test_a_failure_that_no_retry_mends_is_raised() -> None:
+    def work() -> None:
+        raise RuntimeError("java.nio.file.AccessDeniedException: s3a://lake: InvalidAccessKeyId")
+
+    told: list[serving.Outage] = []
+    with pytest.raises(LocalError) as caught:
+        serving.outlasting(work, told.append)
+    assert caught.value.code is ErrorCode.BAD_CREDENTIALS
+    assert caught.value.message == (
+        "the tables may not be read: AccessDeniedException: s3a://lake: InvalidAccessKeyId"
+    )
+    assert told == []
 
 
 def test_a_port_that_is_taken_is_told() -> None:
