@@ -358,7 +358,7 @@ class _Calls:
 # --- where a task runs
 
 
-class Told(msgspec.Struct, frozen=True):
+class TaskRunEnd(msgspec.Struct, frozen=True):
     """How a task run ended, as it comes back from a worker."""
 
     state: str  # JSON, without its data
@@ -368,7 +368,7 @@ class Told(msgspec.Struct, frozen=True):
     lacking: str = ""  # why the data does not come back
 
 
-def run_task(packed: bytes, /, *buffers: bytearray) -> Told:
+def run_task(packed: bytes, /, *buffers: bytearray) -> TaskRunEnd:
     """Run a task by Prefect's engine; called on a worker."""
     run = pickle.loads(packed, buffers=buffers)
     server, is_of_flow = run.pop("server"), run.pop("is_of_flow")
@@ -406,7 +406,7 @@ def _report(is_of_flow: bool) -> None:
     sending.join(REPORT_S)  # it would be for ever, if the server cannot be reached
 
 
-def _told(state: Any, *, is_asked: bool) -> Told:
+def _told(state: Any, *, is_asked: bool) -> TaskRunEnd:
     """`is_asked`: the task is to keep its result in Prefect's storage."""
     record, data = state.data, state.data
     told = state.model_dump_json(exclude={"data"})
@@ -418,11 +418,11 @@ def _told(state: Any, *, is_asked: bool) -> Told:
     try:
         pack(data)
     except CannotTravelError as error:
-        return Told(told, None, noted, is_kept, str(error))
-    return Told(told, data, noted)
+        return TaskRunEnd(told, None, noted, is_kept, str(error))
+    return TaskRunEnd(told, data, noted)
 
 
-def _state_of(told: Told, name: str) -> Any:
+def _state_of(told: TaskRunEnd, name: str) -> Any:
     state = State.model_validate_json(told.state)
     if told.lacking and not told.is_kept:
         why = f"what {name} returned does not come back: {told.lacking}; {TRAVEL}"

@@ -14,7 +14,7 @@ from rollq.testing import sim
 from rollq.testing.bugs.registry import MUTANTS, Mutant, applied_mutant
 from rollq.testing.checkers.base import Violation
 from rollq.testing.clock import MS
-from rollq.testing.cluster import Cluster
+from rollq.testing.cluster import SimCluster
 from rollq.testing.mutants import hunt
 from rollq.testing.nemesis import INJECTORS
 from rollq.testing.silences import deafen_worker, silence_leader
@@ -22,10 +22,10 @@ from rollq.testing.sim import run_seed
 from rollq.testing.swarm import ALL_FAULTS, Swarm
 
 FINGERPRINT = """
-from rollq.testing.cluster import Cluster
+from rollq.testing.cluster import SimCluster
 from rollq.testing.jitter import Streams
 from rollq.testing.swarm import draw_swarm
-cluster = Cluster({seed}, draw_swarm(Streams({seed}).swarm))
+cluster = SimCluster({seed}, draw_swarm(Streams({seed}).swarm))
 cluster.run()
 print(cluster.timeline.event_count, cluster.ledger.lines[-1].log_hash.hex())
 """
@@ -45,7 +45,7 @@ def test_a_calm_world_needs_one_term_and_delivers_every_result() -> None:
     assert report.result_count >= report.ended_count > 0
 
 
-def one_slot(*runs_ms: int) -> Cluster:
+def one_slot(*runs_ms: int) -> SimCluster:
     """A calm cluster whose only worker has one slot, and which must converge in 5 s; it is asked to
     run these jobs."""
     calm = Swarm(
@@ -58,7 +58,7 @@ def one_slot(*runs_ms: int) -> Cluster:
         full_ms_max=20_000,
         silent_ms_max=0,
     )
-    cluster = Cluster(1, calm)
+    cluster = SimCluster(1, calm)
 
     def submit() -> None:
         for run_ms in runs_ms:
@@ -112,7 +112,7 @@ def test_a_worker_that_hung_up_in_vain_may_be_given_up_while_it_waits(
 ) -> None:
     """It bears four seconds of silence then, and the new leader three of its absence."""
 
-    def after_hang_ups(cluster: Cluster) -> None:
+    def after_hang_ups(cluster: SimCluster) -> None:
         for worker in cluster.workers:
             assert worker.machine is not None
             silence = worker.machine._session._silence
@@ -139,7 +139,7 @@ def test_a_worker_that_hears_nobody_may_give_back_what_it_has_not_started(
     run."""
     attempts: list[int] = []
 
-    def with_prefetched(cluster: Cluster) -> None:
+    def with_prefetched(cluster: SimCluster) -> None:
         (worker,) = cluster.workers
         assert worker.machine is not None
         worker.machine._credit.window.ran_alike(0.1, 1_000)  # its runs were short

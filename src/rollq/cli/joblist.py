@@ -26,7 +26,7 @@ PROBLEMS_SHOWN: Final = 20
 BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class JobLine(msgspec.Struct, forbid_unknown_fields=True):
     """One job in a file of JSON lines. Option names are those of the client."""
 
     exec: str = ""
@@ -46,7 +46,7 @@ class MisreadError(Exception):
 
 
 Row: TypeAlias = "tuple[int, JobSpec | MisreadError]"  # with its line number
-Read: TypeAlias = "tuple[int, Line | MisreadError]"
+Read: TypeAlias = "tuple[int, JobLine | MisreadError]"
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ def _rows(path: Path, exec_name: str, options: Options, *, header: bool) -> Iter
 
 
 def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
-    decoder = msgspec.json.Decoder(Line | list[str | int | float])
+    decoder = msgspec.json.Decoder(JobLine | list[str | int | float])
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
@@ -192,7 +192,7 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
             column = 0 if at_path else len(read.decode(errors="ignore")) + 1
             yield number, MisreadError(BYTE.sub("", told), "write a JSON object or a list", column)
             continue
-        line = row if isinstance(row, Line) else Line(args=row)
+        line = row if isinstance(row, JobLine) else JobLine(args=row)
         line.exec = line.exec or exec_name
         yield number, line
 
@@ -210,15 +210,17 @@ def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
             return
         if row and not (header and number == 1):
             if exec_name:
-                yield number, Line(exec_name, list(row))
+                yield number, JobLine(exec_name, list(row))
             elif NUMBER.fullmatch(row[0]):  # probably arguments, without EXEC
                 yield number, MisreadError(f"{row[0]} is a number, not a program", NO_EXEC, 1)
             else:
-                yield number, Line(row[0], list(row[1:]))
+                yield number, JobLine(row[0], list(row[1:]))
         number = rows.line_num + 1  # a quoted field may span several lines
 
 
-def _spec(folder: Path, number: int, line: Line, options: Options, keys: dict[str, int]) -> JobSpec:
+def _spec(
+    folder: Path, number: int, line: JobLine, options: Options, keys: dict[str, int]
+) -> JobSpec:
     if not line.exec:
         raise MisreadError("no program given", "add one, or give EXEC")
     first = keys.setdefault(line.key, number)

@@ -68,7 +68,7 @@ class RunReport:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-class Cluster:
+class SimCluster:
     """One run."""
 
     def __init__(self, seed: int, swarm: Swarm, *, live_trace: bool = False) -> None:

@@ -30,7 +30,7 @@ from rollq.store.wal import Wal
 from rollq.testing.applications import QUEUES
 from rollq.testing.checkers.base import Violation
 from rollq.testing.clock import MS
-from rollq.testing.cluster import Cluster
+from rollq.testing.cluster import SimCluster
 from rollq.testing.sim_member import SimMember
 from rollq.testing.swarm import Swarm
 from rollq.testing.workload import JobPlan, body_of
@@ -127,7 +127,7 @@ def _fields_of(part: object) -> list[str]:
 class SteadyLoad:
     """The endless, steady load of one client."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: SimCluster, name: str) -> None:
         self._client = cluster.clients[name]
         self._timeline = cluster.timeline
         self._chance = cluster.streams.named(f"{name}/steady")
@@ -171,7 +171,7 @@ class SteadyLoad:
         return body_of(plan)
 
 
-class LongRun(Cluster):
+class LongRun(SimCluster):
     """A cluster with an endless load."""
 
     def __init__(self, seed: int, hours: float) -> None:

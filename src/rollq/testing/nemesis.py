@@ -19,13 +19,13 @@ from rollq.testing.injectors import disks, network, operations, processes
 from rollq.testing.sim_member import SimMember
 
 if TYPE_CHECKING:
-    from rollq.testing.cluster import Cluster
+    from rollq.testing.cluster import SimCluster
 
 
 class Nemesis:
     """Injects faults between `start` and `stop`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimCluster) -> None:
         self.cluster = cluster
         self.chance = cluster.streams.schedule
         self.timeline = cluster.timeline

@@ -23,7 +23,7 @@ from rollq.testing.checkers.base import Violation
 from rollq.testing.clock import MS
 
 if TYPE_CHECKING:
-    from rollq.testing.cluster import Cluster
+    from rollq.testing.cluster import SimCluster
     from rollq.testing.sim_worker import SimWorker
 
 KINDS: Final = ("paused", "cut", "mute", "deaf")
@@ -35,7 +35,7 @@ BACK_MS: Final = 2_500  # beyond the grace: a deaf worker disconnects, is healed
 DEAF_RUN_MS: Final = 4_000  # run time of the jobs of a deaf worker
 
 
-def silence_leader(cluster: Cluster) -> None:
+def silence_leader(cluster: SimCluster) -> None:
     """Silence the leader, and wait for the results of jobs submitted before and after.
 
     Raises:
@@ -69,13 +69,13 @@ def silence_leader(cluster: Cluster) -> None:
         _check_reruns(cluster, strict, f"{kind} leader")
 
 
-def can_deafen_worker(cluster: Cluster) -> bool:
+def can_deafen_worker(cluster: SimCluster) -> bool:
     """Whether a worker can be deaf for longer than its grace and return before its lease ends."""
     settings = cluster.swarm.settings
     return settings.lease_ms >= settings.worker_grace_ms + BACK_MS
 
 
-def deafen_worker(cluster: Cluster) -> None:
+def deafen_worker(cluster: SimCluster) -> None:
     """Drop all messages to a worker that runs a job, for longer than its grace.
 
     Raises:
@@ -110,7 +110,7 @@ def _excepted_jobs(worker: SimWorker) -> list[JobId]:
     return worker.held_jobs if worker.is_patient else []
 
 
-def _wait(cluster: Cluster, job_ids: list[JobId], kind: str, *, queued_ms: int = 0) -> None:
+def _wait(cluster: SimCluster, job_ids: list[JobId], kind: str, *, queued_ms: int = 0) -> None:
     timeline = cluster.timeline
     wait_ms = cluster.swarm.silent_ms_max + queued_ms
     end_us = timeline.now_us + wait_ms * MS
@@ -124,11 +124,11 @@ def _wait(cluster: Cluster, job_ids: list[JobId], kind: str, *, queued_ms: int =
         missing = [one for one in missing if not _has_result(cluster, one)]
 
 
-def _has_result(cluster: Cluster, job_id: JobId) -> bool:
+def _has_result(cluster: SimCluster, job_id: JobId) -> bool:
     return any(job_id in client.results for client in cluster.clients.values())
 
 
-def _check_reruns(cluster: Cluster, job_ids: list[JobId], kind: str) -> None:
+def _check_reruns(cluster: SimCluster, job_ids: list[JobId], kind: str) -> None:
     rerun = [job_id.hex() for job_id in job_ids if cluster.runs.start_count(job_id) > 1]
     if rerun:
         raise Violation("silence", f"{', '.join(rerun)} ran again for a {kind}")

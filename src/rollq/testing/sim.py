@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Final
 
 from rollq.testing.checkers.base import Violation
-from rollq.testing.cluster import Cluster, RunReport
+from rollq.testing.cluster import RunReport, SimCluster
 from rollq.testing.jitter import Streams
 from rollq.testing.swarm import Swarm, draw_swarm
 
@@ -40,7 +40,7 @@ class Outcome:
 
 def run_seed(seed: int, swarm: Swarm | None = None, *, live_trace: bool = False) -> Outcome:
     """Run one seed. An exception of the product is a failure too."""
-    cluster = Cluster(seed, swarm or draw_swarm(Streams(seed).swarm), live_trace=live_trace)
+    cluster = SimCluster(seed, swarm or draw_swarm(Streams(seed).swarm), live_trace=live_trace)
     try:
         return Outcome(seed, cluster.run())
     except Violation as violation:

@@ -300,7 +300,7 @@ class SimMember:
             self.world.timeline.after(delay_us, self._run, self.life, driver, work)
 
     def _set_alarm(self, driver: Driver) -> None:
-        """As `roles.member.alarm`: a rate may let a job start before the next tick."""
+        """As `roles.member.timers`: a rate may let a job start before the next tick."""
         wait_ms = driver.leader_state.wait_ms() if driver.leading else None
         if wait_ms is None:
             return

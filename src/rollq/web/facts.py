@@ -15,7 +15,7 @@ from rollq.web.links import Links
 BEYOND: Final = 1 << 61  # an index after all entries
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True):
+class HistoryLines(msgspec.Struct, frozen=True, array_like=True):
     """Lines of the history from `first` to `last`."""
 
     first: int
@@ -81,7 +81,7 @@ async def facts_before(
 
 async def check_reads_history(links: Links) -> None:
     """Raises StateError ACCESS_DENIED, if the account may not read the history."""
-    await links.read(Told, "history", BEYOND.to_bytes(8, "big"))
+    await links.read(HistoryLines, "history", BEYOND.to_bytes(8, "big"))
 
 
 async def _last_index(links: Links) -> int:
@@ -102,7 +102,7 @@ async def _between(links: Links, first: int, end: int) -> tuple[list[Fact], int]
     facts: list[Fact] = []
     read_bytes = 0
     while first < end:
-        told = await links.read(Told, "history", first.to_bytes(8, "big"))
+        told = await links.read(HistoryLines, "history", first.to_bytes(8, "big"))
         low, last, lines = told.first, told.last, told.lines
         if last < low or low >= end:
             break

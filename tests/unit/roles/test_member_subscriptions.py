@@ -6,7 +6,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
 from rollq.roles.member.leader import subscriptions as module
-from rollq.roles.member.leader.subscriptions import Route, Subscription, Subscriptions
+from rollq.roles.member.leader.subscriptions import Route, SessionSubscription, Subscriptions
 from rollq.subjects.grammar import parse_subject
 from rollq.subjects.trie import Trie
 
@@ -174,7 +174,7 @@ def test_what_was_matched_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None
     looked: list[str] = []
     match = held._trie.match
 
-    def watched(_: object, subject: str) -> list[Subscription]:
+    def watched(_: object, subject: str) -> list[SessionSubscription]:
         looked.append(subject)
         return match(subject)
 

@@ -26,7 +26,7 @@ from rollq.history.segments import Segments, packed_name
 from rollq.roles.member.history_log import HistoryLog
 from rollq.roles.member.query_keys import JobPlace
 from rollq.roles.member.readers import timeline
-from rollq.roles.member.readers.member_view import MemberView
+from rollq.roles.member.readers.reader_context import ReaderContext
 from rollq.roles.member.readers.timeline import read_timeline
 from rollq.testing.disk import VirtualDisk
 from tests.unit.grid.kit import job_id, worker_id
@@ -72,7 +72,7 @@ class Member:
         parts: list[JobTimeline] = []
         before = 0
         while True:
-            parts.insert(0, read_timeline(cast(MemberView, self), JobPlace(job, before)))
+            parts.insert(0, read_timeline(cast(ReaderContext, self), JobPlace(job, before)))
             before = parts[0].before
             if not before:
                 rows = [row for part in parts for row in part.rows]

@@ -29,7 +29,7 @@ from rollq.spark.pipeline.lineage import (
 from rollq.spark.pipeline.lineage_events import (
     Dataset,
     EventSender,
-    Output,
+    OutputTable,
     RunEvent,
     as_openlineage,
     is_configured,
@@ -113,8 +113,8 @@ def test_the_batches_of_a_run_are_added_up() -> None:
     assert (start.inputs, start.outputs) == ({one: "", two: ""}, [])
     assert (end.inputs, end.error) == ({one: "5", two: ""}, "")
     assert end.outputs == [
-        Output(Dataset("file", "/lake/silver_jobs"), "silver_jobs", "2", TableOutput(7, 70)),
-        Output(Dataset("file", "/lake/gold_dead"), "gold_dead", "2", TableOutput(2, None)),
+        OutputTable(Dataset("file", "/lake/silver_jobs"), "silver_jobs", "2", TableOutput(7, 70)),
+        OutputTable(Dataset("file", "/lake/gold_dead"), "gold_dead", "2", TableOutput(2, None)),
     ]
 
 
@@ -274,7 +274,7 @@ def test_nothing_is_begun_without_a_configuration_or_without_the_package(
 
 def event(state: str = "COMPLETE", error: str = "") -> RunEvent:
     outputs = [
-        Output(PLACE.dataset(name), name, "7", TableOutput(2, 200))
+        OutputTable(PLACE.dataset(name), name, "7", TableOutput(2, 200))
         for name, table in TABLES.items()
         if not table.is_internal
     ]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from rollq.grid.views import CountsView
-from rollq.web.facts import Told, facts_before
+from rollq.web.facts import HistoryLines, facts_before
 from rollq.web.limits import FACTS_BYTES_MAX, FACTS_PAGE_BYTES
 from rollq.web.links import Links
 
@@ -28,7 +28,7 @@ class Member:
         index = int.from_bytes(key, "big")
         lines = (line(index, "act", ""), self._other.replace(b'"index":0', b'"index":%d' % index))
         self.read_bytes += sum(map(len, lines))
-        return Told(index, index, lines)
+        return HistoryLines(index, index, lines)
 
 
 def line(index: int, kind: str, detail: str) -> bytes:

@@ -3,7 +3,8 @@
 Reading order:
 
 1. `node`: the process: sockets, clock, persist thread, and the loop of turns around the driver;
-   `setup`: its start options; `calendar`: the next firing time of a cron line.
+   `setup`: its start options; `timers`: what wakes the loop without input; `calendar`: the next
+   firing time of a cron line.
 2. `driver`: one turn, in the only safe order. Pure, as is everything that it imports; the
    simulator runs it on a virtual disk, clock and network. `outputs`: what it returns to be sent.
 3. `leader`: what exists on the elected leader alone; `leader.gateway` handles session messages.

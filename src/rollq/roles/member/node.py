@@ -28,7 +28,6 @@ from rollq.net.listener import Listener
 from rollq.raft.types import Role
 from rollq.roles.door import Door
 from rollq.roles.login import LoginSetup
-from rollq.roles.member.alarm import Alarm, Ticker
 from rollq.roles.member.blobs.blob_work import BlobWork
 from rollq.roles.member.blobs.member import MemberBlobs
 from rollq.roles.member.calendar import ZoneCalendar
@@ -60,6 +59,7 @@ from rollq.roles.member.shell_figures import shell_families
 from rollq.roles.member.snapshot_runner import SnapshotRunner, trim_memory
 from rollq.roles.member.status_log import StatusLog
 from rollq.roles.member.tables.exports import remove_exports
+from rollq.roles.member.timers import Ticker, WakeTimer
 from rollq.roles.member.work import Work
 from rollq.roles.persist import PersistThread
 from rollq.roles.service import SystemClock, SystemJitter
@@ -118,7 +118,7 @@ class MemberNode:
         self._turn_due = False
         self._working = False
         self._ticker = Ticker(setup.tick_ms, self._tick)
-        self._alarm = Alarm(self._wake)
+        self._wake_timer = WakeTimer(self._wake)
         self._shutting_down: asyncio.Task[None] | None = None  # held, or it might be collected
         self._live_due = False
         self._stopping = False
@@ -314,7 +314,7 @@ class MemberNode:
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         if driver.leading:
-            self._alarm.set(driver.leader_state.wait_ms())
+            self._wake_timer.set(driver.leader_state.wait_ms())
         self._sessions.maybe_resume()
 
     def _follow_rules(self, driver: Driver) -> None:
@@ -472,7 +472,7 @@ class MemberNode:
         if self._gossip is not None:
             await self._gossip.stop()
         self._ticker.stop()
-        self._alarm.stop()
+        self._wake_timer.stop()
         self._snapshots.stop()
         await self._readers.stop()
         await self._disk_meter.stop()

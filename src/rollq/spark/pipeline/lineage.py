@@ -29,7 +29,7 @@ from rollq.spark.pipeline.lineage_events import (
     START,
     Dataset,
     EventSender,
-    Output,
+    OutputTable,
     RunEvent,
     is_configured,
 )
@@ -164,7 +164,7 @@ class Lineage:
             for group, dataset in self._inputs.items()
         }
         outputs = [
-            Output(self._place.dataset(name), name, _version(run.manifest, name), written)
+            OutputTable(self._place.dataset(name), name, _version(run.manifest, name), written)
             for name, written in run.written.items()
         ]
         self._sender.send(RunEvent(state, at, run.run_id, self._job, inputs, outputs, error))

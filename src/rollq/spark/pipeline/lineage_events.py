@@ -43,7 +43,7 @@ class Dataset(NamedTuple):
     name: str
 
 
-class Output(NamedTuple):
+class OutputTable(NamedTuple):
     """A table that a run wrote."""
 
     dataset: Dataset
@@ -61,7 +61,7 @@ class RunEvent:
     run_id: str
     job: Dataset
     inputs: Mapping[Dataset, str]  # with the last index that is in the tables; "": not known
-    outputs: Sequence[Output] = ()
+    outputs: Sequence[OutputTable] = ()
     error: str = ""
 
 
@@ -174,7 +174,7 @@ def as_openlineage(event: RunEvent) -> Any:
     )
 
 
-def _output(output: Output, producer: str) -> Any:
+def _output(output: OutputTable, producer: str) -> Any:
     from openlineage.client import event_v2
     from openlineage.client.facet_v2 import output_statistics_output_dataset, schema_dataset
 

@@ -44,7 +44,7 @@ class QueueGroup:
 
 
 @dataclass(slots=True, eq=False)
-class Subscription:
+class SessionSubscription:
     """One session's subscription to a pattern."""
 
     session: int
@@ -70,11 +70,11 @@ class Route:
 
     subject: str
     receivers: Receivers = ()
-    groups: list[tuple[QueueGroup, list[tuple[Receivers, Subscription]]]] = field(
+    groups: list[tuple[QueueGroup, list[tuple[Receivers, SessionSubscription]]]] = field(
         default_factory=list
     )
     count: int = 0
-    counted: list[Subscription] = field(default_factory=list)
+    counted: list[SessionSubscription] = field(default_factory=list)
     is_job_event: bool = False
     topic: str = ""
 
@@ -122,8 +122,8 @@ class Subscriptions:
     def __init__(self, topic_of: Callable[[str], str] = lambda _: "") -> None:
         self._topic_of = topic_of  # the topic of a subject
         self.listened = ListenedJobs()
-        self._trie: Trie[Subscription] = Trie()
-        self._of_session: dict[int, dict[int, Subscription]] = {}
+        self._trie: Trie[SessionSubscription] = Trie()
+        self._of_session: dict[int, dict[int, SessionSubscription]] = {}
         self._groups: dict[str, QueueGroup] = {}
         # By token: the session that owns the inbox, and the number of its subscriptions in it.
         self._inboxes: dict[str, tuple[int, int]] = {}
@@ -155,7 +155,7 @@ class Subscriptions:
         if queue_group and not token:
             group = self._groups.setdefault(queue_group, QueueGroup(queue_group))
             group.member_count += 1
-        subscription = Subscription(session, number, SEPARATOR.join(tokens), group)
+        subscription = SessionSubscription(session, number, SEPARATOR.join(tokens), group)
         self._of_session.setdefault(session, own)[number] = subscription
         self._count += 1
         if token:
@@ -221,13 +221,15 @@ class Subscriptions:
         """The cached route of a subject."""
         return self._routes.get(subject)
 
-    def take_turn(self, group: QueueGroup, taking: list[tuple[Receivers, Subscription]]) -> int:
+    def take_turn(
+        self, group: QueueGroup, taking: list[tuple[Receivers, SessionSubscription]]
+    ) -> int:
         """The position of the member of a queue group that gets the next message."""
         place = group.turn % len(taking)
         group.turn += 1
         return place
 
-    def count_down(self, subscription: Subscription) -> None:
+    def count_down(self, subscription: SessionSubscription) -> None:
         """Count a message to a subscription that ends after some more."""
         subscription.left -= 1
         if subscription.left <= 0:
@@ -246,7 +248,7 @@ class Subscriptions:
             )
         return token
 
-    def _drop(self, subscription: Subscription) -> None:
+    def _drop(self, subscription: SessionSubscription) -> None:
         """Remove a subscription from all tables but that of its session. Routes do not change with
         inboxes."""
         self._count -= 1
@@ -275,7 +277,7 @@ class Subscriptions:
     def _find(self, tokens: Tokens) -> Route:
         subject = SEPARATOR.join(tokens)
         plain: dict[int, None] = {}
-        groups: dict[QueueGroup, list[tuple[Receivers, Subscription]]] = {}
+        groups: dict[QueueGroup, list[tuple[Receivers, SessionSubscription]]] = {}
         counted = []
         count = 0
         for subscription in self._trie.match(subject):

@@ -8,7 +8,7 @@ from rollq.base.errors import DiskError, ErrorCode, StateError
 from rollq.base.limits import EXPORT_ALIVE_MS, READER_PIECE_BYTES
 from rollq.raft.types import SnapshotMeta
 from rollq.roles.member.driver import Driver
-from rollq.roles.member.readers.member_view import ELSEWHERE
+from rollq.roles.member.readers.reader_context import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.store.snapshots import OpenSnapshot
 from rollq.wire.reader_messages import SNAPSHOT, BackupAsk, BackupTold

@@ -13,8 +13,8 @@ from rollq.history.arrow_cache import copies_there
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.queries import as_answer, decode_key, must_find, read, rest_of
 from rollq.roles.member.readers.backups import send_backup
-from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import send_pieces
+from rollq.roles.member.readers.reader_context import ReaderContext
 from rollq.roles.member.readers.session import Handler, ReaderSession
 from rollq.roles.member.readers.tables import send_part, send_results, send_tables
 from rollq.roles.member.readers.timeline import read_timeline
@@ -73,7 +73,7 @@ def _read(query: Query, driver: Driver) -> tuple[int, object]:
     return sources.state.applied_index, read(sources, query)
 
 
-def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
+def _cuts(member: ReaderContext, first: int, last: int) -> tuple[Cut, ...]:
     sizes = member.segments.sizes()
     there = copies_there(member.disk)
     found = (
@@ -85,7 +85,7 @@ def _cuts(member: MemberView, first: int, last: int) -> tuple[Cut, ...]:
 
 
 # Views that are read from files on the thread, and not on the loop.
-FROM_FILES: Final[dict[str, Callable[[MemberView, Any], object]]] = {"timeline": read_timeline}
+FROM_FILES: Final[dict[str, Callable[[ReaderContext, Any], object]]] = {"timeline": read_timeline}
 
 HANDLERS: dict[type, Handler] = {
     SpanAsk: send_span,

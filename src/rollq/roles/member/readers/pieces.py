@@ -15,7 +15,7 @@ from rollq.history.cutting import SegmentFile
 from rollq.history.packed import PackedIndex, encode_indexes
 from rollq.history.packed_file import Block, indexes_in, plain_of, read_block
 from rollq.history.segments import columns_name, packed_name
-from rollq.roles.member.readers.member_view import ELSEWHERE
+from rollq.roles.member.readers.reader_context import ELSEWHERE
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.wire.reader_messages import ARROW, EVENTS, LINES, RUNS, PiecesAsk
 

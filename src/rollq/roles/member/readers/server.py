@@ -18,7 +18,7 @@ from rollq.net.thread_stream import ThreadStream
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.readers.copies_keeper import CopiesKeeper
 from rollq.roles.member.readers.handlers import HANDLERS
-from rollq.roles.member.readers.member_view import MemberView
+from rollq.roles.member.readers.reader_context import ReaderContext
 from rollq.roles.member.readers.session import ReaderSession
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.member.tables.exports import Exports
@@ -45,7 +45,7 @@ class ReaderServer:
         wake: Callable[[], None],
     ) -> None:
         self._exports = Exports(state_dir, disk, lambda: driver.state)
-        self._view = MemberView(driver, disk, setup.group, wake, self._exports)
+        self._context = ReaderContext(driver, disk, setup.group, wake, self._exports)
         self._driver = driver
         self._group = setup.group
         self._copies = CopiesKeeper(state_dir, setup, lambda: driver.state.applied_index)
@@ -82,7 +82,7 @@ class ReaderServer:
 
     async def stop(self) -> None:
         """Close all links. Idempotent."""
-        self._view.stop()
+        self._context.stop()
         await self._exports.stop()
         await self._copies.stop()
         for stream in self._streams.values():
@@ -110,7 +110,7 @@ class ReaderServer:
 
     def _begin(self, link: Link, principal: Principal, hello: HelloReader) -> None:
         stream = self._streams[link] = ThreadStream(link, READER_SILENT_MS_MAX / 1000)
-        session = ReaderSession(self._view, stream, HANDLERS)
+        session = ReaderSession(self._context, stream, HANDLERS)
         features = tuple(one for one in FEATURES if one in hello.features)
         raft = self._driver.raft
         members = tuple(member.address for member in raft.config.voters)

@@ -10,7 +10,7 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import MessageId
 from rollq.base.limits import READER_CHUNK_BYTES
 from rollq.net.thread_stream import ThreadStream
-from rollq.roles.member.readers.member_view import MemberView
+from rollq.roles.member.readers.reader_context import ReaderContext
 from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
 from rollq.wire.messages import Error, Welcome
@@ -31,7 +31,7 @@ class ReaderSession:
 
     def __init__(
         self,
-        member: MemberView,
+        member: ReaderContext,
         stream: ThreadStream,
         handlers: Mapping[type, Handler],
     ) -> None:

@@ -21,14 +21,14 @@ from rollq.history.schema import HistoryRow
 from rollq.history.segments import packed_name
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.query_keys import JobPlace
-from rollq.roles.member.readers.member_view import MemberView
 from rollq.roles.member.readers.pieces import is_damaged, lacking
+from rollq.roles.member.readers.reader_context import ReaderContext
 
 LOOKED_BYTES_MAX: Final = 32 * 1024 * 1024  # of events in memory form: about 0.1 s
 ROWS_MAX: Final = 2_000  # of one job; one with more has several pages
 
 
-def read_timeline(member: MemberView, asked: JobPlace) -> JobTimeline:
+def read_timeline(member: ReaderContext, asked: JobPlace) -> JobTimeline:
     """The rows of a job before a log index, up to the bounds of an answer.
 
     Raises:
@@ -59,7 +59,7 @@ def _sought(driver: Driver, asked: JobPlace) -> Sought:
 class _Search:
     """The search for one answer."""
 
-    def __init__(self, member: MemberView, sought: Sought, before: int) -> None:
+    def __init__(self, member: ReaderContext, sought: Sought, before: int) -> None:
         self._member = member
         self._sought = sought
         self._before = before  # everything from here on is searched already

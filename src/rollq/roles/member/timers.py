@@ -1,5 +1,5 @@
-"""Timers that wake a member's loop without input: periodic ticks, and an alarm for the leader's
-next deadline."""
+"""Timers that wake a member's loop without input: periodic ticks, and one for the leader's next
+deadline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ticker:
         self._tick(late_s)
 
 
-class Alarm:
+class WakeTimer:
     """Wakes the loop of turns once, at the earliest of the times set since the last wake-up."""
 
     __slots__ = ("_timer", "_wake")

@@ -1,4 +1,4 @@
-"""A member as seen by readers' threads."""
+"""What the readers of a member share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELSEWHERE = "ask another member, or later"
 SOUND_MAX: Final = 16_384  # verified segments to remember; the oldest are verified again
 
 
-class MemberView:
+class ReaderContext:
     """One for all readers of a member. Made on the loop; its methods are called on threads.
 
     Attributes:
