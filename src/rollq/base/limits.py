@@ -84,7 +84,7 @@ TURN_JOBS_MAX: Final = 1_024  # that are assigned in one
 # Of what clients ask for, by weight, in bytes of small jobs; a job without a body weighs this much.
 # Sessions save up at this pace for what they ask for.
 JOB_WEIGHT: Final = 256
-TURN_WEIGHT_MAX: Final = 128 * 1024
+TURN_WEIGHT_MAX: Final = 32 * 1024  # 300 jobs of runs, 120 others or 7 of the largest
 SESSION_QUANTUM: Final = 8 * 1024
 # What weighs so much comes behind all else in a turn, and not before what was heavy before it is
 # applied; so much of it at once, unless it is one command. Others wait for no more than that.

@@ -6,9 +6,9 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, JobOptions
-from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX
 from rollq.roles.client.machine import RETRY_MS, ClientMachine
-from rollq.roles.client.runs import SentRuns, alike, results_of
+from rollq.roles.client.runs import SUBMIT_RUN_JOBS, SentRuns, alike, results_of
 from rollq.roles.client.session_state import ClientSetup
 from rollq.roles.client.signals import (
     Abandoned,
@@ -89,7 +89,8 @@ def test_a_run_has_its_columns() -> None:
 
 
 def test_a_run_is_split_where_a_message_is_full_and_what_is_large_goes_alone() -> None:
-    assert list(map(len, alike(submit(n) for n in range(1, RUN_JOBS_MAX + 2)))) == [RUN_JOBS_MAX, 1]
+    many = (submit(n) for n in range(1, SUBMIT_RUN_JOBS + 2))
+    assert list(map(len, alike(many))) == [SUBMIT_RUN_JOBS, 1]
     half = bytes(INLINE_BYTES_MAX)
     per_run = RUN_BYTES_MAX // INLINE_BYTES_MAX
     assert list(map(len, alike(submit(n, half) for n in range(per_run + 1)))) == [per_run, 1]

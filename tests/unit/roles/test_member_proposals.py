@@ -22,7 +22,10 @@ from rollq.base.limits import (
 )
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
+from rollq.roles.client.runs import SUBMIT_RUN_JOBS
 from rollq.roles.member import driver
+from rollq.roles.member.leader.addressing import Address
+from rollq.roles.member.leader.joining import count_of
 from rollq.roles.member.leader.origins import SILENT, Origin
 from rollq.roles.member.leader.proposals import (
     ProposalBatch,
@@ -30,7 +33,9 @@ from rollq.roles.member.leader.proposals import (
     size_bytes_of,
     weight_of,
 )
+from rollq.roles.member.leader.runs import submits_of
 from rollq.wire import messages as wire
+from rollq.wire.run_messages import SubmitRun
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 from tests.unit.roles.members import Group, job
 
@@ -185,14 +190,35 @@ def test_what_is_heavy_comes_in_time_however_many_ask_for_little() -> None:
 
 def test_a_client_that_is_alone_is_not_held_up() -> None:
     proposals = Proposals()
-    for _ in range(TURN_COMMANDS_MAX):
+    for _ in range(100):
         proposals.add_request(LONE, of(1))
     (batch,) = proposals.batches()
-    assert len(batch) == TURN_COMMANDS_MAX
+    assert len(batch) == 100
     largest = commands.SubmitBulk("bob", "q", "calc", BULK.items * 31)
     proposals.add_request(largest, of(1))
     (batch,) = proposals.batches()
     assert kinds(batch) == [commands.SubmitBulk]
+
+
+def test_a_window_of_small_jobs_takes_several_turns() -> None:
+    proposals, number = Proposals(), len(IDS) // SUBMIT_RUN_JOBS
+    for at in range(number):
+        ids = IDS[at * SUBMIT_RUN_JOBS : (at + 1) * SUBMIT_RUN_JOBS]
+        run = SubmitRun(job(at), "ann", "q", "calc", b"".join(ids), (bytes(200),) * len(ids))
+        for _, command in submits_of(run, "ann", Address("q", "calc", None), range(len(ids))):
+            proposals.add_request(command, of(1))
+    turns = []
+    while proposals:
+        (batch,) = proposals.batches()
+        turns.append([count_of(command) for command, _, _ in batch])
+    assert turns == [[SUBMIT_RUN_JOBS]] * number
+
+
+def test_as_many_large_bodies_go_into_a_turn_as_cost_what_small_jobs_do() -> None:
+    proposals = Proposals()
+    for _ in range(16):
+        proposals.add_request(LARGE, of(1))
+    assert [len(batch) for batch in proposals.batches()] == [7]
 
 
 def test_what_one_client_asks_for_keeps_its_order() -> None:

@@ -13,12 +13,14 @@ from typing import Final
 from msgspec import structs
 
 from rollq.base.ids import JobId, MessageId
-from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX, RUN_JOBS_MAX
+from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX
 from rollq.base.staged import KEY_END, ids_of, join_keys
 from rollq.wire.messages import Accepted, Error, Result, SubmitJob
 from rollq.wire.run_messages import ResultRun, RunAccepted, SubmitRun
 
 NUMBER_BYTES: Final = 6
+# A run is answered when all of it is on disk: it holds what a leader takes in one turn.
+SUBMIT_RUN_JOBS: Final = 256
 
 
 class SentRuns:
@@ -109,7 +111,7 @@ def alike(jobs: Iterable[SubmitJob]) -> list[list[SubmitJob]]:
             sizes[key] = size_bytes
             key = (job.subject, job.exec_name, job.options, job.caches)
             run, size_bytes = growing.setdefault(key, []), sizes.get(key, 0)
-        if len(run) >= RUN_JOBS_MAX or size_bytes + body_bytes > RUN_BYTES_MAX:
+        if len(run) >= SUBMIT_RUN_JOBS or size_bytes + body_bytes > RUN_BYTES_MAX:
             done.append(run)
             run = growing[key] = []
             size_bytes = 0

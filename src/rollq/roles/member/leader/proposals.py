@@ -54,7 +54,7 @@ COMMAND_BYTES_GUESS = 128  # overhead of a command beside its payload; twice tha
 LIGHT: Final = range(HEAVY_WEIGHT_MIN)
 HEAVY: Final = range(HEAVY_WEIGHT_MIN, maxsize)
 RUN_JOB_BYTES = 80  # overhead of a job in a run beside its payload: an id and some numbers
-RUN_JOBS_LIGHTER: Final = 8  # jobs in a run that cost as much as one job alone
+RUN_JOBS_LIGHTER: Final = 3  # jobs in a run that cost as much as one job alone
 
 
 class ProposalBatch(list[Proposal]):
@@ -233,7 +233,7 @@ def weight_of(proposal: Proposal) -> int:
     most, and their payload much less."""
     command, _, size_bytes = proposal
     jobs = JOBS.get(type(command))
-    return size_bytes // 4 + JOB_WEIGHT * (1 if jobs is None else jobs(command))
+    return size_bytes // 16 + JOB_WEIGHT * (1 if jobs is None else jobs(command))
 
 
 def size_bytes_of(command: Command) -> int:
