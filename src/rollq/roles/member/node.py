@@ -401,7 +401,7 @@ class MemberNode:
             elif isinstance(output, LogLine | Mishap):
                 self._status_log.log_changes(self.driver.raft)  # log a change of the leader first
                 self._log.output(output)
-        for link in links:
+        for link in reversed(links):  # assignments and results, then answers to who brought them
             link.flush()
         self._peers.flush()
 
