@@ -7,6 +7,7 @@ not distinguish them.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -129,7 +130,7 @@ def _follower(key: str, given: Any, flow_name: str) -> JobSpec:
         options = dict(given)
         url, signing_key = (str(options.pop(one, "")) for one in ("url", "signing_key"))
         return Webhook(url, signing_key, flow_name, cast("Options", options)).spec()
-    raise LocalError(ErrorCode.BAD_OPTIONS, f"{key} is {str(given)[:64]!r}", f"write {HINTS[key]}")
+    raise LocalError(ErrorCode.BAD_OPTIONS, f"{key} is {_written(given)}", f"write {HINTS[key]}")
 
 
 def _check_name(path: Path, name: str, table: Any) -> None:
@@ -147,7 +148,7 @@ def _check_table(path: Path, name: str, table: Mapping[str, Any]) -> None:
     where = f"[{name}]"
     for key, (fits, hint) in SHAPES.items():
         if key in table and not fits(table[key]):
-            raise _bad(path, f"{where}: {key} is {str(table[key])[:64]!r}", f"write {hint}")
+            raise _bad(path, f"{where}: {key} is {_written(table[key])}", f"write {hint}")
     unknown = [key for key in table if key not in (*OWN, *FIELDS)]
     if unknown:
         known = ", ".join((*OWN, *FOLLOWING, *(one for one in FIELDS if one not in OWN)))
@@ -206,6 +207,11 @@ def _parents_in(path: Path, name: str, tables: Tables) -> Iterator[str]:
 
 def _bad(path: Path, what: str, hint: str) -> LocalError:
     return LocalError(ErrorCode.BAD_OPTIONS, f"{path}: {what}", hint)
+
+
+def _written(given: Any) -> str:
+    """A value of the file, much as it is written there; the start of a long one."""
+    return json.dumps(given, ensure_ascii=False, default=str)[:64]
 
 
 def _are_texts(given: Any) -> bool:
