@@ -6,6 +6,8 @@ VENV ?= .venv
 JOBS ?= 2
 # Tests of processes wait for each other, sockets and disks most of their time.
 TEST_JOBS ?= 4
+# Byte code is kept: otherwise each of the thousands of processes of the tests compiles rollq anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 BENCH_VENV ?= .venv-bench
 BENCH_RESULTS ?= bench-results

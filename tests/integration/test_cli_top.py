@@ -102,7 +102,13 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
 def test_one_frame_for_scripts(grid: Grid) -> None:
     shown = grid.run("top", "--interval", "0.2")
     assert "leader 127.0.0.1:" in shown.splitlines()[0]
-    for part in ("queues (2)", "workers, 1 of 4 slots (1)", "running longest (1)", "slow", "w1"):
+    for part in (
+        "queues (2)",
+        "workers, 1 of 4 slots busy (1)",
+        "running longest (1)",
+        "slow",
+        "w1",
+    ):
         assert part in shown
     assert "\x1b" not in shown
     document = grid.json("top", "--once", "--interval", "0.2")
