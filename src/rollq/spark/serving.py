@@ -35,6 +35,7 @@ REFRESH_S: Final = 2.0
 LAKE_REFRESH_S: Final = 10.0  # finding the newest batch takes a query
 RETRY_S: Final = 2.0
 RETRY_S_MAX: Final = 60.0
+BUGS: Final = (TypeError, AttributeError, NameError, LookupError, AssertionError)  # of rollq
 LOCK_S_MAX: Final = 1.0  # `find_server` holds the lock briefly
 _LOOPBACK: Final = "127.0.0.1"
 _NOTE: Final = "server.json"
@@ -176,6 +177,8 @@ def outlasting(work: Callable[[], Value], told: Callable[[Outage], None]) -> Val
     while True:
         try:
             done = work()
+        except BUGS:
+            raise
         except Exception as error:
             cause = store_error(error)
             if not cause.retryable:

@@ -140,6 +140,13 @@ def test_a_passing_failure_is_outlasted_and_told(monkeypatch: pytest.MonkeyPatch
     assert len(told) == 9  # nothing failed
 
 
+def test_a_bug_is_not_taken_for_a_store_that_fails() -> None:
+    told: list[serving.Outage] = []
+    with pytest.raises(KeyError):
+        serving.outlasting(lambda: {}["batch"], told.append)
+    assert not told
+
+
 S3 = "software.amazon.awssdk.services.s3.model.S3Exception"
 PLACE = "getFileStatus on s3a://lake/tables/rollq_batches/_delta_log"
 CALL = "An error occurred while calling o76.sql.\n: "
