@@ -46,7 +46,7 @@ def digest(
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 f"no job can call {called[:64]!r}",
-                f"give it a --name: {EXEC_NAME_HINT}",
+                f"give it a --name; {EXEC_NAME_HINT}",
             )
         try:
             line = digest_line(file, called)

@@ -146,12 +146,12 @@ def test_rows_that_are_all_different_do_not_pile_up() -> None:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        ({"exec": ""}, "column exec is ''; name what to run"),
-        ({"exec": None}, "column exec is NULL; name what to run"),
+        ({"exec": ""}, "column exec is ''; name a program or function"),
+        ({"exec": None}, "column exec is NULL; name a program or function"),
         ({"args": ["a", None]}, "column args is ['a', None]; an argument is NULL"),
         ({"args": ["x" * 70_000]}, "all arguments of a job take at most 65536 bytes"),
         ({"payload": b"x" * 70_000}, "at most 65536 bytes: use files"),
-        ({"exec": "a b"}, "column exec is 'a b'; name what to run: up to 64 of a-z"),
+        ({"exec": "a b"}, "column exec is 'a b'; name a program or function; use up to 64 of a-z"),
         ({"files": {"a": None}}, "file 'a' is NULL"),
         ({"files": {"../a": b""}}, "column files is [('../a', b'')]; the file name '../a'"),
         ({"outputs": [None]}, "column outputs is [None]; an element is NULL"),

@@ -59,7 +59,7 @@ EXCLUDING: Final = (
 )
 # Columns that allow rows to be sent in columnar form: no files, no explicit ids.
 SIMPLE: Final = frozenset(("exec", "args", "job_key", *OPTIONS))
-EXEC_HINT: Final = f"name what to run: {EXEC_NAME_HINT}"
+EXEC_HINT: Final = f"name a program or function; {EXEC_NAME_HINT}"
 PAGE_ROWS: Final = 1_000
 OPTIONS_CACHE_MAX: Final = 1_000  # cached combinations of options, as each row may have its own
 LONG_TEXT: Final = 4096  # shorter arguments need no exact size check
