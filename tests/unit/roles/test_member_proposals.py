@@ -22,6 +22,7 @@ from rollq.base.limits import (
 )
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
+from rollq.grid.topic_commands import PublishKept
 from rollq.roles.client.runs import SUBMIT_RUN_JOBS
 from rollq.roles.member import driver
 from rollq.roles.member.leader.addressing import Address
@@ -219,6 +220,12 @@ def test_as_many_large_bodies_go_into_a_turn_as_cost_what_small_jobs_do() -> Non
     for _ in range(16):
         proposals.add_request(LARGE, of(1))
     assert [len(batch) for batch in proposals.batches()] == [7]
+
+
+def test_a_kept_message_costs_half_as_much_as_a_job() -> None:
+    kept = PublishKept("orders", ("orders.new",), (bytes(200),))
+    half, lone = (weight_of((one, SILENT, size_bytes_of(one))) for one in (kept, LONE))
+    assert 0.5 <= half / lone < 0.6
 
 
 def test_what_one_client_asks_for_keeps_its_order() -> None:

@@ -233,7 +233,7 @@ def weight_of(proposal: Proposal) -> int:
     most, and their payload much less."""
     command, _, size_bytes = proposal
     jobs = JOBS.get(type(command))
-    return size_bytes // 16 + JOB_WEIGHT * (1 if jobs is None else jobs(command))
+    return size_bytes // 16 + int(JOB_WEIGHT * (1 if jobs is None else jobs(command)))
 
 
 def size_bytes_of(command: Command) -> int:
@@ -288,8 +288,9 @@ def _of_jobs(command: CancelJobs | PurgeJobs) -> int:
     return max(COMMAND_BYTES_GUESS * len(command.job_ids), encoded_bytes(command))
 
 
-# The number of jobs that a command creates or moves, if it may be more than one.
-JOBS: Final[dict[type, Callable[[Any], int]]] = {
+# How many lone jobs a command costs as much as, if it is not one.
+JOBS: Final[dict[type, Callable[[Any], float]]] = {
+    PublishKept: lambda command: 0.5 * len(command.subjects),
     SubmitRun: lambda command: 1 + len(command.bodies) // RUN_JOBS_LIGHTER,
     SubmitBulk: lambda command: len(command.items),
     RedriveJobs: lambda command: len(command.items),
