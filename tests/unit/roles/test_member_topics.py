@@ -173,6 +173,35 @@ def test_one_that_is_gone_or_has_unsubscribed_makes_room(group: Group) -> None:
     assert read(group, ANN, durable="d")[0] == wire.Accepted(ASKED, 2)
 
 
+def test_a_former_leader_does_not_let_a_reader_go_on_from_where_it_once_stood() -> None:
+    group = Group("a", "b", "c")
+    group.elect()
+    for session in (ANN, BOB, BOX):
+        group.client(session, f"c{session}", SPEAKS)
+        group.hear(session)
+    put(group)
+    read(group, BOB, durable="d")
+    group.hang_up(BOB)
+    group.settle()
+    group.isolated[group.address_of(group.leader)] = None
+    assert read(group, ANN, durable="d") == []
+    group.isolated.clear()
+    group.run(10)
+    assert group.hear(ANN) == [wire.Accepted(ASKED, 1)]
+
+
+def test_a_name_that_is_forgotten_while_a_reader_waits_for_it_ends_the_reader(group: Group) -> None:
+    read(group, BOB, durable="d")
+    group.say(BOB, Unsubscribe(7))
+    forget = msgspec.msgpack.encode({"topic": "prices", "durable": "d"})
+    group.tell(ANN, wire.Admin(ASKED, "forget_cursor", forget))
+    group.tell(BOX, Subscribe(ASKED, 7, ">", topic="prices", durable="d"))
+    group.settle()
+    (told,) = group.hear(BOX)
+    assert (type(told), told.code) == (wire.Error, ErrorCode.UNKNOWN_TOPIC)
+    assert read(group, BOX, durable="d")[0] == wire.Accepted(ASKED, 1)
+
+
 def test_a_reader_ends_with_its_topic_or_its_name(group: Group) -> None:
     read(group, BOB, durable="d")
     admin(group, "forget_cursor", topic="prices", durable="d")

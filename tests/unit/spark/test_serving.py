@@ -143,7 +143,7 @@ def test_a_passing_failure_is_outlasted_and_told(monkeypatch: pytest.MonkeyPatch
 def test_a_bug_is_not_taken_for_a_store_that_fails() -> None:
     told: list[serving.Outage] = []
     with pytest.raises(KeyError):
-        serving.outlasting(lambda: {}["batch"], told.append)
+        serving.outlasting(lambda: dict[str, str]()["batch"], told.append)
     assert not told
 
 

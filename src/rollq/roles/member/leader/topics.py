@@ -146,7 +146,8 @@ class TopicRequests:
     # --- readers
 
     def subscribe(self, session: Session, message: Subscribe) -> None:
-        """Begin to read a topic. UNKNOWN_TOPIC is answered after leadership is confirmed.
+        """Begin to read a topic. A durable subscription goes on after leadership is confirmed, as a
+        former leader does not know its position, and so is UNKNOWN_TOPIC answered.
 
         Raises:
             RemoteError: BAD_SUBJECT, BAD_OPTIONS.
@@ -179,10 +180,13 @@ class TopicRequests:
             self._add(reader)
             self._open(reader, topic, start_of(topic, message.from_index))
             return
+        is_known = message.durable in topic.cursors
+        if is_known:
+            self._reads.check_room()
         self._take_over(reader)
         self._add(reader)
-        if message.durable in topic.cursors:
-            self._open(reader, topic, self._place_of(topic, message.durable))
+        if is_known:
+            self._reads.once_current(partial(self._reopen, reader))
         else:
             command = OpenCursor(topic.name, message.durable, message.from_index)
             origin = Origin(self._settle_open, session.number, message.request_id)
@@ -259,6 +263,15 @@ class TopicRequests:
         elif topic is not None and command.durable in topic.cursors:
             self._open(reader, topic, self._place_of(topic, command.durable))
         elif topic is not None:  # the same entry has deleted the cursor
+            self._end(reader, _deleted(reader))
+
+    def _reopen(self, reader: TopicReader) -> None:
+        if self._holders.get((reader.topic, reader.durable)) is not reader:
+            return  # it has ended meanwhile
+        topic = self._replica.state.topics.by_name[reader.topic]
+        if reader.durable in topic.cursors:
+            self._open(reader, topic, self._place_of(topic, reader.durable))
+        else:  # deleted meanwhile
             self._end(reader, _deleted(reader))
 
     def _open(self, reader: TopicReader, topic: TopicRecord, next_index: int) -> None:
