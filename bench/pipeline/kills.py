@@ -137,7 +137,7 @@ def _started(state: Path, tables: Path, form: str, batch: int) -> subprocess.Pop
     environ = os.environ | {
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
         # It is over before a better compiler has paid for itself.
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     }
     with _log(tables).open("wb") as log:
         return subprocess.Popen(command, env=environ, stderr=log, start_new_session=True)

@@ -35,7 +35,7 @@ from tests.spark.plain_gold import Plain
 
 START_S_MAX = 240.0
 # It is over before a better compiler has paid for itself.
-QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+QUICK = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
 TURN_MS = 40_000  # some thousand events take days
 
 

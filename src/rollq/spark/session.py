@@ -25,7 +25,9 @@ MEMORY_GIB_MAX: Final = 4  # more did not improve performance
 
 # For little data: only the C1 compiler and a serial GC. This halves the time of a start with a few
 # queries, and more than doubles that of large ones.
-QUICK: Final = {JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+QUICK: Final = {
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+}
 
 
 def session(master: str = "local[*]", **conf: object) -> SparkSession:
