@@ -9,6 +9,7 @@ receives nothing for a while, and must keep its running attempts.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rollq.raft.types import Role
@@ -289,24 +290,35 @@ class SimCluster:
             client.start()
 
     def _converge(self) -> None:
-        # Some jobs can run on the first worker alone. While it has no free slot they wait for their
-        # turn, and not for the group: how long, the workload decides. So this time counts apart.
+        unmet, waited = self.run_until_met(self.unmet, HEAL_STEP_MS, self.swarm.heal_ms_max)
+        if unmet:
+            raise Violation("convergence", f"after {waited} without faults: " + "; ".join(unmet))
+
+    def run_until_met(
+        self, unmet: Callable[[], list[str]], step_ms: int, free_ms_max: int
+    ) -> tuple[list[str], str]:
+        """Run until nothing is unmet, or for too long: what is unmet then, and how long it was.
+
+        Some jobs can run on the first worker alone. While it has no free slot they wait for their
+        turn, and not for the group: how long, the workload decides. So this time counts apart.
+
+        Args:
+            unmet: What is waited for.
+            step_ms: How often to look.
+            free_ms_max: How long to wait while the first worker has a free slot.
+        """
         able = self.workers[0]
         free_ms = full_ms = 0
-        unmet = ["nothing was looked at"]
-        while unmet and free_ms < self.swarm.heal_ms_max and full_ms < self.swarm.full_ms_max:
-            self.timeline.run_until(self.timeline.now_us + HEAL_STEP_MS * MS)
+        while True:
+            self.timeline.run_until(self.timeline.now_us + step_ms * MS)
             if able.is_full:
-                full_ms += HEAL_STEP_MS
+                full_ms += step_ms
             else:
-                free_ms += HEAL_STEP_MS
-            unmet = self.unmet()
-        if unmet:
-            raise Violation(
-                "convergence",
-                f"after {(free_ms + full_ms) // 1_000} s without faults ({able.name} had no free "
-                f"slot for {full_ms // 1_000} s): " + "; ".join(unmet),
-            )
+                free_ms += step_ms
+            left = unmet()
+            if not left or free_ms >= free_ms_max or full_ms >= self.swarm.full_ms_max:
+                waited = f"{(free_ms + full_ms) // 1_000} s ({able.name} had no free slot for "
+                return left, f"{waited}{full_ms // 1_000} s)"
 
     # --- views
 

@@ -110,26 +110,12 @@ def _excepted_jobs(worker: SimWorker) -> list[JobId]:
 
 
 def _wait(cluster: SimCluster, job_ids: list[JobId], kind: str) -> None:
-    """Run until all have results. Time when the worker that can run all jobs has no free slot does
-    not count as the group's, as in `SimCluster`."""
-    timeline, swarm = cluster.timeline, cluster.swarm
-    able = cluster.workers[0]
-    free_ms = full_ms = 0
-    missing = job_ids
-    while missing:
-        if free_ms >= swarm.silent_ms_max or full_ms >= swarm.full_ms_max:
-            text = ", ".join(job_id.hex() for job_id in missing)
-            raise Violation(
-                "silence",
-                f"no result after {(free_ms + full_ms) // 1_000} s of a {kind} ({able.name} had no "
-                f"free slot for {full_ms // 1_000} s): {text}",
-            )
-        timeline.run_until(timeline.now_us + STEP_MS * MS)
-        if able.is_full:
-            full_ms += STEP_MS
-        else:
-            free_ms += STEP_MS
-        missing = [one for one in missing if not _has_result(cluster, one)]
+    def missing() -> list[str]:
+        return [one.hex() for one in job_ids if not _has_result(cluster, one)]
+
+    left, waited = cluster.run_until_met(missing, STEP_MS, cluster.swarm.silent_ms_max)
+    if left:
+        raise Violation("silence", f"no result after {waited} of a {kind}: {', '.join(left)}")
 
 
 def _has_result(cluster: SimCluster, job_id: JobId) -> bool:
