@@ -12,6 +12,7 @@ from itertools import chain
 
 import pytest
 
+from rollq.cli.tree import MODULES
 from tests.tidy import rules, sets, table
 from tests.tidy.source import ROOT, Module, all_modules, documents, imports, modules
 
@@ -87,6 +88,7 @@ def test_every_module_is_used() -> None:
         if target != module.name
     }
     used.update(re.findall(r"-m (rollq[\w.]*)", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    used.update(f"rollq.cli.{name}" for name in MODULES.values())
     used.update(f"{name}.__main__" for name in tuple(used))  # a package that is run
     complain(
         f"{module.path}: imported by nothing"

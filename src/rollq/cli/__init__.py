@@ -1,6 +1,7 @@
 """The command line: one module per command, named after it (`rollq logs` is `joblogs`). `main`
-builds the tree of commands; a new command is a module with `register`, or a Typer `app` if it has
-subcommands, and a line in `main`. `docs/make_cli.py` generates its page in `docs/cli`.
+is the entry point. `tree` names the commands and imports the one that runs; a new command is a
+module with `register`, or a Typer `app` if it has subcommands, and its name in `tree`.
+`docs/make_cli.py` generates its page in `docs/cli`.
 
 Shared modules:
 
@@ -20,6 +21,6 @@ help;
   `top_look` (queries), `top_screen` (keys and lines, pure), `top_live` and `terminal` for `top`;
   `units` for `init`.
 
-Heavy imports are inside the commands, because `--help` must be fast. Only `__main__` imports this
-package.
+Heavy imports are inside the commands, because `--help` imports them all. Only `__main__` imports
+this package.
 """

@@ -22,7 +22,6 @@ import typer
 
 from rollq.base.log_events import STARTING, SUPPRESSED, tell
 from rollq.cli.output import alarming
-from rollq.release import release
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -56,6 +55,8 @@ def set_up_logs(ctx: typer.Context, **process: str) -> None:
         ctx: The context of the command, which has `LogLevel`, `LogFormatOption` and `Json`.
         process: Fields of every JSON line that identify this process.
     """
+    from rollq.release import release
+
     options = ctx.params
     log_format = options["log_format"] or (LogFormat.JSON if options["as_json"] else LogFormat.TEXT)
     handler = logging.StreamHandler(sys.stderr)

@@ -1,5 +1,5 @@
-"""The tree of commands, and the entry point. Only light modules are imported here, because `--help`
-must be fast; a command imports the rest when it runs."""
+"""The entry point, and the options of all commands. Every start imports this module, so it imports
+only what is light."""
 
 from __future__ import annotations
 
@@ -11,64 +11,9 @@ from typing import Annotated
 
 import typer
 
-from rollq.cli import (
-    access,
-    access_roles,
-    backup,
-    batch,
-    blobs,
-    cache,
-    cancel,
-    client,
-    clientx,
-    cluster,
-    cron,
-    demo,
-    demo3,
-    dlq,
-    doctor,
-    drain,
-    execs,
-    explain,
-    federation,
-    fetch,
-    flow,
-    groups,
-    hints,
-    history,
-    init,
-    job,
-    joblogs,
-    jobs,
-    leader,
-    limit,
-    metrics,
-    pipeline,
-    publish,
-    queue,
-    report,
-    request,
-    restore,
-    router,
-    settings,
-    sql,
-    status,
-    submit,
-    subscribe,
-    tls,
-    top,
-    topic,
-    wait,
-    wal,
-    watch,
-    web,
-    weight,
-    worker,
-)
 from rollq.cli.config import load_config
-from rollq.cli.credentials import with_credentials
-from rollq.cli.failures import EXIT_USAGE, Commands
-from rollq.cli.pages import Command
+from rollq.cli.failures import EXIT_USAGE
+from rollq.cli.tree import Root
 from rollq.leash import watch_leash
 from rollq.net.packing import PACKING, Compress
 from rollq.net.standard import hold_standard_descriptors
@@ -88,7 +33,7 @@ then from ~/.config/rollq/rollq.toml (or --config FILE).
 """
 
 app = typer.Typer(
-    cls=Commands,
+    cls=Root,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -156,26 +101,3 @@ def rollq(
     """A durable, replicated job grid."""
     load_config(ctx, config)
     PACKING.mode = compress
-
-
-for module in (
-    *(leader, worker, submit, wait, fetch, status, job, jobs, joblogs, cancel, explain),
-    *(client, clientx, demo3, demo, doctor, drain, sql, report, init, web),
-    *(restore, top, watch, groups, publish, subscribe, request),
-    *(router,),
-):
-    module.register(app)
-GROUPS = [
-    group.app
-    for group in (
-        *(dlq, flow, queue, limit, weight, cluster, settings, hints, history, wal, blobs, cache),
-        *(pipeline, tls, access, execs, backup, metrics, federation, topic, cron, batch),
-    )
-]
-for group in GROUPS:
-    app.add_typer(group)
-for branch in (app, *GROUPS, access_roles.app):
-    for leaf in branch.registered_commands:
-        leaf.cls = Command
-        assert leaf.callback is not None, "every command is a function"
-        leaf.callback = with_credentials(leaf.callback)

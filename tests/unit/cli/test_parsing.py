@@ -19,6 +19,7 @@ from rollq.cli import leader, worker
 from rollq.cli.failures import exit_code_of
 from rollq.cli.main import app
 from rollq.cli.places import LEGACY_EXEC_DIR
+from rollq.cli.tree import MODULES
 from rollq.roles.worker.setup import NodeSetup
 
 runner = CliRunner()
@@ -324,17 +325,30 @@ def test_a_member_knows_how_others_reach_it() -> None:
     assert address("0.0.0.0", 5, "", has_peers=False) == "127.0.0.1:5"
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (["--help"], set(MODULES.values())),
+        (["status", "--help"], {"status"}),
+        (["exec", "list", "--help"], {"execs"}),
+        (["--version"], set()),
+    ],
+)
+def test_a_start_imports_the_commands_that_it_runs_or_shows_and_nothing_heavy(
+    words: list[str], loaded: set[str]
+) -> None:
     code = (
-        "import sys; sys.argv = ['rollq', '--help']\n"
+        f"import sys; sys.argv = ['rollq', *{words}]\n"
         "import rollq.cli.main as m\n"
         "try: m.main()\n"
         "except SystemExit: pass\n"
-        "print([n for n in ('asyncio', 'uvloop', 'rich', 'rollq.roles', 'rollq.grid') "
-        "if n in sys.modules])"
+        "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    modules = set(done.stdout.splitlines()[-1].split())
+    assert not modules & {"asyncio", "uvloop", "rich", "rollq.roles", "rollq.grid"}
+    commands = {name for name in MODULES.values() if f"rollq.cli.{name}" in modules}
+    assert commands - {"logs"} == loaded
 
 
 def test_optimised_python_is_refused() -> None:

@@ -8,15 +8,16 @@ import sys
 
 import pytest
 
-from rollq.cli.failures import EXIT_UNREACHABLE
+from rollq.cli.failures import EXIT_INTERRUPTED, EXIT_UNREACHABLE
 
-IMPORTS = """
+IMPORT_OF = """
 class Interrupts:
     def find_spec(self, name, path, target=None):
-        if name == "rollq.cli.queue":
+        if name == "{}":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 """
+IMPORTS = IMPORT_OF.format("rollq.cli.tree")
 BUILDS = """
 import typer.main
 typer.main.get_command = lambda app: os.kill(os.getpid(), signal.SIGINT)
@@ -29,11 +30,13 @@ typer.main.get_command = lambda app: interrupted
 """
 
 
-def started(moment: str, handler: str = "default_int_handler") -> subprocess.CompletedProcess[str]:
+def started(
+    moment: str, handler: str = "default_int_handler", words: tuple[str, ...] = ("--version",)
+) -> subprocess.CompletedProcess[str]:
     """The command line, interrupted at a moment, in a process that began with this handler."""
     code = (
         f"import os, signal, sys\nsignal.signal(signal.SIGINT, signal.{handler})\n{moment}\n"
-        "from rollq.__main__ import main\nsys.argv = ['rollq', '--version']\nmain()"
+        f"from rollq.__main__ import main\nsys.argv = ['rollq', *{words}]\nmain()"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
@@ -46,6 +49,11 @@ def test_it_ends_by_the_signal_and_without_a_traceback(moment: str) -> None:
 
 def test_commands_are_interrupted_by_an_exception() -> None:
     assert "KeyboardInterrupt" in started(RUNS).stderr
+
+
+def test_the_import_of_a_command_is_a_part_of_it() -> None:
+    done = started(IMPORT_OF.format("rollq.cli.status"), words=("status",))
+    assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, "interrupted\n")
 
 
 @pytest.mark.parametrize("moment", [IMPORTS, RUNS], ids=["imports", "runs"])
