@@ -1,9 +1,9 @@
 """Blobs: content that is named by its digest, on a local disk or in a store that members share.
 
-Reading order: `protocol` (what every store can do), `incoming`, `partial` and `staged` (a blob on
-its way in), `local` and `remote` (the two stores), `index` and `keeper` (what is kept, what may
-go), `scrub` (reading blobs again to find damage), `files` (plain files as sources), `failures`.
+Reading order: `protocol` (the interface), `incoming`, `partial` and `staged` (receiving a blob),
+`local` and `remote` (the two stores), `index` and `keeper` (eviction), `scrub` (verifying stored
+blobs), `files` (plain files as sources), `failures`.
 
-A blob is there as a whole and verified, or it is not there. Nothing in here holds a whole blob in
-memory, knows jobs, or decides what is still needed: that is told from outside (`keeper`).
+A blob is visible as a whole and verified, or not at all. Nothing in here holds a whole blob in
+memory or knows jobs; which blobs are referenced is passed in (`keeper`).
 """

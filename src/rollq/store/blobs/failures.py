@@ -15,7 +15,7 @@ _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def blob_missing(digest: Digest) -> StateError:
-    """Somebody wants what is not there."""
+    """BLOB_MISSING: the store does not have this blob."""
     return StateError(
         ErrorCode.BLOB_MISSING,
         f"the blob {digest_to_text(digest)} is not here",
@@ -24,7 +24,7 @@ def blob_missing(digest: Digest) -> StateError:
 
 
 def blob_corrupt(digest: Digest, what: str, *, is_resumed: bool = False) -> RemoteError:
-    """What came is not what its digest says."""
+    """BLOB_CORRUPT: received bytes do not match the digest or size that was announced."""
     hint = "the file changed while it was read, or was damaged on its way: upload it again"
     if is_resumed:
         hint = "a part was left from an earlier upload and is gone now: upload it from its start"
@@ -32,7 +32,7 @@ def blob_corrupt(digest: Digest, what: str, *, is_resumed: bool = False) -> Remo
 
 
 def disk_full(reason: str) -> DiskError:
-    """There is no room."""
+    """DISK_FULL, with the commands that make room."""
     return DiskError(
         ErrorCode.DISK_FULL, reason, "make room: `rollq blobs gc`, or a larger disk; then try again"
     )
@@ -40,7 +40,7 @@ def disk_full(reason: str) -> DiskError:
 
 @contextlib.contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turns errors of the system into ours; `what` says what could not be done."""
+    """Raise OSError as DiskError. `what` completes "cannot …" in its text."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Plain files as they are given to us: opened once, read in pieces."""
+"""Plain files as sources of blobs: opened once, read in pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollq.store.blobs.failures import explained
 
 
 def hash_file(path: Path) -> tuple[Digest, int]:
-    """Digest and size of a file. Raises LocalError if it is no plain file, and DiskError."""
+    """The digest and size of a file. Raises LocalError if it is not a plain file, and DiskError."""
     found = hashlib.sha256()
     size = 0
     with open_plain(path) as fd:
@@ -28,12 +28,12 @@ def hash_file(path: Path) -> tuple[Digest, int]:
 
 @contextlib.contextmanager
 def open_plain(path: Path) -> Iterator[int]:
-    """A descriptor of a plain file. Never waits for a pipe or a device."""
+    """Open a plain file for reading; does not block on a pipe or a device."""
     with explained(f"open {path}"):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise LocalError(ErrorCode.BAD_OPTIONS, f"{path} is no plain file", "name a file")
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"{path} is not a plain file", "name a file")
         yield fd
     finally:
         os.close(fd)

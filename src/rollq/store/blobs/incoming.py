@@ -1,4 +1,4 @@
-"""A blob that comes in: bytes in order, then one commit that checks all of it."""
+"""A blob that is being received: its bytes in order, then one commit that verifies them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rollq.store.blobs.partial import Part
 
 
 class Incoming:
-    """Used by one thread at a time. `close` must be called; what came stays for the next upload."""
+    """A blob that is being received. Used by one thread at a time. `close` must be called; the
+    received bytes stay for the next upload."""
 
     def __init__(
         self, digest: Digest, size: int, part: Part | None, publish: Callable[[Digest, Part], None]
     ) -> None:
-        """`part` is None if the blob is there already: then nothing needs to come."""
+        """`part` is None if the blob is stored already: then no bytes are needed."""
         self.digest = digest
         self.size = size
         self._part = part
@@ -26,12 +27,12 @@ class Incoming:
 
     @property
     def offset(self) -> int:
-        """Where the bytes that are still wanted begin."""
+        """The offset of the first byte that is still needed."""
         return self.size if self._part is None else self._part.size
 
     def write(self, data: bytes | memoryview) -> None:
-        """Take the bytes from `offset` on. Raises RemoteError BLOB_CORRUPT if they are too many,
-        and DiskError; both discard what came."""
+        """Append the bytes from `offset` on. Raises RemoteError BLOB_CORRUPT if they are too many,
+        and DiskError; both discard the upload."""
         part = self._part
         if len(data) > self.size - self.offset:
             self._discard()
@@ -49,12 +50,12 @@ class Incoming:
             raise
 
     def commit(self) -> None:
-        """Make a blob of it, which is durable then. May take as long as reading all of it.
+        """Verify the bytes and publish the blob, durably. May take as long as reading all bytes.
 
         Raises:
-            RemoteError: BLOB_CORRUPT; what came is discarded, unless only the end is wanting.
-            DiskError: it could not be stored; what came is discarded.
-            DialError: a store on the network was not reached; what came stays for the next time.
+            RemoteError: BLOB_CORRUPT; the upload is discarded, unless only its end is missing.
+            DiskError: The blob could not be stored; the upload is discarded.
+            DialError: A store on the network was not reached; the upload can be committed again.
         """
         part = self._part
         if part is None:
@@ -78,9 +79,9 @@ class Incoming:
         self._part = None
 
     def close(self) -> None:
-        """Close it; an upload that was cut can be resumed. Twice is no error."""
+        """Close the upload; it can be resumed if it was not committed. May be called again."""
         if self._part is not None:
-            self._part.let_go()
+            self._part.release()
 
     def __enter__(self) -> Self:
         return self

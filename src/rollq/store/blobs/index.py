@@ -1,7 +1,7 @@
-"""A table of a million blobs in some tens of bytes each, with those that may go in order of age.
+"""A table of blobs in some tens of bytes each, with a list of evictable ones by age.
 
-Every operation takes the same time however many there are; only one of 256 small hash tables grows
-at a time. Nothing here locks, or knows why a blob is kept.
+Every operation takes constant time; only one of 256 small hash tables grows at a time. The caller
+locks, and decides which blobs are listed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ HEADS_MIN: Final = 4
 
 
 class Index:
-    """Rows by digest. A row is a number, good until it is dropped."""
+    """Rows by digest. A row is a number, valid until it is dropped.
+
+    Attributes:
+        sizes: By row; NONE if the blob is not stored.
+        used_ms: By row: when it was last used; ascending along the list.
+        pins: By row: references to the blob.
+        oldest: The first listed row; NONE if there is none.
+    """
 
     def __init__(self) -> None:
-        self.sizes = array("q")  # NONE: it is not stored
+        self.sizes = array("q")
         self.used_ms = array("q")
         self.pins = array("Q")
         self._digests = bytearray()
-        self._older = array("i")  # neighbours in the order of age; NONE at its ends
+        self._older = array("i")  # by row: its neighbours in the list; NONE at the ends
         self._newer = array("i")
         self._is_listed = bytearray()
-        self._chain = array("i")  # the next row with the same head, or the next free row
+        self._chain = array("i")  # the next row of the same hash slot, or the next free row
         self._heads = [array("i", [NONE] * HEADS_MIN) for _ in range(256)]
         self._counts = array("i", [0] * 256)
         self._free = NONE
@@ -38,7 +45,7 @@ class Index:
         return sum(self._counts)
 
     def find(self, digest: Digest) -> int:
-        """Its row, or NONE."""
+        """The row of a digest, or NONE."""
         heads = self._heads[digest[0]]
         row = heads[_spread(digest) & (len(heads) - 1)]
         while row != NONE and self.digest(row) != digest:
@@ -46,7 +53,7 @@ class Index:
         return row
 
     def add(self, digest: Digest) -> int:
-        """A row for a digest that has none."""
+        """Make a row for a digest that has none."""
         row = self._free
         if row != NONE:
             self._free = self._chain[row]
@@ -61,11 +68,11 @@ class Index:
         self._counts[digest[0]] += 1
         if self._counts[digest[0]] > len(self._heads[digest[0]]):
             self._grow(digest[0])
-        self._hang(row, digest)
+        self._link(row, digest)
         return row
 
     def drop(self, row: int) -> None:
-        """Forget a row."""
+        """Remove a row, which may be reused."""
         self.unlist(row)
         digest = self.digest(row)
         heads = self._heads[digest[0]]
@@ -88,7 +95,7 @@ class Index:
         return bytes(self._digests[row * DIGEST_BYTES : (row + 1) * DIGEST_BYTES])
 
     def rows(self) -> Iterator[int]:
-        """All rows, in no order. Rows may be changed meanwhile, and none added or dropped."""
+        """All rows, in no order. No row may be added or dropped meanwhile."""
         for heads in self._heads:
             for head in heads:
                 row = head
@@ -96,10 +103,11 @@ class Index:
                     yield row
                     row = self._chain[row]
 
-    # --- the order of age: only of rows that are put there
+    # --- the list of evictable rows, oldest first
 
     def list_newest(self, row: int, now_ms: int) -> None:
-        """It may go, after all others that may. A clock that was set back changes no order."""
+        """Move a row to the end of the list. `used_ms` stays ascending, also if the clock was set
+        back."""
         self.unlist(row)
         newest = self._newest
         self._older[row] = newest
@@ -114,7 +122,7 @@ class Index:
         self._is_listed[row] = 1
 
     def unlist(self, row: int) -> None:
-        """It may not go (or is gone). No error if it is not in the list."""
+        """Remove a row from the list; no error if it is not listed."""
         if not self._is_listed[row]:
             return
         older, newer = self._older[row], self._newer[row]
@@ -129,19 +137,19 @@ class Index:
         self._is_listed[row] = 0
 
     def listed(self) -> Iterator[int]:
-        """Those that may go, oldest first."""
+        """The listed rows, oldest first."""
         row = self.oldest
         while row != NONE:
             yield row
             row = self._newer[row]
 
     def is_listed(self, row: int) -> bool:
-        """Whether it may go."""
+        """Whether a row is in the list."""
         return bool(self._is_listed[row])
 
     # --- helpers
 
-    def _hang(self, row: int, digest: Digest) -> None:
+    def _link(self, row: int, digest: Digest) -> None:
         heads = self._heads[digest[0]]
         place = _spread(digest) & (len(heads) - 1)
         self._chain[row] = heads[place]
@@ -154,10 +162,10 @@ class Index:
             row = head
             while row != NONE:
                 following = self._chain[row]
-                self._hang(row, self.digest(row))
+                self._link(row, self.digest(row))
                 row = following
 
 
 def _spread(digest: Digest) -> int:
-    """Bits beyond the first byte, which chose the table."""
+    """Hash bits of a digest behind its first byte, which chooses the table."""
     return int.from_bytes(digest[1:5], "big")

@@ -1,8 +1,9 @@
-"""What is kept and what may go. Blobs that something refers to are pinned, and those that something
-is about to refer to are leased; of the rest, the ones that were not used for longest go first.
+"""Eviction of blobs. Referenced blobs are pinned, and blobs that are about to be referenced are
+leased; the rest are evicted, least recently used first.
 
-Quick under its lock, so that the loop of a member may call it; only `evict` and `stored` touch the
-store, and no lock is held meanwhile. Pins are told before anything is evicted: by the constructor.
+All calls but `evict` and `stored` are quick, so a member's loop may make them; these two use the
+store, without holding the lock. The constructor takes all pins, so that nothing is evicted before
+they are known.
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ from rollq.store.blobs.protocol import BlobStore, StoredBlob
 
 
 class Keeper:
-    """Reference counts, leases and ages of the blobs of one store. Nothing else may evict from it.
-    Used from any thread."""
+    """Reference counts, leases and ages of the blobs of one store, the only one that evicts from
+    it. Used from any thread.
+
+    Invariant: a row is listed for eviction exactly if its blob is stored, not pinned and not
+    leased.
+    """
 
     def __init__(self, store: BlobStore, pins: Iterable[tuple[Digest, int]]) -> None:
-        """Looks through the store once. `pins`: how many references there are to each digest."""
+        """List the store once. `pins`: the number of references to each digest."""
         self._store = store
         self._index = Index()
         self._lock = threading.Condition()
-        self._leases: dict[Digest, int] = {}  # until when, in ms
-        self._ends: list[tuple[int, Digest]] = []  # one for each lease, perhaps too early
-        self._wanted: dict[Digest, None] = {}
-        self._leaving: dict[Digest, None] = {}
-        self._removals = 0
+        self._leases: dict[Digest, int] = {}  # when each lease ends
+        self._ends: list[tuple[int, Digest]] = []  # heap, one entry a lease; may be too early
+        self._wanted: dict[Digest, None] = {}  # pinned and not stored
+        self._leaving: dict[Digest, None] = {}  # being removed from the store, outside the lock
+        self._removals = 0  # removals so far; `stored` tells by it whether one came between
         self._count = 0
         self._bytes = 0
         for blob in store.digests():
@@ -45,27 +50,27 @@ class Keeper:
 
     @property
     def count(self) -> int:
-        """Blobs that are stored."""
+        """The number of stored blobs."""
         return self._count
 
     @property
     def bytes_stored(self) -> int:
-        """Their bytes."""
+        """The bytes of stored blobs."""
         return self._bytes
 
     def holds(self, digest: Digest) -> bool:
-        """Whether it is stored, without a look at the disk."""
+        """Whether a blob is stored, without access to the disk."""
         with self._lock:
             row = self._index.find(digest)
             return row != NONE and self._index.sizes[row] != NONE
 
     def wanted(self) -> list[Digest]:
-        """Those that are pinned and not here."""
+        """Blobs that are pinned and not stored."""
         with self._lock:
             return list(self._wanted)
 
     def stored(self, digest: Digest, size: int, now_ms: int) -> bool:
-        """A blob was committed. False if an eviction that was under way took it: store it again."""
+        """Record a committed blob. False if an eviction under way removed it: store it again."""
         while True:
             with self._lock:
                 while digest in self._leaving:
@@ -82,14 +87,14 @@ class Keeper:
                 return is_there
 
     def lost(self, digest: Digest) -> None:
-        """It is not in the store any more: corrupt, or removed by somebody else."""
+        """Record that a blob is not in the store any more: it was corrupt, or was removed."""
         with self._lock:
             row = self._index.find(digest)
             if row != NONE:
                 self._lose(row)
 
     def touched(self, digest: Digest, now_ms: int) -> None:
-        """It was used: it is evicted later."""
+        """Record the use of a blob, which delays its eviction."""
         with self._lock:
             row = self._index.find(digest)
             if row != NONE and self._index.is_listed(row):
@@ -98,12 +103,12 @@ class Keeper:
     # --- what must stay
 
     def pin(self, digest: Digest, count: int = 1) -> None:
-        """So many more references to it; it need not be here yet."""
+        """Add references to a blob, which need not be stored yet."""
         with self._lock:
             self._pin(digest, count)
 
     def unpin(self, digest: Digest, now_ms: int, count: int = 1) -> None:
-        """So many references fewer."""
+        """Remove references to a blob."""
         with self._lock:
             row = self._index.find(digest)
             pins = 0 if row == NONE else self._index.pins[row]
@@ -115,7 +120,7 @@ class Keeper:
             self._settle(row, now_ms)
 
     def repin(self, pins: Iterable[tuple[Digest, int]], now_ms: int) -> None:
-        """These are all references from now on: the state was replaced as a whole."""
+        """Replace all references, when the state was replaced as a whole."""
         with self._lock:
             rows = [row for row in self._index.rows() if self._index.pins[row]]
             for row in rows:
@@ -125,7 +130,7 @@ class Keeper:
                 self._settle(row, now_ms)
 
     def lease(self, digest: Digest, until_ms: int) -> bool:
-        """Keep it so long at least, here or on its way; whether it is here."""
+        """Do not evict a blob before `until_ms`, stored or not. Returns whether it is stored."""
         with self._lock:
             known = self._leases.get(digest)
             if known is None:
@@ -140,8 +145,8 @@ class Keeper:
     def evict(
         self, now_ms: int, bytes_max: int | None, age_ms: int | None = None
     ) -> list[StoredBlob]:
-        """Remove what is too old, and then as much as is too much; None: no such limit. Stays over
-        `bytes_max` if all that is left must stay."""
+        """Remove unreferenced blobs older than `age_ms`, then the oldest until `bytes_max` is met;
+        None: no such limit. Pinned and leased blobs stay, also above `bytes_max`."""
         gone: list[StoredBlob] = []
         while True:
             with self._lock:
@@ -170,7 +175,7 @@ class Keeper:
     def victims(
         self, now_ms: int, bytes_max: int | None, age_ms: int | None = None
     ) -> Iterator[StoredBlob]:
-        """What `evict` would remove; nothing else may happen meanwhile."""
+        """The blobs that `evict` would remove. No other call may be made meanwhile."""
         with self._lock:
             self._end_leases(now_ms)
             left = self._bytes
@@ -227,7 +232,7 @@ class Keeper:
         return [self._pin(digest, count) for digest, count in pins]
 
     def _settle(self, row: int, now_ms: int) -> None:
-        """Put a row where it belongs after a change: kept, free to go, or forgotten."""
+        """Restore the invariant of a row after a change, and drop a row without a blob."""
         index = self._index
         digest = index.digest(row)
         is_stored = index.sizes[row] != NONE
@@ -246,7 +251,7 @@ class Keeper:
         while self._ends and self._ends[0][0] <= now_ms:
             _, digest = heapq.heappop(self._ends)
             until_ms = self._leases[digest]
-            if until_ms > now_ms:  # it was made longer meanwhile
+            if until_ms > now_ms:  # it was extended
                 heapq.heappush(self._ends, (until_ms, digest))
                 continue
             del self._leases[digest]

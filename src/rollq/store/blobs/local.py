@@ -1,12 +1,12 @@
 """Blobs in a directory: `ab/cdef…` by digest, read-only, so that they can be linked to.
 
-    LOCK              held by whoever uses the directory; `gc` by hand wants it alone
+    LOCK              shared by processes that use the directory; exclusive for `rollq blobs gc`
     00/ … ff/         blobs
     partial/          uploads under way or cut
-    rotten/           what was found to be damaged, for analysis; the oldest are removed
+    rotten/           corrupt blobs, kept for analysis; the oldest are removed
 
-A blob gets its name when all its bytes are checked and synced, and it is promised when its folder
-is synced too.
+A blob gets its name after all its bytes are verified and synced. It is durable, and may be
+acknowledged, once its folder is synced too.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ BLOB_MODE: Final = 0o444
 
 
 class Use(enum.Enum):
-    """Who else may use a directory."""
+    """How a process uses a directory, and with whom it shares it."""
 
-    LOOK = "look"  # anybody: nothing is changed
-    SHARED = "shared"  # others that change it too
-    ALONE = "alone"  # nobody but those who look
+    LOOK = "look"  # reads only; takes no lock
+    SHARED = "shared"  # reads and writes beside other processes
+    ALONE = "alone"  # the only writer
 
 
 class LocalBlobs(Staged):
-    """A `BlobStore` below one directory. Used from any thread, also of several processes."""
+    """A `BlobStore` in one directory. Used from any thread of several processes."""
 
     def __init__(
         self,
@@ -52,21 +52,22 @@ class LocalBlobs(Staged):
         room_bytes: int = BLOB_ROOM_BYTES,
         out_bytes: int = WRITEBACK_BYTES,
     ) -> None:
-        """Open and lock the directory, which is made unless it is only looked at.
+        """Open and lock the directory; make it unless `use` is LOOK.
 
         Args:
-            folder: the directory.
-            use: who else may use it.
-            room_bytes: so much of the disk stays free.
-            out_bytes: what comes goes to the disk at these distances; near ones
-                delay no log that is on the same disk.
+            folder: The directory.
+            use: How it is used.
+            room_bytes: Bytes to leave free on the disk.
+            out_bytes: Bytes of an upload after which they are written back; small values do not
+                delay a log on the same disk.
 
         Raises:
-            DiskError: DISK_BUSY if somebody uses it who does not go with `use`; DISK_FAILED.
+            DiskError: DISK_BUSY if another process has a lock that excludes `use`; DISK_FAILED.
         """
         super().__init__(Staging(folder / PARTIAL, room_bytes, out_bytes))
         self._folder = folder
-        self._settled = bytearray(len(FOLDERS))  # 1: all names in it are known to be durable
+        # By folder; 1: its names were synced since this process began, so they are durable.
+        self._settled = bytearray(len(FOLDERS))
         self._lock_fd = -1
         self._looks = use is Use.LOOK
         if use is not Use.LOOK:
@@ -82,7 +83,7 @@ class LocalBlobs(Staged):
     # --- the BlobStore protocol
 
     def size(self, digest: Digest) -> int | None:
-        """Its bytes."""
+        """The size of a blob in bytes; None if it is missing."""
         path = self._folder / place_of(digest)
         with explained(f"look at {path}"):
             try:
@@ -95,7 +96,7 @@ class LocalBlobs(Staged):
         return status.st_size
 
     def open(self, digest: Digest) -> FileReader:
-        """To read from it."""
+        """Open a blob for reading."""
         path = self._folder / place_of(digest)
         with explained(f"open {path}"):
             try:
@@ -105,22 +106,23 @@ class LocalBlobs(Staged):
         return FileReader(path, fd, os.fstat(fd).st_size)
 
     def path(self, digest: Digest) -> Path | None:
-        """The file to link to."""
+        """The file of a blob, to link to; None if it is missing."""
         return None if self.size(digest) is None else self._folder / place_of(digest)
 
     def remove(self, digest: Digest) -> None:
-        """Not synced: what comes back after a power cut is found by the scan at the next start."""
+        """Remove a blob. The removal is not synced: a blob that reappears after a power cut is
+        found by the scan at the next start."""
         path = self._folder / place_of(digest)
         with explained(f"remove {path}"), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def digests(self, start: int = 0) -> Iterator[StoredBlob]:
-        """All of them, one folder after the other."""
+        """All blobs, one folder after the other."""
         for folder in (*FOLDERS[start:], *FOLDERS[:start]):
             yield from self._list(folder)
 
     def set_aside(self, digest: Digest) -> None:
-        """Into `rotten/`."""
+        """Move a corrupt blob to `rotten/`."""
         path = self._folder / place_of(digest)
         rotten = self._folder / ROTTEN
         with explained(f"set {path} aside"):
@@ -129,7 +131,7 @@ class LocalBlobs(Staged):
                 os.replace(path, rotten / digest.hex())
             except FileNotFoundError:
                 return
-            os.utime(rotten / digest.hex())  # its age there counts from now
+            os.utime(rotten / digest.hex())  # its age in `rotten/` counts from now
             sync_folder(path.parent)
             copies = sorted(self._corrupt(), key=lambda one: one.mtime_ms)
             for one in copies[:-BROKEN_COPIES_MAX]:
@@ -164,7 +166,7 @@ class LocalBlobs(Staged):
         part.seal(BLOB_MODE)
         with explained(f"store {path}"):
             if _is_there(path):
-                sync_folder(path.parent)  # whoever was first may not have come so far
+                sync_folder(path.parent)  # the writer that was first may not have synced it yet
                 part.discard()
                 return
             self._make_folder(path.parent)
@@ -173,7 +175,7 @@ class LocalBlobs(Staged):
             try:
                 sync_folder(path.parent)
             except OSError:
-                path.unlink(missing_ok=True)  # what the disk may forget, nobody may see
+                path.unlink(missing_ok=True)  # a name that may be lost must not be visible
                 raise
 
     def _make_folder(self, folder: Path) -> None:
@@ -182,7 +184,7 @@ class LocalBlobs(Staged):
             sync_folder(self._folder)
 
     def _settle(self, number: int) -> None:
-        """Names that a killed process had made may be in the page cache only."""
+        """Sync a folder once: names that a killed process made may be in the page cache only."""
         if not self._settled[number] and not self._looks:
             sync_folder(self._folder)
             sync_folder(self._folder / FOLDERS[number])
@@ -224,7 +226,7 @@ class LocalBlobs(Staged):
             raise DiskError(
                 ErrorCode.DISK_BUSY,
                 f"another process uses the blobs in {self._folder}",
-                "stop it first; a member or worker that runs clears away by itself"
+                "stop it first; a running member or worker collects garbage by itself"
                 if alone
                 else "wait until `rollq blobs gc` has ended",
             ) from None

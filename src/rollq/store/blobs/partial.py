@@ -1,9 +1,9 @@
-"""Files on their way to become blobs, in one folder on a local disk.
+"""Partial uploads: files that will become blobs, in one folder on a local disk.
 
-The part of a digest has that digest as its name, so that the next upload goes on where one was
-cut, also after a crash. It is locked while somebody writes; a second writer of the same digest
-gets a part of its own, which nobody resumes. What an earlier process left is not trusted: all of
-it is read for the digest before it becomes a blob.
+The part of a digest has that digest as its name, so that the next upload resumes where the last one
+was cut, also after a crash. A writer holds a lock on it; a second writer of the same digest gets a
+private part, which is never resumed. Bytes that an earlier process wrote are not trusted: they are
+read for the digest before the part becomes a blob.
 """
 
 from __future__ import annotations
@@ -25,22 +25,27 @@ from rollq.store.descriptors import read_all
 from rollq.store.real_disk import FILE_MODE, FOLDER_MODE
 from rollq.store.writeback import write_out
 
-CATCH_UP: Final = 4  # bytes of an old part that are read for the digest, for each that comes
-PRIVATE: Final = "-"  # in the name of a part that only its writer knows
+CATCH_UP: Final = 4  # bytes of a resumed part to hash for each new byte
+PRIVATE: Final = "-"  # in the name of a private part
 
 
 class Staging:
-    """The folder."""
+    """The folder of partial uploads.
+
+    Args:
+        folder: Made when it is first needed.
+        room_bytes: Bytes to leave free on the disk, for the log and other programs.
+        out_bytes: Bytes after which a part is written back to the disk.
+    """
 
     def __init__(self, folder: Path, room_bytes: int, out_bytes: int = WRITEBACK_BYTES) -> None:
-        """`room_bytes` stay free on the disk: the log and other programs need some. A part goes
-        to the disk each time that `out_bytes` more came."""
         self.folder = folder
         self.out_bytes = out_bytes
         self._room_bytes = room_bytes
 
     def take(self, digest: Digest) -> Part:
-        """The part of a digest, with what is there of it; a new one if somebody writes it now."""
+        """Lock the part of a digest, with the bytes it already has; a private part if another
+        writer holds it."""
         name = digest_to_text(digest)
         while True:
             with explained(f"open {self.folder / name}"):
@@ -53,10 +58,10 @@ class Staging:
                 status = os.fstat(fd)
                 if status.st_nlink and _inode_at(self.folder / name) == status.st_ino:
                     return Part(self, name, fd, status.st_size)
-                os.close(fd)  # it became a blob, or was discarded, before we had the lock
+                os.close(fd)  # it became a blob or was discarded before we had the lock
 
     def take_private(self, stem: str = "new") -> Part:
-        """A new part that nobody else will find."""
+        """Make an empty part with a random name, which no other writer opens."""
         name = f"{stem}{PRIVATE}{secrets.token_hex(8)}"
         with explained(f"make {self.folder / name}"):
             fd = self._open(name, os.O_EXCL)
@@ -64,14 +69,14 @@ class Staging:
         return Part(self, name, fd, 0)
 
     def open_part(self, digest: Digest, size: int) -> FileReader | None:
-        """The part of a digest, to read what somebody else writes; None if there is none."""
+        """Open the part of a digest for reading while it is written; None if there is none."""
         path = self.folder / digest_to_text(digest)
         with explained(f"open {path}"), contextlib.suppress(FileNotFoundError):
             return FileReader(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), size)
         return None
 
     def check_room(self, more_bytes: int) -> None:
-        """Raises DiskError DISK_FULL if so many more bytes would leave too little."""
+        """Raises DiskError DISK_FULL if `more_bytes` would leave less than `room_bytes` free."""
         with explained(f"look at the disk of {self.folder}"):
             self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             disk = os.statvfs(self.folder)
@@ -79,11 +84,11 @@ class Staging:
         if free - self._room_bytes < more_bytes:
             raise disk_full(
                 f"no room for {more_bytes} more bytes in {self.folder}: {free} are free, and "
-                f"{self._room_bytes} of them stay so"
+                f"{self._room_bytes} of them are reserved"
             )
 
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
-        """The parts that are there."""
+        """All parts, by name."""
         with explained(f"list {self.folder}"), contextlib.suppress(FileNotFoundError):
             for name in sorted(os.listdir(self.folder)):
                 with contextlib.suppress(FileNotFoundError):
@@ -92,7 +97,8 @@ class Staging:
                         yield name, status
 
     def sweep(self, before_ms: int) -> list[tuple[str, os.stat_result]]:
-        """Remove the old parts that nobody writes."""
+        """Remove parts that were last written before `before_ms` and have no writer; returns
+        them."""
         return [
             (name, status)
             for name, status in list(self.files())
@@ -125,7 +131,12 @@ class Staging:
 
 
 class Part:
-    """One file of the folder, written by one thread at a time."""
+    """A partial upload, locked by its writer. Used by one thread at a time.
+
+    Attributes:
+        size: Bytes it has.
+        path: Its file, until `moved`.
+    """
 
     def __init__(self, staging: Staging, name: str, fd: int, size: int) -> None:
         self.size = size
@@ -134,11 +145,12 @@ class Part:
         self._is_private = PRIVATE in name
         self._fd = fd
         self._hash = hashlib.sha256()
-        self._hashed = 0  # so many of the bytes are in `_hash`
-        self._unsent = 0
+        self._hashed = 0  # leading bytes that are in `_hash`; at most `size`
+        self._unsent = 0  # last bytes that are not written back yet
 
     def write(self, data: bytes | memoryview) -> None:
-        """Add to its end. It goes to the disk as it comes: no sync of the log waits behind it."""
+        """Append bytes. They are written back as they come, so that a sync of the log does not wait
+        for them."""
         with explained(f"write {self.path}"):
             view = memoryview(data)
             at = self.size
@@ -158,20 +170,20 @@ class Part:
                 self._staging.check_room(0)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all bytes."""
         with explained(f"empty {self.path}"):
             os.ftruncate(self._fd, 0)
         self.size = self._hashed = self._unsent = 0
         self._hash = hashlib.sha256()
 
     def digest(self) -> Digest:
-        """Of all its bytes."""
+        """The SHA-256 of all bytes."""
         with explained(f"read {self.path}"):
             self._catch_up(self.size)
         return self._hash.digest()
 
     def pieces(self) -> Iterator[bytes]:
-        """All its bytes, in turn."""
+        """All bytes, in order."""
         at = 0
         while at < self.size:
             with explained(f"read {self.path}"):
@@ -180,13 +192,13 @@ class Part:
             at += len(piece)
 
     def seal(self, mode: int) -> None:
-        """Every byte is on the disk, and nobody writes to it by mistake."""
+        """Sync all bytes to the disk, and set the mode of the file."""
         with explained(f"sync {self.path}"):
             os.fchmod(self._fd, mode)
             os.fsync(self._fd)
 
-    def let_go(self) -> None:
-        """Close it; kept if it can be resumed. Twice is no error."""
+    def release(self) -> None:
+        """Close the part; an empty or private one is removed. May be called again."""
         if self._fd < 0:
             return
         if self._is_private or not self.size:
@@ -196,22 +208,22 @@ class Part:
         self._fd = -1
 
     def discard(self) -> None:
-        """Close and remove it. Twice is no error."""
+        """Close and remove the part. May be called again."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):  # whoever comes next finds it, and does not trust it
+        with contextlib.suppress(OSError):  # a part that stays is verified before it is used
             if _inode_at(self.path) == os.fstat(self._fd).st_ino:
                 os.unlink(self.path)
         os.close(self._fd)
         self._fd = -1
 
     def moved(self) -> None:
-        """Its file is a blob now, under another name."""
+        """Close the part after its file was renamed to a blob."""
         os.close(self._fd)
         self._fd = -1
 
     def _catch_up(self, bytes_max: int) -> None:
-        """Read for the digest what an earlier process wrote."""
+        """Hash up to `bytes_max` of the bytes that an earlier process wrote."""
         end = min(self.size, self._hashed + bytes_max)
         while self._hashed < end:
             piece = self._read(self._hashed, end - self._hashed)
@@ -221,15 +233,15 @@ class Part:
     def _read(self, at: int, length: int) -> bytes:
         piece = os.pread(self._fd, min(length, BLOB_PIECE_BYTES), at)
         if not piece:
-            raise OSError(f"it ends at byte {at}, before its {self.size} bytes")
+            raise OSError(f"the file ends at byte {at} of {self.size}")
         return piece
 
 
 class FileReader:
-    """Reads a blob, or what is there of a part; also when that has become a blob, or was removed.
+    """An open blob or part. Stays readable after its file was renamed or removed.
 
     Attributes:
-        size: Of the whole.
+        size: Bytes of the complete blob.
     """
 
     def __init__(self, path: Path, fd: int, size: int) -> None:
@@ -238,12 +250,12 @@ class FileReader:
         self._fd = fd
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from `offset` on; fewer at the end of what is there."""
+        """Read bytes from `offset` on; fewer at the end of the file."""
         with explained(f"read {self._path}"):
             return read_all(self._fd, offset, length)
 
     def close(self) -> None:
-        """Twice is no error."""
+        """Close the file. May be called again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

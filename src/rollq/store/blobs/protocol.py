@@ -1,4 +1,4 @@
-"""What every store of blobs can do. All of it blocks, and is called from threads."""
+"""The interface of every blob store. All calls block, so they are made from threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StoredBlob(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """A file that is no blob: part of an upload, or set aside because it is corrupt."""
+    """A file in the store that is not a blob: a partial upload, or a corrupt blob set aside."""
 
     name: str
     size: int
@@ -27,64 +27,64 @@ class Leftover(NamedTuple):
 
 
 class BlobReader(Protocol):
-    """A blob that is open. Used by one thread at a time."""
+    """An open blob. Used by one thread at a time."""
 
     size: int
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from `offset` on; fewer than `length` only at the end."""
+        """Read bytes from `offset` on; fewer than `length` only at the end."""
 
     def close(self) -> None:
-        """Twice is no error."""
+        """Close the blob. May be called again."""
 
 
 class BlobStore(Protocol):
-    """Blobs by digest. Errors of disk and network are DiskError and DialError."""
+    """Blobs by digest. Disk errors are raised as DiskError, network errors as DialError."""
 
     def size(self, digest: Digest) -> int | None:
-        """Its bytes; None if it is not there. What is there is durable."""
+        """The size of a blob in bytes; None if it is missing. A blob with a size is durable."""
 
     def missing(self, digests: Iterable[Digest]) -> list[Digest]:
-        """Those that are not there, in the same order."""
+        """The digests of which the store has no blob, in the same order."""
 
     def begin(self, digest: Digest, size: int) -> Incoming:
-        """Take a blob, from where an earlier attempt was cut. Several may take the same one."""
+        """Receive a blob, resuming an earlier upload. Several uploads of one blob may run."""
 
     def put_file(self, path: Path) -> tuple[Digest, int]:
-        """Store a copy of a file: its digest and size."""
+        """Store a copy of a file; returns its digest and size."""
 
     def open(self, digest: Digest) -> BlobReader:
-        """Raises StateError BLOB_MISSING."""
+        """Open a blob for reading. Raises StateError BLOB_MISSING."""
 
     def open_part(self, digest: Digest, size: int) -> BlobReader:
-        """A blob of this size that somebody takes now, to read what came; or the blob itself, if
-        it is there. Raises StateError BLOB_MISSING."""
+        """Open an upload of a blob of this size that is under way, to read the bytes received so
+        far; or the blob if it is complete. Raises StateError BLOB_MISSING."""
 
     def path(self, digest: Digest) -> Path | None:
-        """The file to link to, of a local store that has the blob. Never write to it."""
+        """The file of a blob in a local store, to link to; None otherwise. Never write to it."""
 
     def remove(self, digest: Digest) -> None:
-        """Forget it. No error if it is not there; who reads it may or may not come to the end."""
+        """Remove a blob; no error if it is missing. Open readers may or may not reach its end."""
 
     def digests(self, start: int = 0) -> Iterator[StoredBlob]:
-        """All of them, from the first byte `start` on and around. What comes or goes meanwhile may
-        be among them or not."""
+        """All blobs, in the order of digests from the first byte `start` on and around. Blobs added
+        or removed meanwhile may be missing or included."""
 
     def set_aside(self, digest: Digest) -> None:
-        """It is corrupt: keep it for analysis, where it is not taken for the blob."""
+        """Move a corrupt blob away from its name, and keep it for analysis."""
 
     def verify(self, digest: Digest) -> bool:
-        """Read all of it; False if it is corrupt, and set aside by now. Raises StateError
+        """Read a whole blob. If it is corrupt, set it aside and return False. Raises StateError
         BLOB_MISSING."""
 
     def check(self, digest: Digest) -> bool:
-        """The same, and changes nothing."""
+        """As `verify`, without setting a corrupt blob aside."""
 
     def leftovers(self) -> Iterator[Leftover]:
-        """What takes room and is no blob."""
+        """Files that take room and are not blobs."""
 
     def sweep(self, before_ms: int) -> list[Leftover]:
-        """Remove leftovers that nobody wrote to since, and that nobody writes now."""
+        """Remove leftovers last written before `before_ms` that have no writer; returns them."""
 
     def close(self) -> None:
-        """Close the store. Twice is no error."""
+        """Close the store. May be called again."""

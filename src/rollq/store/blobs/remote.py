@@ -1,9 +1,9 @@
-"""Blobs in a store that several machines share: S3, or whatever else fsspec reaches by URL.
+"""Blobs in a store that several machines share: S3, or any other that fsspec reaches by URL.
 
-Blobs have the same names as in a local directory. What comes in is gathered and checked in a local
-staging folder, so that an upload that was cut can be resumed and nothing unchecked is ever seen.
+Blobs have the same names as in a local directory. Uploads are received and verified in a local
+staging folder, so that one that was cut can be resumed and unverified bytes are never published.
 In object stores a blob appears as a whole when its upload is completed; elsewhere it is written
-under another name and moved. Needs the extra `rollq[s3]`.
+under another name and renamed. Needs the extra `rollq[s3]`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at
 
 OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci"))
 READ_AHEAD_BYTES: Final = 4 * 1024 * 1024
-ASKED_AT_ONCE: Final = 8
+ASKED_AT_ONCE: Final = 8  # parallel requests for sizes
 _TIMES: Final = ("LastModified", "mtime", "last_modified", "updated", "created")
 
 
@@ -43,7 +43,7 @@ class FsspecBlobs(Staged):
         room_bytes: int = BLOB_ROOM_BYTES,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`staging` is a local folder for what comes in; `options` go to fsspec's file system.
+        """`staging` is a local folder for uploads; `options` are passed to fsspec's file system.
 
         Raises:
             LocalError: BAD_SETUP if the extra is not installed; BAD_ADDRESS if the URL is wrong.
@@ -59,24 +59,24 @@ class FsspecBlobs(Staged):
     # --- the BlobStore protocol
 
     def size(self, digest: Digest) -> int | None:
-        """Its bytes."""
+        """The size of a blob in bytes; None if it is missing."""
         try:
-            with self._told("look at", place_of(digest)):
+            with self._explained("look at", place_of(digest)):
                 return int(self._fs.info(self._place(digest))["size"])
         except FileNotFoundError:
             return None
 
     def missing(self, digests: Iterable[Digest]) -> list[Digest]:
-        """Those that are not there; some are asked for at once."""
+        """The digests of which the store has no blob; several are looked up in parallel."""
         wanted = list(digests)
         with ThreadPoolExecutor(ASKED_AT_ONCE, "rollq-blobs") as pool:
             sizes = pool.map(self.size, wanted)
             return [one for one, size in zip(wanted, sizes, strict=True) if size is None]
 
     def open(self, digest: Digest) -> RemoteReader:
-        """To read from it."""
+        """Open a blob for reading."""
         try:
-            with self._told("open", place_of(digest)):
+            with self._explained("open", place_of(digest)):
                 file = self._fs.open(
                     self._place(digest),
                     "rb",
@@ -88,16 +88,16 @@ class FsspecBlobs(Staged):
             raise blob_missing(digest) from None
 
     def path(self, digest: Digest) -> Path | None:
-        """There is nothing to link to."""
+        """None: there is no local file to link to."""
         return None
 
     def remove(self, digest: Digest) -> None:
-        """Forget it."""
-        with contextlib.suppress(FileNotFoundError), self._told("remove", place_of(digest)):
+        """Remove a blob."""
+        with contextlib.suppress(FileNotFoundError), self._explained("remove", place_of(digest)):
             self._fs.rm_file(self._place(digest))
 
     def digests(self, start: int = 0) -> Iterator[StoredBlob]:
-        """All of them, one folder after the other: a million rows at once would fill the memory."""
+        """All blobs, one folder after the other: a listing of a million would fill the memory."""
         there = self._folders()
         for folder in (*FOLDERS[start:], *FOLDERS[:start]):
             for name, info in self._list(folder) if folder in there else ():
@@ -106,35 +106,36 @@ class FsspecBlobs(Staged):
                     yield StoredBlob(digest, int(info["size"]), _mtime_ms(info))
 
     def set_aside(self, digest: Digest) -> None:
-        """Into `rotten/`."""
-        with contextlib.suppress(FileNotFoundError), self._told("set aside", place_of(digest)):
+        """Move a corrupt blob to `rotten/`."""
+        with contextlib.suppress(FileNotFoundError), self._explained("set aside", place_of(digest)):
             self._move(self._place(digest), f"{ROTTEN}/{digest.hex()}")
 
     def leftovers(self) -> Iterator[Leftover]:
-        """Parts of uploads here and there, and corrupt blobs."""
+        """Partial uploads, local and remote, and corrupt blobs."""
         for name, status in self._staging.files():
             yield _staged(name, status)
         yield from self._set_by()
 
     def sweep(self, before_ms: int) -> list[Leftover]:
-        """Remove old leftovers. Uploads that S3 waits for in vain are for its own rules."""
+        """Remove old leftovers. Incomplete multipart uploads in S3 are left to its lifecycle
+        rules."""
         gone = [_staged(*one) for one in self._staging.sweep(before_ms)]
         for one in list(self._set_by()):
             if one.mtime_ms < before_ms:
-                with contextlib.suppress(FileNotFoundError), self._told("remove", one.name):
+                with contextlib.suppress(FileNotFoundError), self._explained("remove", one.name):
                     self._fs.rm_file(f"{self._root}/{one.name}")
                 gone.append(one)
         return gone
 
     def close(self) -> None:
-        """Nothing is held: fsspec keeps its connections for all that use them."""
+        """Does nothing: fsspec shares its connections between all users."""
 
     # --- helpers
 
     def _publish(self, digest: Digest, part: Part) -> None:
         if self.size(digest) != part.size:
             try:
-                with self._told("store", place_of(digest)):
+                with self._explained("store", place_of(digest)):
                     if self._is_object_store:
                         self._upload(self._place(digest), part)
                     else:
@@ -155,7 +156,8 @@ class FsspecBlobs(Staged):
         part.discard()
 
     def _upload(self, target: str, part: Part) -> None:
-        """It is seen when it is completed; an error must not complete it."""
+        """Upload a part, which becomes visible when it is completed; an error must not complete
+        it."""
         block = max(BLOB_UPLOAD_BYTES, -(-part.size // BLOB_UPLOAD_PARTS_MAX))
         file = self._fs.open(target, "wb", block_size=block, autocommit=False)
         try:
@@ -200,9 +202,9 @@ class FsspecBlobs(Staged):
                 yield Leftover(f"{folder}/{name}", int(info["size"]), _mtime_ms(info))
 
     def _folders(self) -> frozenset[str]:
-        """Those that hold something: one question instead of 256."""
+        """The folders that exist, by one request instead of 256."""
         try:
-            with self._told("list", ""):
+            with self._explained("list", ""):
                 rows = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
             return frozenset()
@@ -210,7 +212,7 @@ class FsspecBlobs(Staged):
 
     def _list(self, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
         try:
-            with self._told("list", folder):
+            with self._explained("list", folder):
                 rows = self._fs.ls(f"{self._root}/{folder}", detail=True)
         except FileNotFoundError:
             return
@@ -219,9 +221,9 @@ class FsspecBlobs(Staged):
                 yield str(info["name"]).rpartition("/")[2], info
 
     @contextlib.contextmanager
-    def _told(self, verb: str, name: str) -> Iterator[None]:
-        """Turns errors of fsspec and the libraries below it, which share no base class, into ours.
-        That something is not there is for the caller."""
+    def _explained(self, verb: str, name: str) -> Iterator[None]:
+        """Raise errors of fsspec and the libraries below it, which share no base class, as ours.
+        FileNotFoundError is left to the caller."""
         try:
             with explained(f"{verb} {self._url}/{name}"):
                 try:
@@ -241,7 +243,7 @@ class FsspecBlobs(Staged):
 
 
 class RemoteReader:
-    """An open blob, read ahead a little."""
+    """An open blob, with some read-ahead."""
 
     def __init__(self, store: FsspecBlobs, digest: Digest, file: Any) -> None:
         self._store = store
@@ -251,16 +253,16 @@ class RemoteReader:
         self.size: int = file.tell()
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes from `offset` on."""
+        """Read bytes from `offset` on."""
         try:
-            with self._store._told("read", place_of(self._digest)):
+            with self._store._explained("read", place_of(self._digest)):
                 self._file.seek(offset)
                 return bytes(self._file.read(length))
         except FileNotFoundError:
             raise blob_missing(self._digest) from None
 
     def close(self) -> None:
-        """Twice is no error."""
+        """Close the blob. May be called again."""
         self._file.close()
 
 
@@ -296,7 +298,7 @@ def _mtime_ms(info: Mapping[str, Any]) -> int:
         if isinstance(value, datetime):
             at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
             return int(at.timestamp() * 1000)
-    return time.time_ns() // 1_000_000  # nothing is taken for old that does not say so
+    return time.time_ns() // 1_000_000  # a file without a time is never treated as old
 
 
 def _staged(name: str, status: os.stat_result) -> Leftover:
@@ -304,7 +306,7 @@ def _staged(name: str, status: os.stat_result) -> Leftover:
 
 
 def _sync(file: Any) -> None:
-    """On a file system of this machine, the bytes reach the disk before the blob has its name."""
+    """Sync a file of a local file system, so that its bytes are on disk before it is renamed."""
     file.flush()
     try:
         fd = file.fileno()

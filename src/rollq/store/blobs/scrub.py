@@ -1,4 +1,4 @@
-"""Scrubbing: every blob is read again in time, a bounded number of bytes at each step."""
+"""Scrubbing: all blobs are verified again and again, a bounded number of bytes a step."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from rollq.base.errors import ErrorCode, StateError
 from rollq.store.blobs.protocol import BlobStore, StoredBlob
 from rollq.store.blobs.staged import Check
 
-BLOB_COST_BYTES: Final = 4_096  # to open one costs as much as to read so much
+BLOB_COST_BYTES: Final = 4_096  # the cost of opening a blob, in bytes read
 
 
 class Scrub:
-    """Looks through a store again and again. Used by one thread."""
+    """Verifies all blobs of a store in rounds. Used by one thread.
+
+    Attributes:
+        rounds: Completed so far.
+    """
 
     def __init__(
         self, store: BlobStore, on_corrupt: Callable[[Digest], None], start: int = 0
     ) -> None:
-        """`start`: the first byte of a digest to begin with, drawn by chance, so that a process
-        that is often restarted comes to all of them."""
+        """`start`: the first byte of the digests to begin with. It is drawn at random, so that a
+        process that is restarted often reaches all blobs."""
         self.rounds = 0
         self._store = store
         self._on_corrupt = on_corrupt
@@ -29,8 +33,8 @@ class Scrub:
         self._check: Check | None = None
 
     def step(self, bytes_max: int) -> list[Digest]:
-        """Read about so much. What is corrupt is set aside, reported and returned; a step ends
-        where a round ends."""
+        """Read about `bytes_max`, at most to the end of a round. Corrupt blobs are set aside,
+        reported and returned."""
         corrupt: list[Digest] = []
         left = bytes_max
         while left > 0:
@@ -49,7 +53,7 @@ class Scrub:
         return corrupt
 
     def close(self) -> None:
-        """Close the blob that is being read. Twice is no error."""
+        """Close the blob that is being read. May be called again."""
         if self._check is not None:
             self._check.close()
             self._check = None
@@ -64,7 +68,7 @@ class Scrub:
             except StateError as error:
                 if error.code is not ErrorCode.BLOB_MISSING:
                     raise
-                continue  # it went meanwhile
+                continue  # it was removed meanwhile
             return self._check
         self._round = None
         self.rounds += 1

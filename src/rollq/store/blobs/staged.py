@@ -1,4 +1,4 @@
-"""What all stores have in common: a blob is gathered on a local disk, checked, and published."""
+"""The common half of all stores: a blob is received on a local disk, verified, and published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROTTEN: Final = "rotten"
 
 
 class Staged(ABC):
-    """Half of a store: how blobs come in, and how they are checked."""
+    """A store without its storage: how blobs are received and verified."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
@@ -44,11 +44,11 @@ class Staged(ABC):
 
     @abstractmethod
     def _publish(self, digest: Digest, part: Part) -> None:
-        """Make a blob of a part that was checked, and take the part away. Another writer may have
-        published the same one."""
+        """Make a verified part a blob, and remove the part. Another writer may have published the
+        same blob."""
 
     def begin(self, digest: Digest, size: int) -> Incoming:
-        """Take a blob, from where an earlier attempt was cut."""
+        """Receive a blob, resuming an earlier upload."""
         if size < 0:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, f"a blob cannot have {size} bytes")
         there = self.size(digest)
@@ -67,12 +67,12 @@ class Staged(ABC):
         return Incoming(digest, size, part, self._publish)
 
     def open_part(self, digest: Digest, size: int) -> BlobReader:
-        """What came of a blob so far, or the blob."""
+        """Open the bytes of a blob that were received so far, or the blob."""
         reader = self._staging.open_part(digest, size)
         return self.open(digest) if reader is None else reader
 
     def put_file(self, path: Path) -> tuple[Digest, int]:
-        """Store a copy of a file, which is read once: its digest and size."""
+        """Store a copy of a file, which is read once; returns its digest and size."""
         with open_plain(path) as fd:
             self._staging.check_room(os.fstat(fd).st_size)
             part = self._staging.take_private()
@@ -86,18 +86,18 @@ class Staged(ABC):
         return digest, size
 
     def missing(self, digests: Iterable[Digest]) -> list[Digest]:
-        """Those that are not there."""
+        """The digests of which the store has no blob."""
         return [digest for digest in digests if self.size(digest) is None]
 
     def verify(self, digest: Digest) -> bool:
-        """Read all of it; set it aside if it is corrupt."""
+        """Read a whole blob; set it aside and return False if it is corrupt."""
         if self.check(digest):
             return True
         self.set_aside(digest)
         return False
 
     def check(self, digest: Digest) -> bool:
-        """Read all of it and change nothing."""
+        """Read a whole blob; returns whether it is sound."""
         check = Check(digest, self.open(digest))
         try:
             while not check.is_done:
@@ -108,7 +108,7 @@ class Staged(ABC):
 
 
 class Check:
-    """A blob that is read for its digest, a piece at a time."""
+    """Verifies a blob, a piece at a time. `is_sound` is set once `is_done`."""
 
     def __init__(self, digest: Digest, reader: BlobReader) -> None:
         self.digest = digest
@@ -119,7 +119,7 @@ class Check:
         self._at = 0
 
     def step(self) -> int:
-        """Read one piece: so many bytes it was."""
+        """Read one piece; returns its size."""
         try:
             piece = self._reader.read(self._at, BLOB_PIECE_BYTES)
         except DiskError as error:
@@ -134,17 +134,17 @@ class Check:
         return len(piece)
 
     def close(self) -> None:
-        """Twice is no error."""
+        """Close the blob. May be called again."""
         self._reader.close()
 
 
 def _is_bad_place(error: DiskError) -> bool:
-    """Whether the disk cannot read what it once took: as good as corrupt."""
+    """Whether the disk cannot read a sector, which makes the blob corrupt."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EIO
 
 
 def place_of(digest: Digest) -> str:
-    """The name of a blob below the root of its store."""
+    """The path of a blob below the root of its store."""
     if len(digest) != DIGEST_BYTES:
         raise ValueError(f"a digest has {DIGEST_BYTES} bytes, not {len(digest)}")
     text = digest.hex()
@@ -152,7 +152,7 @@ def place_of(digest: Digest) -> str:
 
 
 def digest_at(folder: str, name: str) -> Digest | None:
-    """The inverse; None if it is no name of a blob."""
+    """The inverse of `place_of`; None for a name that is not of a blob."""
     text = folder + name
     if len(text) != 2 * DIGEST_BYTES or text.strip("0123456789abcdef"):
         return None
