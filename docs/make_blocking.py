@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollq.roles.client import blocking
-from rollq.roles.client.bridge import BRIDGED, given_for, is_public
+from rollq.roles.client.blocking import clients as blocking
+from rollq.roles.client.blocking.bridge import BRIDGED, given_for, is_public
 
 PATH = Path(blocking.__file__).with_suffix(".pyi")
 HEAD = '"""Made by docs/make_blocking.py: change the asyncio classes instead."""\n\n'

@@ -53,10 +53,10 @@ WORKER: Final = {
 CLIENT: Final = {
     **COMMON,
     "rollq.roles.client": "calls: jobs out, results in",
-    "rollq.roles.client.machine": "decisions: what is owed and sent",
-    "rollq.roles.client.mapping": "map: keep the window full",
-    "rollq.roles.client.keyed": "map: keep the window full",
-    "rollq.roles.client.pump": "turn of the client's loop",
+    "rollq.roles.client.session.machine": "decisions: what is owed and sent",
+    "rollq.roles.client.many.map_run": "map: keep the window full",
+    "rollq.roles.client.many.keyed": "map: keep the window full",
+    "rollq.roles.client.many.pump": "turn of the client's loop",
 }
 
 

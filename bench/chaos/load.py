@@ -16,7 +16,7 @@ from typing import Final
 
 from rollq.base.errors import RollqError
 from rollq.roles.client.client import Client
-from rollq.roles.client.handles import Job
+from rollq.roles.client.results.handles import Job
 
 PACE_S: Final = 0.05
 SHORT_S: Final = "0.02"

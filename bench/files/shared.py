@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.files.grid import Grid, running, write_noise
-from rollq.roles.client.specs import CacheFile, JobSpec
+from rollq.roles.client.jobs.specs import CacheFile, JobSpec
 
 WORKERS: Final = 2
 CACHE: Final = "shared"

@@ -13,7 +13,7 @@ from typing import Final
 from bench.works.noop import PAYLOAD
 from rollq import Client, JobSpec
 from rollq.base.ids import JobId, job_id_of_key
-from rollq.roles.client.handles import Job
+from rollq.roles.client.results.handles import Job
 
 NODES: Final = 100_000
 WIDTH: Final = 1_000  # of a layer; also what one job may wait for

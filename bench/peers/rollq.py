@@ -33,7 +33,7 @@ from bench.window import Rate, Recorder, drive_async, drive_until, pipeline_rate
 from rollq import __version__
 from rollq.base.limits import BATCH_JOBS_MAX
 from rollq.roles.client.client import Client
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.specs import JobSpec
 
 SLOTS: Final = 2
 AHEAD: Final = 1_024  # at most, its default; the other peers' two workers fetch 64 each

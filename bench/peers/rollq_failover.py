@@ -21,7 +21,7 @@ from bench.works.failover import Acks
 from rollq.history.schema import HistoryRow, from_line
 from rollq.history.segments import Segments
 from rollq.roles.client.client import Client
-from rollq.roles.client.handles import Job
+from rollq.roles.client.results.handles import Job
 from rollq.store.look import LookDisk
 
 HELD_JOBS: Final = 8

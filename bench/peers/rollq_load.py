@@ -15,7 +15,7 @@ from typing import Final
 from bench.loops import run
 from rollq.base.limits import BATCH_JOBS_MAX
 from rollq.roles.client.client import Client
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.specs import JobSpec
 
 BEGAN: Final = "load began"
 PAYLOAD: Final = b"x" * 200

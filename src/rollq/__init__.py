@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from rollq.base.requests import Request, RequestFile
     from rollq.base.staged import StagedPart
     from rollq.local_grid import LocalGrid
-    from rollq.roles.client.access import AccessDecision, AccountView, RoleView, TokenView
-    from rollq.roles.client.batches import CommitOutcome
-    from rollq.roles.client.blocking import (
+    from rollq.roles.client.blocking.clients import (
         BlockingBatch,
         BlockingClient,
         BlockingJob,
@@ -53,25 +51,25 @@ if TYPE_CHECKING:
         BlockingPublication,
         BlockingSubscription,
     )
-    from rollq.roles.client.caches import CacheReport
-    from rollq.roles.client.chains import JobGroup, Signature, chain, chord, group
+    from rollq.roles.client.blocking.current import connect
+    from rollq.roles.client.blocking.executor import Executor
+    from rollq.roles.client.calls.access import AccessDecision, AccountView, RoleView, TokenView
+    from rollq.roles.client.calls.batches import CommitOutcome
+    from rollq.roles.client.calls.caches import CacheReport
+    from rollq.roles.client.calls.followers import Webhook
+    from rollq.roles.client.calls.schedules import ScheduleView
+    from rollq.roles.client.calls.topics import CursorView, TopicView
     from rollq.roles.client.client import Client
-    from rollq.roles.client.current import connect
-    from rollq.roles.client.executor import Executor
-    from rollq.roles.client.followers import Webhook
-    from rollq.roles.client.handles import Batch, Counts, Job
-    from rollq.roles.client.job_files import JobFile
-    from rollq.roles.client.keyed import Ended, KeyedRun
-    from rollq.roles.client.multi import MultiClient
-    from rollq.roles.client.outputs import Output
-    from rollq.roles.client.parts import Redrive
-    from rollq.roles.client.results import JobError, Result
-    from rollq.roles.client.schedules import ScheduleView
-    from rollq.roles.client.specs import CacheFile, JobSpec, Options
-    from rollq.roles.client.streams import StreamPart
-    from rollq.roles.client.subscriptions import Publication, Subscription
-    from rollq.roles.client.topics import CursorView, TopicView
-    from rollq.roles.client.views import (
+    from rollq.roles.client.functions.chains import JobGroup, Signature, chain, chord, group
+    from rollq.roles.client.jobs.job_files import JobFile
+    from rollq.roles.client.jobs.parts import Redrive
+    from rollq.roles.client.jobs.specs import CacheFile, JobSpec, Options
+    from rollq.roles.client.many.keyed import Ended, KeyedRun
+    from rollq.roles.client.results.handles import Batch, Counts, Job
+    from rollq.roles.client.results.outputs import Output
+    from rollq.roles.client.results.result import JobError, Result
+    from rollq.roles.client.results.streams import StreamPart
+    from rollq.roles.client.results.views import (
         ArrayView,
         AttemptTold,
         AttemptView,
@@ -95,6 +93,8 @@ if TYPE_CHECKING:
         WorkerLoad,
         WorkerView,
     )
+    from rollq.roles.client.several_groups.client import MultiClient
+    from rollq.roles.client.topics.subscriptions import Publication, Subscription
     from rollq.roles.reader.reader import Reader
 
 __version__ = "0.1.0"
@@ -195,92 +195,92 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AccessDecision": "rollq.roles.client.access",
-    "AccountView": "rollq.roles.client.access",
-    "ArrayView": "rollq.roles.client.views",
-    "AttemptTold": "rollq.roles.client.views",
-    "AttemptView": "rollq.roles.client.views",
-    "Batch": "rollq.roles.client.handles",
-    "BatchView": "rollq.roles.client.views",
+    "AccessDecision": "rollq.roles.client.calls.access",
+    "AccountView": "rollq.roles.client.calls.access",
+    "ArrayView": "rollq.roles.client.results.views",
+    "AttemptTold": "rollq.roles.client.results.views",
+    "AttemptView": "rollq.roles.client.results.views",
+    "Batch": "rollq.roles.client.results.handles",
+    "BatchView": "rollq.roles.client.results.views",
     "BlobRef": "rollq.base.jobs",
-    "BlockingBatch": "rollq.roles.client.blocking",
-    "BlockingClient": "rollq.roles.client.blocking",
-    "BlockingJob": "rollq.roles.client.blocking",
-    "BlockingJobGroup": "rollq.roles.client.blocking",
-    "BlockingKeyedRun": "rollq.roles.client.blocking",
-    "BlockingMultiClient": "rollq.roles.client.blocking",
-    "BlockingPublication": "rollq.roles.client.blocking",
-    "BlockingSubscription": "rollq.roles.client.blocking",
-    "CacheFile": "rollq.roles.client.specs",
-    "CacheReport": "rollq.roles.client.caches",
-    "CacheView": "rollq.roles.client.views",
+    "BlockingBatch": "rollq.roles.client.blocking.clients",
+    "BlockingClient": "rollq.roles.client.blocking.clients",
+    "BlockingJob": "rollq.roles.client.blocking.clients",
+    "BlockingJobGroup": "rollq.roles.client.blocking.clients",
+    "BlockingKeyedRun": "rollq.roles.client.blocking.clients",
+    "BlockingMultiClient": "rollq.roles.client.blocking.clients",
+    "BlockingPublication": "rollq.roles.client.blocking.clients",
+    "BlockingSubscription": "rollq.roles.client.blocking.clients",
+    "CacheFile": "rollq.roles.client.jobs.specs",
+    "CacheReport": "rollq.roles.client.calls.caches",
+    "CacheView": "rollq.roles.client.results.views",
     "Client": "rollq.roles.client.client",
-    "ClientView": "rollq.roles.client.views",
-    "CommitOutcome": "rollq.roles.client.batches",
-    "Counts": "rollq.roles.client.handles",
-    "CursorView": "rollq.roles.client.topics",
+    "ClientView": "rollq.roles.client.results.views",
+    "CommitOutcome": "rollq.roles.client.calls.batches",
+    "Counts": "rollq.roles.client.results.handles",
+    "CursorView": "rollq.roles.client.calls.topics",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",
     "DiskError": "rollq.base.errors",
-    "EndView": "rollq.roles.client.views",
-    "Ended": "rollq.roles.client.keyed",
+    "EndView": "rollq.roles.client.results.views",
+    "Ended": "rollq.roles.client.many.keyed",
     "ErrorCode": "rollq.base.errors",
     "ExecHint": "rollq.base.hints",
-    "Executor": "rollq.roles.client.executor",
-    "Explanation": "rollq.roles.client.views",
-    "DrainView": "rollq.roles.client.views",
-    "FederationView": "rollq.roles.client.views",
-    "GroupView": "rollq.roles.client.views",
-    "HolderView": "rollq.roles.client.views",
-    "Job": "rollq.roles.client.handles",
-    "JobError": "rollq.roles.client.results",
+    "Executor": "rollq.roles.client.blocking.executor",
+    "Explanation": "rollq.roles.client.results.views",
+    "DrainView": "rollq.roles.client.results.views",
+    "FederationView": "rollq.roles.client.results.views",
+    "GroupView": "rollq.roles.client.results.views",
+    "HolderView": "rollq.roles.client.results.views",
+    "Job": "rollq.roles.client.results.handles",
+    "JobError": "rollq.roles.client.results.result",
     "JobEvent": "rollq.base.job_events",
-    "JobFile": "rollq.roles.client.job_files",
-    "JobGroup": "rollq.roles.client.chains",
+    "JobFile": "rollq.roles.client.jobs.job_files",
+    "JobGroup": "rollq.roles.client.functions.chains",
     "JobOptions": "rollq.base.jobs",
     "JobProgress": "rollq.base.job_events",
-    "JobSpec": "rollq.roles.client.specs",
-    "JobView": "rollq.roles.client.views",
-    "KeyedRun": "rollq.roles.client.keyed",
-    "LimitView": "rollq.roles.client.views",
+    "JobSpec": "rollq.roles.client.jobs.specs",
+    "JobView": "rollq.roles.client.results.views",
+    "KeyedRun": "rollq.roles.client.many.keyed",
+    "LimitView": "rollq.roles.client.results.views",
     "LocalError": "rollq.base.errors",
     "LocalGrid": "rollq.local_grid",
-    "MultiClient": "rollq.roles.client.multi",
-    "NodeView": "rollq.roles.client.views",
-    "Options": "rollq.roles.client.specs",
-    "Output": "rollq.roles.client.outputs",
+    "MultiClient": "rollq.roles.client.several_groups.client",
+    "NodeView": "rollq.roles.client.results.views",
+    "Options": "rollq.roles.client.jobs.specs",
+    "Output": "rollq.roles.client.results.outputs",
     "Parent": "rollq.base.parents",
-    "PolicyView": "rollq.roles.client.views",
-    "Publication": "rollq.roles.client.subscriptions",
-    "QueueView": "rollq.roles.client.views",
+    "PolicyView": "rollq.roles.client.results.views",
+    "Publication": "rollq.roles.client.topics.subscriptions",
+    "QueueView": "rollq.roles.client.results.views",
     "Reader": "rollq.roles.reader.reader",
-    "Redrive": "rollq.roles.client.parts",
-    "group": "rollq.roles.client.chains",
-    "chord": "rollq.roles.client.chains",
-    "chain": "rollq.roles.client.chains",
-    "Signature": "rollq.roles.client.chains",
+    "Redrive": "rollq.roles.client.jobs.parts",
+    "group": "rollq.roles.client.functions.chains",
+    "chord": "rollq.roles.client.functions.chains",
+    "chain": "rollq.roles.client.functions.chains",
+    "Signature": "rollq.roles.client.functions.chains",
     "RemoteError": "rollq.base.errors",
     "Request": "rollq.base.requests",
     "RequestFile": "rollq.base.requests",
-    "Result": "rollq.roles.client.results",
-    "RoleView": "rollq.roles.client.access",
+    "Result": "rollq.roles.client.results.result",
+    "RoleView": "rollq.roles.client.calls.access",
     "RollqError": "rollq.base.errors",
     "Rule": "rollq.base.access_rules",
     "Ruling": "rollq.base.access_table",
-    "ScheduleView": "rollq.roles.client.schedules",
-    "Settings": "rollq.roles.client.views",
+    "ScheduleView": "rollq.roles.client.calls.schedules",
+    "Settings": "rollq.roles.client.results.views",
     "StagedPart": "rollq.base.staged",
     "StateError": "rollq.base.errors",
-    "StreamPart": "rollq.roles.client.streams",
-    "Subscription": "rollq.roles.client.subscriptions",
-    "TaskGroupView": "rollq.roles.client.views",
-    "TokenView": "rollq.roles.client.access",
-    "TopicView": "rollq.roles.client.topics",
-    "Webhook": "rollq.roles.client.followers",
-    "WeightView": "rollq.roles.client.views",
-    "WorkerLoad": "rollq.roles.client.views",
-    "WorkerView": "rollq.roles.client.views",
-    "connect": "rollq.roles.client.current",
+    "StreamPart": "rollq.roles.client.results.streams",
+    "Subscription": "rollq.roles.client.topics.subscriptions",
+    "TaskGroupView": "rollq.roles.client.results.views",
+    "TokenView": "rollq.roles.client.calls.access",
+    "TopicView": "rollq.roles.client.calls.topics",
+    "Webhook": "rollq.roles.client.calls.followers",
+    "WeightView": "rollq.roles.client.results.views",
+    "WorkerLoad": "rollq.roles.client.results.views",
+    "WorkerView": "rollq.roles.client.results.views",
+    "connect": "rollq.roles.client.blocking.current",
     "job_id_of_key": "rollq.base.ids",
 }
 

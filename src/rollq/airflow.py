@@ -14,9 +14,9 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from rollq.base.errors import ErrorCode
-from rollq.roles.client.blocking import BlockingClient, BlockingJob
-from rollq.roles.client.current import given_servers
-from rollq.roles.client.results import JobError, Result
+from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
+from rollq.roles.client.blocking.current import given_servers
+from rollq.roles.client.results.result import JobError, Result
 
 
 class RollqOperator(BaseOperator):  # type: ignore[misc]

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.roles.client import chains
-from rollq.roles.client.blocking import BlockingJob, BlockingJobGroup
+from rollq.roles.client.blocking.clients import BlockingJob, BlockingJobGroup
+from rollq.roles.client.functions import chains
 from rollq.tasks import Task, task
 
 STATES = {"OK": "SUCCESS", "CANCELLED": "REVOKED"}  # any other end is FAILURE

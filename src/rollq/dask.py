@@ -12,8 +12,8 @@ import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from rollq.roles.client.blocking import BlockingClient, BlockingJob
-from rollq.roles.client.current import given_servers
+from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
+from rollq.roles.client.blocking.current import given_servers
 
 ENDS = {"OK": "finished", "CANCELLED": "cancelled"}  # any other end is error
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 from joblib import register_parallel_backend
 from joblib.parallel import BatchedCalls, ParallelBackendBase
 
-from rollq.roles.client.blocking import BlockingClient
-from rollq.roles.client.current import SERVERS_ENV
-from rollq.roles.client.executor import Executor
+from rollq.roles.client.blocking.clients import BlockingClient
+from rollq.roles.client.blocking.current import SERVERS_ENV
+from rollq.roles.client.blocking.executor import Executor
 
 NAME: Final = "rollq"
 SERVERS: Final = "127.0.0.1:5000"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.clients import BlockingClient
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.member.node import MemberNode
 from rollq.roles.member.setup import MemberSetup
 from rollq.roles.worker.node import WorkerNode

@@ -38,11 +38,11 @@ from prefect.utilities.collections import StopVisiting, visit_collection
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
 from rollq.base.reasons import Reason
-from rollq.roles.client.blocking import BlockingClient, BlockingJob
-from rollq.roles.client.current import given_servers
-from rollq.roles.client.function_calls import as_task
-from rollq.roles.client.results import JobError, Result
-from rollq.roles.client.specs import Options
+from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
+from rollq.roles.client.blocking.current import given_servers
+from rollq.roles.client.functions.calls import as_task
+from rollq.roles.client.jobs.specs import Options
+from rollq.roles.client.results.result import JobError, Result
 from rollq.values.codec import CannotTravelError, pack
 
 PICKLE: Final = 5  # the first protocol that leaves buffers apart

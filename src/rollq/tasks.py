@@ -370,12 +370,12 @@ def _register(made: Task[P, R]) -> Task[P, R]:
 def _current() -> Any:
     """The module of the default client. It is imported on the first call, because applications
     import this module."""
-    return import_module("rollq.roles.client.current")
+    return import_module("rollq.roles.client.blocking.current")
 
 
 def _chains() -> Any:
     """Imported on first use, for the same reason."""
-    return import_module("rollq.roles.client.chains")
+    return import_module("rollq.roles.client.functions.chains")
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

@@ -22,9 +22,9 @@ from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 from rollq.base.errors import RollqError
-from rollq.roles.client.blocking import BlockingClient, BlockingJob
-from rollq.roles.client.current import given_servers
-from rollq.roles.client.results import Result
+from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
+from rollq.roles.client.blocking.current import given_servers
+from rollq.roles.client.results.result import Result
 
 LOGS = Path(".snakemake/rollq_logs")
 # Results are pushed to this client, so polling them sends no request.

@@ -17,7 +17,7 @@ from rollq.backup.contents import verify
 from rollq.backup.live import LiveSource, take_live
 from rollq.backup.restore import restore
 from rollq.base.errors import DiskError, ErrorCode, RollqError
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.store.backup_file import BackupFile, BackupWriter, Progress

@@ -19,7 +19,7 @@ from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
 from rollq.cli.waiting import EXIT_DEAD
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from tests.integration.patience import DEADLINE_S
 
 GONE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from rollq.security.authority import read_pem
 from rollq.security.certificates import facts_of
 from tests.integration.patience import DEADLINE_S

@@ -20,7 +20,7 @@ from rollq.base.limits import PING_MS
 from rollq.base.staged import ids_of
 from rollq.net.link import Link
 from rollq.net.ports import free_ports
-from rollq.roles.client import session
+from rollq.roles.client.session import group_session as session
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.run_messages import SubmitRun

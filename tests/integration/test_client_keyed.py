@@ -11,7 +11,7 @@ import pytest
 from rollq import BlockingClient, Client, DeadlineError, DialError, ErrorCode, JobSpec, LocalError
 from rollq.base.ids import JobId
 from rollq.net.link import Link
-from rollq.roles.client.keyed import Ended, OnMade
+from rollq.roles.client.many.keyed import Ended, OnMade
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from tests.integration.fake_leader import FakeLeader, accept, done, play

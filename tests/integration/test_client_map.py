@@ -10,7 +10,7 @@ import pytest
 from rollq import Client, ErrorCode, JobSpec, LocalError, RollqError
 from rollq.base.staged import ids_of
 from rollq.net.link import Link
-from rollq.roles.client import mapping
+from rollq.roles.client.many import map_run as mapping
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.run_messages import RefusedJob, RunAccepted, SubmitRun

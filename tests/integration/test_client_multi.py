@@ -14,7 +14,7 @@ from rollq import (
     RollqError,
 )
 from rollq.net.link import Link
-from rollq.roles.client import multi_machine
+from rollq.roles.client.several_groups import machine as multi_machine
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from tests.integration.fake_leader import FakeLeader, accept, all_up, done, play

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
-from rollq.roles.client import multi_machine
+from rollq.roles.client.several_groups import machine as multi_machine
 from tests.integration.small_grid import SmallGrid
 
 JOBS = 60

@@ -26,7 +26,7 @@ from rollq import (
     Result,
 )
 from rollq.cli.main import app
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from tests.integration.patience import DEADLINE_S

@@ -13,8 +13,8 @@ from rollq import BlockingClient, Client, ErrorCode
 from rollq.base.errors import RollqError
 from rollq.base.limits import BLOB_ROOM_BYTES
 from rollq.roles.blobs.client import BlobClient
-from rollq.roles.client.loop_thread import LoopThread
-from rollq.roles.client.outputs import Output
+from rollq.roles.client.blocking.loop_thread import LoopThread
+from rollq.roles.client.results.outputs import Output
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.wire import messages as wire

@@ -30,7 +30,7 @@ class Dials:
         self.made: list[str] = []
         self.refused: list[str] = []
         self.ended: list[str] = []  # why those that were made are gone
-        monkeypatch.setattr("rollq.roles.client.session.dial", self._dial)
+        monkeypatch.setattr("rollq.roles.client.session.group_session.dial", self._dial)
 
     async def _dial(
         self,

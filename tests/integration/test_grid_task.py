@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rollq import BlockingClient, DeadlineError
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.spark.grid.flow import BATCH_ROWS, Layout

@@ -11,7 +11,7 @@ import pytest
 
 from rollq import BlockingClient
 from rollq.base.errors import ErrorCode, StateError
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.reader.reader import Reader
 from rollq.spark.source import jobs, segments
 from rollq.spark.source.commits import Commits

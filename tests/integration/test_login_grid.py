@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from rollq import BlockingClient, ErrorCode, Reader, RollqError
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from rollq.security.credentials import NONE, Credentials

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from rollq import BlockingClient, BlockingMultiClient, Client, ErrorCode, StateError
 from rollq.cli.main import app
-from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.results.streams import StreamPart
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
 from tests.integration.patience import DEADLINE_S

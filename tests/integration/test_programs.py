@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from rollq.cli.health import group_findings
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from rollq.tasks import Task
 from tests.integration.procs import until
 from tests.integration.small_grid import SmallGrid

@@ -18,9 +18,9 @@ from rollq.base.access_rules import Rule
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.cli.fleet import Fleet
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from rollq.roles.client.client import Client
-from rollq.roles.client.subscriptions import Subscription
+from rollq.roles.client.topics.subscriptions import Subscription
 from rollq.wire import messages as wire
 from rollq.wire.subject_messages import Deliver, Publish, Subscribe
 from tests.integration.access_grid import access_grid

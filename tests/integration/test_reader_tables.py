@@ -16,7 +16,7 @@ from rollq import BlockingClient
 from rollq.base.errors import DialError, ErrorCode, StateError
 from rollq.base.ids import guid_from_text
 from rollq.history.tables import TABLES
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.reader.channel import Channel
 from rollq.roles.reader.reader import Reader
 from rollq.roles.reader.tables import TableHandle

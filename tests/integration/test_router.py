@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from rollq import BlockingClient, Client, JobSpec, Options
 from rollq.cli.main import app
-from rollq.roles.client.results import Result
-from rollq.roles.client.views import JobView
+from rollq.roles.client.results.result import Result
+from rollq.roles.client.results.views import JobView
 from tests.integration.legacy_peer import RESULT, SUBMIT_JOB, as_client, hang_up, request
 from tests.integration.patience import DEADLINE_S
 from tests.integration.procs import until

@@ -12,7 +12,7 @@ import pytest
 
 from rollq import BlockingClient, Client, ErrorCode, RollqError
 from rollq.net.ports import free_ports
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router.node import RouterNode, RouterSetup
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole

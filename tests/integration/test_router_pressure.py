@@ -11,7 +11,7 @@ import pytest
 from rollq import Client
 from rollq.base.limits import FRAME_BYTES_MAX
 from rollq.net.link import Link
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router import client_link
 from rollq.roles.router.client_link import ClientLink
 from rollq.roles.router.node import RouterNode, RouterSetup

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from rollq.cli.fleet import write_program
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from tests.integration.patience import DEADLINE_S
 from tests.integration.processes import Processes
 from tests.integration.procs import until

@@ -13,11 +13,11 @@ from rollq import JobView
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import job_id_of_key
 from rollq.base.staged import StagedPart
-from rollq.roles.client.batches import CommitOutcome
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
+from rollq.roles.client.calls.batches import CommitOutcome
 from rollq.roles.client.client import Client
-from rollq.roles.client.parts import Redrive
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.parts import Redrive
+from rollq.roles.client.jobs.specs import JobSpec
 from tests.integration.procs import MemberProcess, Members, until
 
 JOBS = 3_000  # a part: several messages

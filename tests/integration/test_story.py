@@ -20,7 +20,7 @@ from rollq.base.counters import Family
 from rollq.cli.fleet import Fleet, write_program
 from rollq.cli.main import app
 from rollq.net.ports import free_ports
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking.clients import BlockingClient
 from rollq.roles.reader.observer import Observer
 from tests.integration.procs import until
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rollq import BlockingClient, Client, ErrorCode, Executor, LocalError, Result
-from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.results.streams import StreamPart
 from tests.integration.patience import DEADLINE_S
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.web.openapi import make_document
 from rollq.web.routes import API, ROUTES
 from rollq.web.server import WebServer

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import OUTPUT_WINDOW_BYTES
-from rollq.roles.client.streams import StreamPosition
+from rollq.roles.client.results.streams import StreamPosition
 from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.live_output import LiveOutput
 from rollq.wire.output_messages import ATTEMPT_ENDED, STREAMS, OutputChunk, TellOutput

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from rollq import BlockingClient, DeadlineError, LocalError, StateError
-from rollq.roles.client.blocking import BlockingJob
+from rollq.roles.client.blocking.clients import BlockingJob
 from rollq.spark import grid_map, start_workers
 from rollq.spark.grid.workers import WorkersHandle
 from tests.integration.small_grid import SmallGrid

@@ -105,8 +105,6 @@ PURE_MODULES = (
     "gossip.map",
     "roles.blobs.client_machine",
     "roles.blobs.server_machine",
-    "roles.client.multi_machine",
-    "roles.client.routes",
     "roles.router.blob_machine",
     "roles.member.driver",
     "history.schema",

@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import rollq
-from rollq.roles.client import bridge
+from rollq.roles.client.blocking import bridge
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers,
 
 if TYPE_CHECKING:
     from rollq.base.access_rules import Rule
-    from rollq.roles.client.access import AccessDecision
+    from rollq.roles.client.calls.access import AccessDecision
     from rollq.roles.client.client import Client
 
 EPILOG = """\b

@@ -10,7 +10,7 @@ from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, S
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
-    from rollq.roles.client.views import BatchView
+    from rollq.roles.client.results.views import BatchView
 
 EPILOG = """\b
 Examples:

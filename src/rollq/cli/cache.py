@@ -13,8 +13,8 @@ from rollq.base.amounts import counted
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 
 if TYPE_CHECKING:
-    from rollq.roles.client.caches import CacheReport
-    from rollq.roles.client.views import CacheView, HolderView
+    from rollq.roles.client.calls.caches import CacheReport
+    from rollq.roles.client.results.views import CacheView, HolderView
 
 EPILOG = """\b
 Examples:

@@ -12,7 +12,7 @@ from rollq.cli.client import Count, Exec
 from rollq.cli.options import DEFAULT_TIMEOUT_S, Json, Timeout
 
 if TYPE_CHECKING:
-    from rollq.roles.client.multi import MultiClient
+    from rollq.roles.client.several_groups.client import MultiClient
 
 EPILOG = """\b
 Example:
@@ -73,7 +73,7 @@ def clientx(
     """
     from rollq.cli.credentials import given_credentials
     from rollq.cli.service import run
-    from rollq.roles.client.multi import MultiClient
+    from rollq.roles.client.several_groups.client import MultiClient
 
     desired = 0
     if len(groups) > 1 and groups[-1].isdecimal():
@@ -114,7 +114,7 @@ def named_groups(groups: list[str]) -> dict[str, str]:
 
 def named_weights(texts: list[str]) -> dict[str, int]:
     """Parse weights of groups from `NAME=NUMBER`."""
-    from rollq.roles.client.routes import parse_weight
+    from rollq.roles.client.several_groups.routes import parse_weight
 
     pairs = [text.rpartition("=") for text in texts]
     return {name: parse_weight(weight) for name, _, weight in pairs}

@@ -12,8 +12,8 @@ from rollq.cli import needs, submit
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
 
 if TYPE_CHECKING:
+    from rollq.roles.client.calls.schedules import ScheduleView
     from rollq.roles.client.client import Client
-    from rollq.roles.client.schedules import ScheduleView
 
 EPILOG = """\b
 Examples:

@@ -112,7 +112,7 @@ async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
     from rollq.base.ids import guid_to_text
     from rollq.cli.grid import unknown_job
     from rollq.cli.job import whole_document
-    from rollq.roles.client.views import state_of
+    from rollq.roles.client.results.views import state_of
 
     view = await client.jobs.view(job_id)
     if view is None:

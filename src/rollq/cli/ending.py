@@ -17,8 +17,8 @@ from rollq.cli.output import remark
 from rollq.documents.jobs import SHOWN_APART, array_document, result_document
 from rollq.grid.views import RawJobView
 from rollq.roles.client.client import Client
-from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.views import ArrayView, state_of
+from rollq.roles.client.results.result import Result, result_message
+from rollq.roles.client.results.views import ArrayView, state_of
 
 PAUSE_FIRST_S: Final = 0.05
 PAUSE_MAX_S: Final = 2.0

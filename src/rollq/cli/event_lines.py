@@ -15,7 +15,7 @@ from rollq.cli.rows import state_after
 from rollq.documents.times import when
 from rollq.grid import events
 from rollq.history.schema import HistoryRow
-from rollq.roles.client.views import cause_text, cause_word
+from rollq.roles.client.results.views import cause_text, cause_word
 
 KIND_WIDTH: Final = 19
 COLOURS: Final = {OK: 32, FAILED: 31, DEAD: 31, CANCELLED: 33, RUNNING: 36}

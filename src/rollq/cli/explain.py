@@ -18,7 +18,7 @@ from rollq.cli.options import (
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
-    from rollq.roles.client.views import Explanation
+    from rollq.roles.client.results.views import Explanation
 
 EPILOG = """\b
 Examples:

@@ -18,7 +18,7 @@ from rollq.cli.options import (
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
-    from rollq.roles.client.results import Result
+    from rollq.roles.client.results.result import Result
 
 EPILOG = """\b
 Examples:

@@ -18,12 +18,12 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import JobId, job_id_of_key, task_id, task_number
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.progress import Advance
+from rollq.roles.client.calls.followers import check_followed, following
 from rollq.roles.client.client import Client
-from rollq.roles.client.engine import PREFIX_BYTES
-from rollq.roles.client.followers import check_followed, following
-from rollq.roles.client.handles import Batch, Counts, Job
-from rollq.roles.client.results import Result
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.engine.base import PREFIX_BYTES
+from rollq.roles.client.jobs.specs import JobSpec
+from rollq.roles.client.results.handles import Batch, Counts, Job
+from rollq.roles.client.results.result import Result
 
 if TYPE_CHECKING:
     from rollq.cli.submit import SubmitOrder

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rollq.cli.flow_file import Tables
     from rollq.grid.views import RawJobView
     from rollq.roles.client.client import Client
-    from rollq.roles.client.specs import JobSpec
+    from rollq.roles.client.jobs.specs import JobSpec
 
 EPILOG = """\b
 Examples:
@@ -183,7 +183,7 @@ async def _look(client: Client, name: str, limit: int) -> dict[str, Any]:
     from rollq.base.ids import guid_to_text
     from rollq.cli.choosing import jobs_like
     from rollq.grid.matching import JobFilter
-    from rollq.roles.client.views import state_of
+    from rollq.roles.client.results.views import state_of
 
     counts: dict[str, int] = {}
     shown: list[RawJobView] = []
@@ -201,7 +201,7 @@ async def _look(client: Client, name: str, limit: int) -> dict[str, Any]:
 
 async def _row(client: Client, job: RawJobView, names: dict[str, str]) -> dict[str, Any]:
     from rollq.base.ids import guid_to_text
-    from rollq.roles.client.views import ParentView, state_of
+    from rollq.roles.client.results.views import ParentView, state_of
 
     view = await client.jobs.view(job.job_id)
     after = [
@@ -222,6 +222,6 @@ def _unknown(name: str) -> StateError:
 
 def _client_of(name: str) -> str:
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.client_ids import default_id
+    from rollq.roles.client.engine.client_ids import default_id
 
     return default_id(given_credentials(), f"{PREFIX}{name}")

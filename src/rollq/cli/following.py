@@ -10,7 +10,7 @@ import typer
 from rollq.base.errors import ErrorCode, LocalError
 
 if TYPE_CHECKING:
-    from rollq.roles.client.specs import JobSpec
+    from rollq.roles.client.jobs.specs import JobSpec
 
 FOLLOWING: Final = ("then", "notify", "notify_key")
 
@@ -42,7 +42,7 @@ NotifyKey = Annotated[
 
 def asked_followers(params: dict[str, Any]) -> list[JobSpec]:
     """The followers, as specs."""
-    from rollq.roles.client.followers import Webhook
+    from rollq.roles.client.calls.followers import Webhook
 
     programs = [program_spec(one) for one in params["then"] or ()]
     key = params["notify_key"]
@@ -55,7 +55,7 @@ def program_spec(command: str) -> JobSpec:
     Raises:
         LocalError: BAD_OPTIONS, if there is no program.
     """
-    from rollq.roles.client.specs import JobSpec
+    from rollq.roles.client.jobs.specs import JobSpec
 
     try:
         name, *args = shlex.split(command)

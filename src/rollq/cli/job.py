@@ -252,7 +252,7 @@ def value_bytes(end: dict[str, Any]) -> int:
 
 def _end_fields(document: dict[str, Any]) -> dict[str, Any]:
     from rollq.base.outcomes import CANCELLED, canceller_text
-    from rollq.roles.client.views import cause_text
+    from rollq.roles.client.results.views import cause_text
 
     end = document["end"]
     has_run = end["exit_code"] is not None

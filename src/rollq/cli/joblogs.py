@@ -17,7 +17,7 @@ from rollq.cli.options import (
 
 if TYPE_CHECKING:
     from rollq.roles.client.client import Client
-    from rollq.roles.client.streams import StreamPart
+    from rollq.roles.client.results.streams import StreamPart
 
 EPILOG = """\b
 Examples:

@@ -14,7 +14,7 @@ from rollq.subjects.grammar import Tokens, parse_pattern, parse_subject
 from rollq.subjects.queues import check_typed
 
 if TYPE_CHECKING:
-    from rollq.roles.client.subscriptions import Publication
+    from rollq.roles.client.topics.subscriptions import Publication
 
 
 def checked_subject(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollq.cli.output import write_json, write_line
 from rollq.documents.jobs import result_document
-from rollq.roles.client.results import Result
+from rollq.roles.client.results.result import Result
 
 
 def write_result(result: Result, *, as_json: bool) -> None:

@@ -192,8 +192,13 @@ def _setup(
 ) -> RouterSetup:
     from rollq.cli.clientx import named_groups, named_weights
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.routes import GroupTable, Policy, check_group_names, parse_route
-    from rollq.roles.client.session import as_addresses
+    from rollq.roles.client.session.group_session import as_addresses
+    from rollq.roles.client.several_groups.routes import (
+        GroupTable,
+        Policy,
+        check_group_names,
+        parse_route,
+    )
     from rollq.roles.router.node import RouterSetup
 
     if not groups and not seeds:

@@ -17,7 +17,7 @@ from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers,
 from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
 if TYPE_CHECKING:
-    from rollq.roles.client.specs import Input, JobSpec, Options
+    from rollq.roles.client.jobs.specs import Input, JobSpec, Options
 
 EPILOG = """\b
 Examples:
@@ -458,7 +458,7 @@ def find_files(named: list[str], option: str) -> dict[str, Input]:
 
 def cached_files(named: list[str]) -> dict[str, Input]:
     """Files of caches, by their name."""
-    from rollq.roles.client.specs import CacheFile
+    from rollq.roles.client.jobs.specs import CacheFile
 
     found: dict[str, Input] = {}
     for one in named:
@@ -474,7 +474,7 @@ def cached_files(named: list[str]) -> dict[str, Input]:
 def left_files(asked: dict[str, Any]) -> dict[str, Input]:
     """Output files of other jobs, by name in the job's directory."""
     from rollq.cli.ids import full_id
-    from rollq.roles.client.job_files import JobFile
+    from rollq.roles.client.jobs.job_files import JobFile
 
     found: dict[str, Input] = {}
     for one in asked["input_"] or ():

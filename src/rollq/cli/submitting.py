@@ -27,10 +27,10 @@ from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
-from rollq.roles.client.client_ids import default_id
-from rollq.roles.client.handles import Counts, Job
-from rollq.roles.client.results import Result
-from rollq.roles.client.supply import BytesMoved
+from rollq.roles.client.engine.client_ids import default_id
+from rollq.roles.client.jobs.supply import BytesMoved
+from rollq.roles.client.results.handles import Counts, Job
+from rollq.roles.client.results.result import Result
 
 if TYPE_CHECKING:
     from rollq.cli.submit import SubmitOrder

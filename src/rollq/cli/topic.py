@@ -9,8 +9,8 @@ import typer
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
 
 if TYPE_CHECKING:
+    from rollq.roles.client.calls.topics import TopicView
     from rollq.roles.client.client import Client
-    from rollq.roles.client.topics import TopicView
 
 EPILOG = """\b
 Examples:

@@ -10,8 +10,8 @@ from typing import Final
 from rollq.base.errors import DeadlineError, ErrorCode
 from rollq.cli.joblogs import Shown
 from rollq.cli.output import remark, write_line
-from rollq.roles.client.handles import Job
-from rollq.roles.client.results import Result
+from rollq.roles.client.results.handles import Job
+from rollq.roles.client.results.result import Result
 
 EXIT_FAILED: Final = 1  # failed without an exit code
 EXIT_WAITED: Final = 124  # --wait-timeout expired

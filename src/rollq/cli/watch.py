@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rollq.cli.rows import Wanted
     from rollq.history.schema import HistoryRow
     from rollq.roles.client.client import Client
-    from rollq.roles.client.views import ArrayView
+    from rollq.roles.client.results.views import ArrayView
     from rollq.roles.reader.reader import Reader
 
 EPILOG = """\b

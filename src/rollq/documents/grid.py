@@ -13,7 +13,7 @@ from rollq.base.outcomes import STATES
 from rollq.grid import views
 from rollq.grid.topic_views import TopicView
 from rollq.grid.views import RawDrainView, RawWorkerView
-from rollq.roles.client.views import QueueView
+from rollq.roles.client.results.views import QueueView
 from rollq.roles.member.status import UNKNOWN, ClusterView
 
 NOT_KNOWN: Final = dict.fromkeys(("match", "lag", "active", "clock_skew_ms"))

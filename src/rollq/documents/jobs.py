@@ -19,8 +19,8 @@ from rollq.base.requests import request_document
 from rollq.documents.times import when
 from rollq.grid.commands import NOBODY
 from rollq.grid.views import RawEndView, RawJobView
-from rollq.roles.client.results import Result, result_message
-from rollq.roles.client.views import (
+from rollq.roles.client.results.result import Result, result_message
+from rollq.roles.client.results.views import (
     ArrayView,
     BatchView,
     Explanation,

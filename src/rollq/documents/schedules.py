@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rollq.base.requests import request_document
-from rollq.roles.client.schedules import ScheduleView
+from rollq.roles.client.calls.schedules import ScheduleView
 
 
 def schedule_document(view: ScheduleView) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rollq.documents.times import when
 from rollq.grid import events as kinds
 from rollq.history.job_rows import JobTimeline
 from rollq.history.schema import HistoryRow
-from rollq.roles.client.views import cause_text, cause_word
+from rollq.roles.client.results.views import cause_text, cause_word
 
 PARENTS_SHOWN: Final = 3  # in a line
 # Words for display; rows of the history keep the legacy names.

@@ -21,7 +21,7 @@ from rollq.base.staged import (
     join_keys,
     part_crc,
 )
-from rollq.roles.client.signals import Request
+from rollq.roles.client.session.signals import Request
 from rollq.testing.jitter import SeededJitter
 from rollq.testing.sim_client import SimClient
 from rollq.testing.workload import inputs_of

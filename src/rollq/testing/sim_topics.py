@@ -1,6 +1,6 @@
 """A topic in the simulator: a client that publishes to it, and a durable subscriber.
 
-The subscriber uses `roles.client.topic_positions` of the product and an application that persists
+The subscriber uses `roles.client.topics.positions` of the product and an application that persists
 its position; it crashes and resumes from that position.
 """
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from rollq.base.topic_limits import TOPIC_BYTES_MIN
-from rollq.roles.client import signals
-from rollq.roles.client.session_state import SessionState
-from rollq.roles.client.topic_positions import TopicPosition
+from rollq.roles.client.session import signals
+from rollq.roles.client.session.session_state import SessionState
+from rollq.roles.client.topics.positions import TopicPosition
 from rollq.testing.checkers.topics import TopicChecker
 from rollq.testing.clock import MS, VirtualTimeline
 from rollq.testing.jitter import SeededJitter

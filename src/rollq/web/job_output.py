@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
-from rollq.roles.client.results import Result
-from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.results.result import Result
+from rollq.roles.client.results.streams import StreamPart
 from rollq.web.answers import BYTES, TEXT
 from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import RequestError, not_found

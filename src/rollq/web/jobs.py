@@ -20,7 +20,7 @@ from rollq.documents.jobs import (
 from rollq.documents.timeline import about, timeline_document
 from rollq.grid.pages import JobFilter, JobPage
 from rollq.grid.views import RawArrayView, RawJobView
-from rollq.roles.client.views import ArrayView, cause_text, cause_word, state_of
+from rollq.roles.client.results.views import ArrayView, cause_text, cause_word, state_of
 from rollq.web.call import ApiCall, ApiReply, Page, fewer_rows, id_of
 from rollq.web.limits import (
     FAILURES_LOOKED_AT_MAX,

@@ -17,7 +17,7 @@ from rollq.base.errors import NOT_LET_IN_CODES, RollqError
 from rollq.base.ids import JobId, guid_to_text
 from rollq.documents.grid import cluster_document
 from rollq.grid import views
-from rollq.roles.client.views import state_of
+from rollq.roles.client.results.views import state_of
 from rollq.roles.member.status import ClusterView
 from rollq.web.events import event
 from rollq.web.limits import (

@@ -8,7 +8,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.schedules import LAST, SKIP
 from rollq.documents.schedules import schedule_document
 from rollq.grid.schedule_views import RawScheduleView
-from rollq.roles.client.schedules import ScheduleView
+from rollq.roles.client.calls.schedules import ScheduleView
 from rollq.web.answers import Document
 from rollq.web.call import ApiCall, ApiReply, Page
 from rollq.web.errors import RequestError

@@ -18,7 +18,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 
 from rollq.base.errors import ErrorCode
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.web.bodies import pieces_of, read_json
 from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import RequestError, bad_request

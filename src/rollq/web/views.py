@@ -20,7 +20,7 @@ from rollq.gossip.map import FederationView
 from rollq.grid import views
 from rollq.grid.commands import Settings
 from rollq.grid.topic_views import TopicView
-from rollq.roles.client.views import CacheView, HolderView
+from rollq.roles.client.results.views import CacheView, HolderView
 from rollq.roles.member.status import ClusterView
 from rollq.web.call import ApiCall, ApiReply, Page, fewer_rows, id_of
 from rollq.web.errors import RequestError

@@ -12,7 +12,7 @@ from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.cli.ending import UNKNOWN, End, end_of, ends_of
 from rollq.grid.views import RawEndView, RawJobView
 from rollq.roles.client.client import Client
-from rollq.roles.client.views import ArrayView
+from rollq.roles.client.results.views import ArrayView
 
 JOB = bytes(range(16))
 DONE_WELL = RawEndView(0, b"", 0, 0, 5, 0, 0, "", confirmed=False)

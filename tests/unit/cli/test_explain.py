@@ -9,7 +9,7 @@ from rollq.base.reasons import Reason
 from rollq.cli.explain import lines_of
 from rollq.documents.jobs import explain_document
 from rollq.grid.explanations import AttemptTold, RawExplanation, TaskGroup
-from rollq.roles.client.views import Explanation
+from rollq.roles.client.results.views import Explanation
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli" / "explain.md"
 ID = bytes(15) + b"\1"

@@ -13,7 +13,7 @@ from rollq.cli.watch import Ends
 from rollq.grid.events import EVENT_TYPES
 from rollq.grid.views import RawArrayView
 from rollq.history.schema import HistoryRow
-from rollq.roles.client.views import ArrayView
+from rollq.roles.client.results.views import ArrayView
 
 JOB = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 WORKER = "aaaa0000-0000-0000-0000-000000000000"

@@ -32,10 +32,10 @@ from rollq.documents.jobs import job_document, listed_document, result_document
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import RawEndView, RawJobView, RawQueueView, RawWorkerView
-from rollq.roles.client.handles import Job
-from rollq.roles.client.results import Result
-from rollq.roles.client.specs import JobSpec, Options
-from rollq.roles.client.streams import StreamPart
+from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.results.handles import Job
+from rollq.roles.client.results.result import Result
+from rollq.roles.client.results.streams import StreamPart
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, encode_model
 

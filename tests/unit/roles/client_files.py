@@ -13,11 +13,11 @@ from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX
-from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.session import Answer
-from rollq.roles.client.specs import JobSpec
-from rollq.roles.client.supplier import Supplier
-from rollq.roles.client.supply import Supply, supply_of
+from rollq.roles.client.engine.supplier import Supplier
+from rollq.roles.client.jobs.inputs import Inputs
+from rollq.roles.client.jobs.specs import JobSpec
+from rollq.roles.client.jobs.supply import Supply, supply_of
+from rollq.roles.client.session.group_session import Answer
 from rollq.wire import messages as wire
 
 JOB = b"j" * 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollq.roles.client.routes import GroupRoute, GroupTable, Policy
+from rollq.roles.client.several_groups.routes import GroupRoute, GroupTable, Policy
 from rollq.roles.router.machine import RouterMachine
 from rollq.roles.router.owners import JobOwners, KeptBytes
 from rollq.wire import messages as wire

@@ -7,10 +7,10 @@ import inspect
 import pytest
 
 from rollq import BlockingClient, BlockingMultiClient, Client
-from rollq.roles.client.blocking import BlockingBatch, BlockingJob
-from rollq.roles.client.bridge import BRIDGED
-from rollq.roles.client.handles import Batch, Job
-from rollq.roles.client.loop_thread import LoopThread
+from rollq.roles.client.blocking.bridge import BRIDGED
+from rollq.roles.client.blocking.clients import BlockingBatch, BlockingJob
+from rollq.roles.client.blocking.loop_thread import LoopThread
+from rollq.roles.client.results.handles import Batch, Job
 
 ID = bytes(range(16))
 GIVEN = {

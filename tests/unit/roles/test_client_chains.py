@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollq.base.errors import DeadlineError
-from rollq.roles.client.chains import JobGroup
+from rollq.roles.client.functions.chains import JobGroup
 
 
 class FakeJob:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rollq.roles.client import current
-from rollq.roles.client.blocking import BlockingClient
+from rollq.roles.client.blocking import current
+from rollq.roles.client.blocking.clients import BlockingClient
 
 
 def test_threads_that_ask_at_once_wait_for_the_one_client(monkeypatch: pytest.MonkeyPatch) -> None:

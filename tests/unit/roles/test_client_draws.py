@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from rollq.roles.client.specs import DRAWN_AT_ONCE, draw_id
+from rollq.roles.client.jobs.specs import DRAWN_AT_ONCE, draw_id
 
 
 def test_ids_are_new_across_draws() -> None:

@@ -11,10 +11,10 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Condition
 from rollq.base.webhooks import WEBHOOK_EXEC
-from rollq.roles.client.followers import Webhook, followers_of, following
-from rollq.roles.client.group_engine import GroupEngine
-from rollq.roles.client.multi import MultiClient
-from rollq.roles.client.specs import JobSpec, job_options
+from rollq.roles.client.calls.followers import Webhook, followers_of, following
+from rollq.roles.client.engine.one_group import GroupEngine
+from rollq.roles.client.jobs.specs import JobSpec, job_options
+from rollq.roles.client.several_groups.client import MultiClient
 
 URL = "https://hooks.example.com/rollq"
 ONE, OTHER = bytes(range(16)), bytes(range(1, 17))

@@ -7,9 +7,9 @@ from typing import cast
 
 from rollq.base.ids import JobId, task_id
 from rollq.base.jobs import BlobRef
-from rollq.roles.client.engine import Engine
-from rollq.roles.client.handles import TAKEN_MAX, Batch
-from rollq.roles.client.supply import BytesMoved
+from rollq.roles.client.engine.base import Engine
+from rollq.roles.client.jobs.supply import BytesMoved
+from rollq.roles.client.results.handles import TAKEN_MAX, Batch
 from rollq.wire import messages as wire
 
 FIRST = b"twelve bytes" + bytes(4)

@@ -16,10 +16,10 @@ from rollq.base.digests import digest_to_text
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import BLOBS_PER_JOB_MAX, INLINE_BYTES_MAX
-from rollq.roles.client import inputs as inputs_module
-from rollq.roles.client.inputs import Inputs, needs_reading
-from rollq.roles.client.specs import JobSpec, body_of
-from rollq.roles.client.supply import SettledSpec
+from rollq.roles.client.jobs import inputs as inputs_module
+from rollq.roles.client.jobs.inputs import Inputs, needs_reading
+from rollq.roles.client.jobs.specs import JobSpec, body_of
+from rollq.roles.client.jobs.supply import SettledSpec
 from rollq.wire.models import (
     JobRequest,
     decode_model,

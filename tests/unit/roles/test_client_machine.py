@@ -7,11 +7,11 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
-from rollq.roles.client import delivered
-from rollq.roles.client import machine as client_machine
-from rollq.roles.client.machine import RETRY_MS, ClientMachine
-from rollq.roles.client.session_state import ClientSetup, SessionState
-from rollq.roles.client.signals import (
+from rollq.roles.client.session import delivered
+from rollq.roles.client.session import machine as client_machine
+from rollq.roles.client.session.machine import RETRY_MS, ClientMachine
+from rollq.roles.client.session.session_state import ClientSetup, SessionState
+from rollq.roles.client.session.signals import (
     Abandoned,
     ClientTick,
     Connect,

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from rollq.base.limits import MULTI_AHEAD, MULTI_GATHER_MS, MULTI_GRACE_MS
 from rollq.base.router_limits import MULTI_AWAY_MS
-from rollq.roles.client import multi_machine
-from rollq.roles.client.multi_machine import MultiMachine, share
-from rollq.roles.client.multi_signals import (
+from rollq.roles.client.several_groups import machine as multi_machine
+from rollq.roles.client.several_groups.machine import MultiMachine, share
+from rollq.roles.client.several_groups.routes import GroupRoute, GroupTable, Policy
+from rollq.roles.client.several_groups.signals import (
     AssignToGroup,
     CancelCopies,
     CloseGroupSession,
@@ -32,7 +33,6 @@ from rollq.roles.client.multi_signals import (
     Pin,
     StopSending,
 )
-from rollq.roles.client.routes import GroupRoute, GroupTable, Policy
 
 
 def job(number: int) -> bytes:

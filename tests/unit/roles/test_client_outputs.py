@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from rollq.base.digests import digest_to_text
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError, StateError
-from rollq.roles.client import supplier as supplier_module
-from rollq.roles.client.outputs import Output, asave_outputs
-from rollq.roles.client.results import Result
+from rollq.roles.client.engine import supplier as supplier_module
+from rollq.roles.client.results.outputs import Output, asave_outputs
+from rollq.roles.client.results.result import Result
 from rollq.store.archive import pack
 from rollq.wire import messages as wire
 from rollq.wire.models import (

@@ -11,10 +11,10 @@ from rollq.base.ids import guid_to_text, job_id_of_key
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.base.staged import SAME_BODY, StagedPart, bodies_of, chunk_crc, ids_of, keys_of, part_crc
-from rollq.roles.client import parts
-from rollq.roles.client.parts import PartBuilder, Redrive
-from rollq.roles.client.specs import JobSpec, body_of
-from rollq.roles.client.supply import NOTHING, InputBlob, SettledSpec, refs_of
+from rollq.roles.client.jobs import parts
+from rollq.roles.client.jobs.parts import PartBuilder, Redrive
+from rollq.roles.client.jobs.specs import JobSpec, body_of
+from rollq.roles.client.jobs.supply import NOTHING, InputBlob, SettledSpec, refs_of
 from rollq.wire.kept import stand_in_for_body
 from rollq.wire.staging_messages import StageJobs
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError
-from rollq.roles.client.engine import Engine
-from rollq.roles.client.pump import Pump
-from rollq.roles.client.session import Answer, OnAnswer
-from rollq.roles.client.supply import NOTHING, Supply
+from rollq.roles.client.engine.base import Engine
+from rollq.roles.client.jobs.supply import NOTHING, Supply
+from rollq.roles.client.many.pump import Pump
+from rollq.roles.client.session.group_session import Answer, OnAnswer
 from rollq.wire import messages as wire
 from tests.unit.roles.client_files import run
 from tests.unit.roles.test_client_deadlines import HandLoop

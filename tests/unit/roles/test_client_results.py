@@ -11,8 +11,8 @@ import pytest
 from rollq.base.errors import ErrorCode, RemoteError
 from rollq.base.names import COMMAND_LINE
 from rollq.grid.commands import Cause
-from rollq.roles.client import results
-from rollq.roles.client.results import JobError, Result
+from rollq.roles.client.results import result as results
+from rollq.roles.client.results.result import JobError, Result
 from rollq.store.archive import pack
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, encode_model

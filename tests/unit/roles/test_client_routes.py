@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.router_limits import GROUPS_MAX, ROUTES_KEPT_MAX, ROUTES_MAX
-from rollq.roles.client.routes import (
+from rollq.roles.client.several_groups.routes import (
     GroupRoute,
     GroupTable,
     RouteState,

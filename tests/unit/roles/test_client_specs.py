@@ -11,8 +11,7 @@ from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions, JobSecret
 from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.session import as_addresses
-from rollq.roles.client.specs import (
+from rollq.roles.client.jobs.specs import (
     JobSpec,
     Options,
     as_id,
@@ -21,6 +20,7 @@ from rollq.roles.client.specs import (
     job_options,
     subject_of,
 )
+from rollq.roles.client.session.group_session import as_addresses
 from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, JobRequest, decode_model
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import OUTPUT_WINDOW_BYTES
-from rollq.roles.client.session import OnOutput
-from rollq.roles.client.streams import (
+from rollq.roles.client.results.streams import (
     INBOX_BYTES_MAX,
     OutputReader,
     StreamPart,
     StreamPosition,
     last_lines,
 )
+from rollq.roles.client.session.group_session import OnOutput
 from rollq.wire.output_messages import OutputChunk, WatchOutput
 
 WATCH = b"w" * 16

@@ -11,7 +11,7 @@ import pytest
 
 from rollq.base.errors import DeadlineError, ErrorCode
 from rollq.base.subject_limits import PUBLISH_AHEAD_BYTES_MAX, PUBLISH_AT_ONCE_BYTES_MAX
-from rollq.roles.client.subjects import Subjects
+from rollq.roles.client.topics.subjects import Subjects
 from rollq.wire.shared_frames import SharedForm
 
 MUCH = b"x" * PUBLISH_AT_ONCE_BYTES_MAX

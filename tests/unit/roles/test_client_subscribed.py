@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from rollq.base.errors import ErrorCode
-from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.session_state import SessionState
-from rollq.roles.client.signals import (
+from rollq.roles.client.session.machine import ClientMachine
+from rollq.roles.client.session.session_state import SessionState
+from rollq.roles.client.session.signals import (
     ClientTick,
     Connect,
     Connected,

@@ -15,13 +15,13 @@ from rollq.base.errors import DeadlineError, DiskError, ErrorCode
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_UPLOAD_TRIES
 from rollq.roles.blobs.carrier import as_rollq_error
-from rollq.roles.client import supplier as supplier_module
 from rollq.roles.client.client import Client
-from rollq.roles.client.group_engine import GroupEngine
-from rollq.roles.client.inputs import Inputs
-from rollq.roles.client.session import Answer
-from rollq.roles.client.specs import JobSpec
-from rollq.roles.client.supply import Supply, supply_of
+from rollq.roles.client.engine import supplier as supplier_module
+from rollq.roles.client.engine.one_group import GroupEngine
+from rollq.roles.client.jobs.inputs import Inputs
+from rollq.roles.client.jobs.specs import JobSpec
+from rollq.roles.client.jobs.supply import Supply, supply_of
+from rollq.roles.client.session.group_session import Answer
 from rollq.wire import messages as wire
 from tests.unit.roles.client_files import JOB, LARGE, World, digest_of, run
 

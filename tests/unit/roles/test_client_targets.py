@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
-from rollq.roles.client.group_engine import GroupEngine
+from rollq.roles.client.engine.one_group import GroupEngine
 from rollq.wire import messages as wire
 
 JOB = bytes(range(1, 17))

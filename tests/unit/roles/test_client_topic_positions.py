@@ -1,6 +1,6 @@
 """Where a reader of a topic stands, as its client sees it."""
 
-from rollq.roles.client.topic_positions import TopicPosition
+from rollq.roles.client.topics.positions import TopicPosition
 from rollq.wire.subject_messages import Consumed, Deliver, Missed, Subscribe
 
 

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from rollq.base.errors import LocalError
 from rollq.base.requests import request_document, request_in
-from rollq.roles.client.specs import JobSpec, body_of
-from rollq.roles.client.tracing import API, current_traceparent
+from rollq.roles.client.jobs.specs import JobSpec, body_of
+from rollq.roles.client.jobs.tracing import API, current_traceparent
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rollq.base.limits import UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
-from rollq.roles.client.group_engine import GroupEngine
+from rollq.roles.client.engine.one_group import GroupEngine
 from rollq.wire import messages as wire
 
 

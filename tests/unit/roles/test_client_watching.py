@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rollq.base.errors import ErrorCode
-from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.signals import (
+from rollq.roles.client.session.machine import ClientMachine
+from rollq.roles.client.session.signals import (
     Connected,
     DeliverOutput,
     Disconnected,
@@ -12,7 +12,7 @@ from rollq.roles.client.signals import (
     Received,
     SendToLeader,
 )
-from rollq.roles.client.signals import WatchChanged as Watches
+from rollq.roles.client.session.signals import WatchChanged as Watches
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from tests.unit.roles.test_client_machine import WELCOME, job, welcomed

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rollq.base.bundle_limits import BUNDLE_CALLS_MAX, BUNDLE_MS, BUNDLE_PROBE_MS, BUNDLE_PROBES
-from rollq.roles.client.function_map import BundlePacing
+from rollq.roles.client.many.function_run import BundlePacing
 
 
 def test_bundles_grow_while_they_are_short() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from rollq.base.errors import LocalError
 from rollq.gossip.following import FollowedGroup, GroupChanges
-from rollq.roles.client.multi_engine import MultiEngine
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.engine import MultiEngine
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router.node import RouterNode, RouterSetup
 
 NEAR = FollowedGroup("near", "1", ("127.0.0.1:1",))

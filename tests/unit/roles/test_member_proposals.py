@@ -23,7 +23,7 @@ from rollq.base.limits import (
 from rollq.grid import commands
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.topic_commands import PublishKept
-from rollq.roles.client.runs import SUBMIT_RUN_JOBS
+from rollq.roles.client.session.runs import SUBMIT_RUN_JOBS
 from rollq.roles.member import driver
 from rollq.roles.member.leader.addressing import Address
 from rollq.roles.member.leader.joining import count_of

@@ -13,7 +13,7 @@ from rollq.base.jobs import JobOptions
 from rollq.documents.rules import limit_document
 from rollq.grid.rule_views import LimitView, PolicyView, WeightView
 from rollq.grid.state import QueuePolicy
-from rollq.roles.client.rules import RuleCalls
+from rollq.roles.client.calls.rules import RuleCalls
 from rollq.wire import messages as wire
 from tests.unit.roles.members import Group, submit
 

@@ -7,8 +7,8 @@ import pytest
 from rollq.base.errors import NOT_LET_IN_CODES, ErrorCode, LocalError, StateError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import REDIAL_MAX_MS, REDIAL_REFUSED_MS
-from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.signals import (
+from rollq.roles.client.session.machine import ClientMachine
+from rollq.roles.client.session.signals import (
     Connect,
     Connected,
     DeliverResponses,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollq.base.access import LinkRole, Principal
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router import blob_links, reader_links
 from rollq.roles.router.blob_links import BlobLinks
 from rollq.roles.router.groups import Groups

@@ -8,7 +8,7 @@ import pytest
 from rollq.base.access import ResourceKind
 from rollq.base.counters import Family, Sample
 from rollq.base.errors import ErrorCode
-from rollq.roles.client.routes import GroupRoute
+from rollq.roles.client.several_groups.routes import GroupRoute
 from rollq.roles.member.queries import VIEWS
 from rollq.roles.router.merging import GROUP_SHIFT_BITS, MERGED, ONE_JOB, decode, encode
 from rollq.wire import messages as wire

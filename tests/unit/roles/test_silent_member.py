@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from rollq.base.limits import GREETING_MS_MAX, LOOK_MS, PING_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
-from rollq.roles.client.machine import ClientMachine
-from rollq.roles.client.session_state import ClientSetup
-from rollq.roles.client.signals import ClientTick, MessagesReceived
-from rollq.roles.client.signals import Requested as AskedClient
+from rollq.roles.client.session.machine import ClientMachine
+from rollq.roles.client.session.session_state import ClientSetup
+from rollq.roles.client.session.signals import ClientTick, MessagesReceived
+from rollq.roles.client.session.signals import Requested as AskedClient
 from rollq.roles.dialogue import Connect, Connected, Disconnect, SendToLeader, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup
 from rollq.roles.worker.signals import Instruction, Tick

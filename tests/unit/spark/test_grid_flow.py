@@ -11,9 +11,9 @@ import pytest
 
 from rollq import ErrorCode, LocalError
 from rollq.base.ids import JobId, job_id_of_key
-from rollq.roles.client.keyed import Ended
-from rollq.roles.client.results import Result
-from rollq.roles.client.specs import Input, JobSpec
+from rollq.roles.client.jobs.specs import Input, JobSpec
+from rollq.roles.client.many.keyed import Ended
+from rollq.roles.client.results.result import Result
 from rollq.spark.grid.flow import BATCH_ROWS, LINGER_S, Flow, Layout, MapPlan
 from rollq.wire import messages as wire
 from rollq.wire.models import JobResult, OutputFile, encode_model

@@ -19,8 +19,8 @@ from pyspark.sql.types import (
 
 from rollq.base.errors import LocalError
 from rollq.base.jobs import BlobRef
-from rollq.roles.client.alike import AlikeJobs
-from rollq.roles.client.specs import JobSpec
+from rollq.roles.client.jobs.alike import AlikeJobs
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.spark.source.jobs import OPTIONS_CACHE_MAX, Rows, check_columns
 
 ID = "00000000-0000-0000-0000-000000000007"

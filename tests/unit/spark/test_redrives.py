@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from rollq.base.errors import LocalError
 from rollq.base.ids import guid_to_text
-from rollq.roles.client.parts import Redrive
-from rollq.roles.client.specs import JobSpec, body_of
+from rollq.roles.client.jobs.parts import Redrive
+from rollq.roles.client.jobs.specs import JobSpec, body_of
 from rollq.spark.source.redrives import Redrives, check_redrive_columns
 from rollq.spark.source.write_options import write_options
 

@@ -10,21 +10,47 @@ again under the same ids, and the new leader sends the results that are still un
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from rollq.roles.client.access import AccessCalls
-from rollq.roles.client.admin import AdminCalls
-from rollq.roles.client.batches import Batches
-from rollq.roles.client.caches import CacheCalls, Caches
-from rollq.roles.client.chains import ChainCalls
-from rollq.roles.client.facades import ClientCalls
-from rollq.roles.client.group_engine import GroupEngine
-from rollq.roles.client.jobs import JobCalls, Jobs
-from rollq.roles.client.pickled_calls import PickledCalls
-from rollq.roles.client.schedules import Schedules
-from rollq.roles.client.subject_calls import SubjectCalls
+from rollq.base.errors import ErrorCode, LocalError
+from rollq.roles.client.calls.access import AccessCalls
+from rollq.roles.client.calls.admin import AdminCalls
+from rollq.roles.client.calls.batches import Batches
+from rollq.roles.client.calls.caches import CacheCalls, Caches
+from rollq.roles.client.calls.facades import ClientCalls
+from rollq.roles.client.calls.jobs import JobCalls, Jobs, SubmitCalls
+from rollq.roles.client.calls.schedules import Schedules
+from rollq.roles.client.calls.subjects import SubjectCalls
+from rollq.roles.client.engine.one_group import GroupEngine
+from rollq.roles.client.functions.calls import as_task
+from rollq.roles.client.functions.chains import ChainCalls
+from rollq.roles.client.results.handles import Job
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
+
+
+class PickledCalls(SubmitCalls):
+    """Calls of a client with `allow_pickle`."""
+
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Job:
+        """Submit a call of any function, such as a lambda or one of a notebook, with Python values.
+        It is pickled by cloudpickle, and runs on workers with `--app rollq.pickled`.
+
+        Raises:
+            LocalError: BAD_SETUP, if the client was not created with `allow_pickle`, or cloudpickle
+                is not installed.
+            TypeError: the function cannot be pickled, or an argument cannot be serialized.
+        """
+        if not self._engine.allow_pickle:
+            raise LocalError(
+                ErrorCode.BAD_SETUP,
+                "this client sends no pickled functions",
+                "create it with allow_pickle=True, and start workers with --app rollq.pickled",
+            )
+        task, more = as_task(function)
+        return await self.submit_call(task, (*more, *args), kwargs)
 
 
 class Client(

@@ -18,7 +18,7 @@ from rollq.base.limits import MULTI_GATHER_MS, PING_MS
 from rollq.base.log_events import GROUP_TOO_OLD, tell
 from rollq.base.router_limits import ROUTER_AHEAD_BYTES_MAX
 from rollq.net.link import Link
-from rollq.roles.client.relay_session import RelaySession
+from rollq.roles.client.session.relay_session import RelaySession
 from rollq.roles.router.groups import ROUTER, Groups
 from rollq.roles.router.machine import RouterMachine
 from rollq.security.credentials import Credentials

@@ -26,9 +26,9 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import JobId, MessageId
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.base.staged import ids_of
-from rollq.roles.client import multi_signals as signals
-from rollq.roles.client.multi_machine import MultiMachine
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups import signals
+from rollq.roles.client.several_groups.machine import MultiMachine
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router.owners import GivenResults, JobOwners, KeptBytes
 from rollq.roles.router.pending_requests import PendingRequests
 from rollq.roles.router.requests import (

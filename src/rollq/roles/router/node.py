@@ -23,8 +23,8 @@ from rollq.gossip.records import NODE_ID_BYTES, NodeKind
 from rollq.gossip.setup import FederationSetup
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.listener import Listener
-from rollq.roles.client.discovery import Discovery, Federation
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.discovery import Discovery, Federation
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.door import Door
 from rollq.roles.router.blob_links import BlobLinks
 from rollq.roles.router.client_link import ClientLink, agreed_with, refused

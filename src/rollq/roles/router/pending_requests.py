@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import GUID_BYTES, NIL_ID, JobId, MessageId
 from rollq.base.router_limits import ROUTER_ASKED_MAX, ROUTER_WATCHES_MAX
-from rollq.roles.client.multi_machine import MultiMachine
-from rollq.roles.client.routes import GroupTable
+from rollq.roles.client.several_groups.machine import MultiMachine
+from rollq.roles.client.several_groups.routes import GroupTable
 from rollq.roles.router import merging
 from rollq.roles.router.owners import JobOwners
 from rollq.roles.router.work import PendingJobs

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
-from rollq.roles.client.keyed import Ended
-from rollq.roles.client.outputs import Output
-from rollq.roles.client.results import Result
+from rollq.roles.client.many.keyed import Ended
+from rollq.roles.client.results.outputs import Output
+from rollq.roles.client.results.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa

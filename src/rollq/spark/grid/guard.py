@@ -87,7 +87,7 @@ def main(servers: str, client_id: str, credentials: str) -> None:
 def cancel(servers: str, client_id: str, job_ids: list[str], credentials: str) -> None:
     """Cancel jobs."""
     from rollq.base.errors import RollqError
-    from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking.clients import BlockingClient
 
     try:
         with BlockingClient(

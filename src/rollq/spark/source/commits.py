@@ -18,12 +18,12 @@ from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import guid_to_text
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CACHE_ENTRIES_MAX
 from rollq.base.staged import StagedPart, ids_of, keys_of
-from rollq.roles.client.parts import PartBuilder
+from rollq.roles.client.jobs.parts import PartBuilder
 from rollq.spark.source.segments import SentSegment, StoredSegment, unpacked
 
 if TYPE_CHECKING:
     from rollq.base.jobs import BlobRef
-    from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking.clients import BlockingClient
 
 NO_TARGET: Final = "job.assign"  # a target that matches no queue, so that no worker fetches a plan
 PLAN: Final = "plan"

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.limits import INLINE_BYTES_MAX
-from rollq.roles.client.parts import Redrive
-from rollq.roles.client.specs import as_id
+from rollq.roles.client.jobs.parts import Redrive
+from rollq.roles.client.jobs.specs import as_id
 from rollq.spark.schemas import TABLES
 from rollq.wire.models import JobRequest, decode_if_marked, encode_model
 

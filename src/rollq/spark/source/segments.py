@@ -17,13 +17,13 @@ import msgspec
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
 from rollq.base.staged import StagedGroup, StagedPart
-from rollq.roles.client.alike import AlikeJobs
-from rollq.roles.client.parts import Message, PartBuilder, Redrive
-from rollq.roles.client.specs import JobSpec
-from rollq.roles.client.supply import refs_of
+from rollq.roles.client.jobs.alike import AlikeJobs
+from rollq.roles.client.jobs.parts import Message, PartBuilder, Redrive
+from rollq.roles.client.jobs.specs import JobSpec
+from rollq.roles.client.jobs.supply import refs_of
 
 if TYPE_CHECKING:
-    from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking.clients import BlockingClient
 
 SEGMENT_BYTES: Final = 8 << 20
 SEGMENT_JOBS: Final = 50_000

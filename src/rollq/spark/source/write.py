@@ -29,7 +29,7 @@ from rollq.spark.source.versions import StreamWriter, streamed_batches
 from rollq.spark.source.write_options import REDRIVE, WriteOptions
 
 if TYPE_CHECKING:
-    from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking.clients import BlockingClient
 
 QUERY_BYTES_MAX: Final = 64  # of a query id and a batch id
 
@@ -153,7 +153,7 @@ def _keys(messages: list[WriterCommitMessage | None]) -> list[str]:
 
 
 def _client(options: WriteOptions) -> BlockingClient:
-    from rollq.roles.client.blocking import BlockingClient
+    from rollq.roles.client.blocking.clients import BlockingClient
 
     return BlockingClient(
         options.servers, timeout=options.timeout_s, credentials=options.credentials

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from rollq.roles.client.runs import SentRuns
+from rollq.roles.client.session.runs import SentRuns
 from rollq.testing.bugs.registry import mutant
 from rollq.wire.messages import SubmitJob
 from rollq.wire.run_messages import RunAccepted, SubmitRun

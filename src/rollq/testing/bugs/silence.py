@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rollq.grid.commands import Settings
-from rollq.roles.client.machine import ClientMachine
+from rollq.roles.client.session.machine import ClientMachine
 from rollq.roles.member.leader.sessions import WorkerSession
 from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.peers import Peers

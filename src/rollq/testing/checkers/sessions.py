@@ -13,7 +13,7 @@ from rollq.grid import events as facts
 from rollq.grid.effects import Applied
 from rollq.grid.state import GridState
 from rollq.raft.types import Entry
-from rollq.roles.client.signals import Request
+from rollq.roles.client.session.signals import Request
 from rollq.roles.member.driver import Driver
 from rollq.roles.member.outputs import ToSession
 from rollq.testing.checkers.base import Checker
