@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.jobs import AttemptRef
+from rollq.base.limits import INLINE_BYTES_MAX, RECORD_BYTES_MAX
 from rollq.roles.worker.results import NAMES, ResultTable
 from rollq.roles.worker.signals import StoredResult
 from tests.effort import examples
@@ -53,6 +54,16 @@ def test_what_is_stored_and_not_forgotten_comes_back_in_order(tmp_path: Path) ->
     table.close()
     assert reopened(tmp_path) == (record(2), record(3))
     assert reopened(tmp_path) == (record(2), record(3))
+
+
+def test_more_results_than_a_record_of_the_log_may_hold_come_back(tmp_path: Path) -> None:
+    count = RECORD_BYTES_MAX // INLINE_BYTES_MAX + 1
+    table = ResultTable(tmp_path, SMALL)
+    table.open()
+    table.commit([record(number, INLINE_BYTES_MAX) for number in range(count)], [])
+    table.close()
+    assert len(reopened(tmp_path)) == count
+    assert len(reopened(tmp_path)) == count, "written anew as one record by the start before"
 
 
 def test_two_workers_cannot_share_a_directory(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ import msgspec
 from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.base.ids import GUID_BYTES, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
-from rollq.base.limits import RECORD_BYTES_MAX, RESULT_TABLE_BYTES
+from rollq.base.limits import RESULT_TABLE_BYTES
 from rollq.roles.worker.signals import StoredResult
 
 log = logging.getLogger("rollq.worker")
@@ -236,13 +236,16 @@ def _read_run(fd: int, path: Path) -> tuple[int, list[ResultBatch]]:
     """The consecutive records of one file: generation (0: none), batches."""
     generation, offset = 0, 0
     batches: list[ResultBatch] = []
+    size = os.fstat(fd).st_size
     while True:
         header = os.pread(fd, _HEADER.size, offset)
         if len(header) < _HEADER.size:
             break
         magic, crc, record_generation, seq, body_bytes = _HEADER.unpack(header)
         follows = not batches or record_generation == generation
-        if magic != MAGIC or seq != len(batches) or not follows or body_bytes > RECORD_BYTES_MAX:
+        # Only the file bounds a record: record 0 has all live results, however large they are.
+        fits = offset + _HEADER.size + body_bytes <= size
+        if magic != MAGIC or seq != len(batches) or not follows or not fits:
             break
         body = os.pread(fd, body_bytes, offset + _HEADER.size)
         if crc32(body, crc32(header[_CHECKED_FROM:])) != crc:
