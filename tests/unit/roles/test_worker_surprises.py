@@ -12,7 +12,9 @@ from rollq.roles.worker.capture import Tail
 from rollq.roles.worker.directories import Directory
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
 from rollq.roles.worker.outputs import ExecutionEnd
+from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.preparations import Preparations
+from rollq.roles.worker.signals import ResultStored, StoredResult, UploadFailed
 from rollq.wire.messages import AssignJob
 
 BODY = b'{"JobId": "00000000-0000-0000-0000-000000000001", "ClientId": "me", "ExecName": "calc"}'
@@ -89,3 +91,24 @@ def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason()
     [(ref, reason)] = told
     assert ref == REF
     assert "no descriptor is left" in reason
+
+
+def test_outputs_that_cannot_be_uploaded_again_are_told_whatever_the_reason() -> None:
+    told: list[ResultStored | UploadFailed] = []
+
+    async def story() -> None:
+        is_told = asyncio.Event()
+
+        def feed(event: ResultStored | UploadFailed) -> None:
+            told.append(event)
+            is_told.set()
+
+        pending = PendingUploads(Surprising(), feed)
+        pending.upload(StoredResult(REF, 1_000, blobs=BLOBS))
+        await is_told.wait()
+        await pending.stop()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    [event] = told
+    assert isinstance(event, UploadFailed)
+    assert "no descriptor is left" in event.detail

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from rollq.base.errors import RollqError
 from rollq.base.ids import JobId
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.service import end_tasks
@@ -95,7 +94,7 @@ class PendingUploads:
                 await asyncio.sleep(AGAIN_S)
             self._uploaded[ref] = None
             await self._blobs.give(record.blobs)
-        except RollqError as error:
+        except Exception as error:  # of any kind: the result must not stay here for ever
             log.error("outputs of a job cannot be uploaded: %s", error)
             self._feed(UploadFailed(ref, f"its outputs cannot be uploaded: {error}"))
         else:
