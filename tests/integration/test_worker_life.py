@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode, LocalError, RollqError
-from rollq.base.jobs import JobOptions
+from rollq.base.jobs import AttemptRef, JobOptions
 from rollq.roles.worker import executor
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.results import ResultTable
@@ -66,6 +66,43 @@ def test_what_ended_and_was_not_told_yet_survives_a_stop(
         async with running(tmp_path, slots=1) as (_, member):
             assert [ref.job_id for ref in member.hellos[0].holding] == [job_id(1)]
             await member.outcome(1)
+
+    asyncio.run(story())
+
+
+def test_what_ends_while_it_begins_to_stop_survives_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "REPORT_MS", 3_600_000)
+    write_program(tmp_path, "quick", "")
+    write_program(tmp_path, "long", "exec sleep 1000\n")
+
+    async def story() -> None:
+        async with running(tmp_path, slots=1) as (node, member):
+            for number, program in enumerate(("quick", "long", "quick"), 1):
+                member.assign(number, program)
+            await eventually(lambda: node._executor._ends)
+            node._stop_soon()
+            node._executor._report_ends()
+            await node.stop()
+        async with running(tmp_path, slots=1) as (_, member):
+            assert [ref.job_id for ref in member.hellos[0].holding] == [job_id(1)]
+
+    asyncio.run(story())
+
+
+def test_a_stop_leaves_no_upload_of_what_it_killed(tmp_path: Path) -> None:
+    size = 100_000
+    write_program(tmp_path, "long", f"head -c {size} /dev/zero | tr '\\0' x; exec sleep 1000\n")
+
+    async def story() -> None:
+        async with running(tmp_path) as (node, member):
+            member.assign(1, "long")
+            ref = AttemptRef(job_id(1), 1, 1)
+            tails = await eventually(lambda: node._executor.tails(ref))
+            await eventually(lambda: tails[0].total == size)
+            await node.stop()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(story())
 

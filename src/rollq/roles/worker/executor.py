@@ -226,13 +226,13 @@ class JobExecutor:
         self._progress.close()
         self.stop_calls()
         await self._preparing.close()
-        await self._uploads.close()
         for run in list(self._running.values()):
             if run is not None:
                 run.kill()
         if self._pool is not None:
             self._pool.close()
         await self._children.wait_empty()
+        await self._uploads.close()  # also those of programs that were just killed
         self._children.close()
         if self._programs is not None:
             self._programs.close()

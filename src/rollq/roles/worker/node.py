@@ -107,6 +107,7 @@ class WorkerNode:
         self._traces = traces
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
+        self._has_left = False  # `_stop` has begun: events are ignored
         self._stopped = asyncio.Event()
 
     @property
@@ -230,7 +231,7 @@ class WorkerNode:
         """Pass an event to the machine and carry out its instructions, with all events that
         follow."""
         events = self._events
-        if self._handling or self._stopping is not None:
+        if self._handling or self._has_left:
             events.append(event)
             return
         self._handling = True
@@ -325,11 +326,9 @@ class WorkerNode:
 
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
-        if link is None:
-            return
-        if instruction.stuck:
+        if link is not None and instruction.stuck:
             link.hang_up("no answer")
-        else:
+        elif link is not None:
             link.close("told to")
 
     def _do_exit(self, instruction: signals.Exit) -> None:
@@ -422,8 +421,7 @@ class WorkerNode:
         self._later("sample", SAMPLE_MS, self._sample)
         self._executor.sample()
         self._blobs.tick()
-        change = self._cpu.sample()
-        if change is not None:
+        if (change := self._cpu.sample()) is not None:
             self._counted.capped += self._cpu.busy
             self._feed(change)
 
@@ -462,6 +460,7 @@ class WorkerNode:
 
     async def _stop(self) -> None:
         began_s = self._loop.time()
+        self._has_left = True
         for timer in self._timers.values():
             timer.cancel()
         for task in (self._dialing, self._looking):
