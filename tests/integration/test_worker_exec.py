@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
+import os
 import signal
 import zipfile
 from functools import partial
@@ -135,6 +137,38 @@ def test_what_cannot_be_run_here_is_given_back(tmp_path: Path) -> None:
             nack = await member.until(partial(member.nacks.get, one))
             assert "unknown_cache" in nack.detail
             assert not job_directories(tmp_path)
+
+    asyncio.run(story())
+
+
+def test_a_start_that_lacks_descriptors_keeps_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path, "quick", "")
+    pipe = os.pipe
+    calls: list[None] = []
+
+    def fails_each_second_time() -> tuple[int, int]:
+        calls.append(None)
+        if len(calls) % 2 == 0:
+            raise OSError(errno.EMFILE, "too many open files")
+        return pipe()
+
+    def open_count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def story() -> None:
+        async with running(tmp_path) as (_, member):
+            member.assign(1, "quick")
+            await member.outcome(1)
+            before = open_count()
+            monkeypatch.setattr(os, "pipe", fails_each_second_time)
+            for number in (2, 3, 4):
+                member.assign(number, "quick")
+                nack = await member.until(lambda one=number: member.nacks.get(job_id(one)))
+                assert "too many open files" in nack.detail.lower()
+            monkeypatch.undo()
+            assert open_count() <= before
 
     asyncio.run(story())
 

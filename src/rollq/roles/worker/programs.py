@@ -318,10 +318,7 @@ class ProgramRun:
         job = self._job
         create = self._directory.create_private
         ends = create(PARENTS_FILE, parent_lines(job.ends)) if job.ends else ""
-        out, out_end = os.pipe()
-        self._pipes[0] = out
-        err, err_end = os.pipe()
-        self._pipes[1] = err
+        ends_of_pipes: list[int] = []  # of the program
         env = [
             b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
             b"ROLLQ_ATTEMPT=%d" % job.attempt,
@@ -337,6 +334,9 @@ class ProgramRun:
         self._started_s = time.perf_counter()
         user = 0
         try:
+            for place in (0, 1):
+                self._pipes[place], end = os.pipe()
+                ends_of_pipes.append(end)
             if sealed is not None:
                 program = sealed.get(job.exec_name, argv[0], directory_fd).program
             user = sandbox.take_user()
@@ -347,7 +347,7 @@ class ProgramRun:
             if sandbox.is_launching:
                 own_place = Place(self._directory.folders, user=user)
             self._pid = self._programs.children.spawn(
-                *(argv, env, directory_fd, (stdin, out_end, err_end), own),
+                *(argv, env, directory_fd, (stdin, *ends_of_pipes), own),
                 program=program,
                 place=own_place,
             )
@@ -364,8 +364,8 @@ class ProgramRun:
                 raise _bad(message) from None
             raise StateError(ErrorCode.NO_PROGRAM, message) from None
         finally:
-            os.close(out_end)
-            os.close(err_end)
+            for end in ends_of_pipes:
+                os.close(end)
         watch_exit(self._programs.poller, self._pid, self._exited)
         for place in (0, 1):
             os.set_blocking(self._pipes[place], False)
