@@ -13,14 +13,14 @@ from msgspec import UNSET
 
 from rollq import BlockingClient
 from rollq.base.errors import ErrorCode
-from rollq.base.jobs import Status
+from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import STREAM_BYTES_MAX
 from rollq.roles.worker import preparations
 from rollq.store.archive import unpack
 from rollq.store.blobs.failures import disk_full
 from rollq.store.blobs.partial import Staging
 from rollq.wire import messages as wire
-from rollq.wire.models import InputFile, StreamBlob
+from rollq.wire.models import InputFile, StreamBlob, encode_model, job_request
 from tests.integration import sample_app
 from tests.integration.blob_member import BlobMember, input_of, ref_of
 from tests.integration.fake_member import job_id
@@ -259,6 +259,28 @@ def test_a_cancel_while_outputs_leave_ends_the_attempt(tmp_path: Path) -> None:
             ack = await member.until(lambda: member.acks.get(number))
             assert (ack.status, ack.blobs) == (Status.CANCELLED, ())
             await eventually(lambda: is_swept(tmp_path))
+
+    run(story())
+
+
+def test_a_call_that_is_cancelled_in_the_line_lets_its_inputs_go(tmp_path: Path) -> None:
+    async def story() -> None:
+        member = BlobMember(tmp_path / "member")
+        ref = member.put(b"x" * 100_000)
+        async with running(tmp_path, member, apps=(sample_app.__name__,)) as (node, _):
+            executor = node._executor
+            request = job_request(
+                job_id(1), "tester", "greet_in_loop", call=b"c", files=(input_of("data", ref),)
+            )
+            job = wire.AssignJob(
+                *(job_id(1), 1, 1, 1_000, "q", "greet_in_loop", encode_model(request)), blobs=(ref,)
+            )
+            attempt = AttemptRef(job_id(1), 1, 1)
+            executor.prepare([(job, attempt)])
+            await eventually(lambda: executor._preparing.has_ready)
+            executor.call([(job, attempt)])
+            executor.kill(attempt)
+            assert not executor._preparing.has_ready
 
     run(story())
 

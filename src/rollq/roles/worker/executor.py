@@ -300,6 +300,7 @@ class JobExecutor:
         if job is None and self._loop_calls is not None:
             job = self._loop_calls.remove(ref)
         if job is not None:
+            self._preparing.over(ref)
             self._ends.append(StoredResult(ref, job.lease_ms, Status.CANCELLED))
             self._report_soon()
 
