@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Any, cast
+from unittest.mock import AsyncMock, MagicMock
 
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.worker.blobs import WorkerBlobs
@@ -69,6 +70,35 @@ def test_a_job_that_cannot_be_prepared_is_refused_whatever_the_reason() -> None:
     assert ref == REF
     assert "KeyError('1 blobs')" in str(error)
     assert blobs.pinned == []
+
+
+def test_inputs_that_are_still_being_written_at_a_stop_are_removed_before_it_ends() -> None:
+    directories = MagicMock()
+
+    async def story() -> None:
+        is_writing, may_end = asyncio.Event(), asyncio.Event()
+
+        async def on_thread(*_: Any) -> list[Any]:
+            is_writing.set()
+            await may_end.wait()
+            return []
+
+        blobs = MagicMock(bring=AsyncMock(return_value=0), on_thread=on_thread)
+        preparing = Preparations(
+            blobs, allow_shipped_execs=False, on_ready=MagicMock(), on_failed=MagicMock()
+        )
+        preparing.open(directories)
+        assert preparing.begin(JOB, REF, is_call=False)
+        await is_writing.wait()
+        closing = asyncio.ensure_future(preparing.close())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        may_end.set()
+        await closing
+        directories.discard.assert_called_once_with(directories.take.return_value)
+
+    asyncio.run(asyncio.wait_for(story(), 30))
 
 
 def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason() -> None:

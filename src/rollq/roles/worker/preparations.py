@@ -74,6 +74,8 @@ class Preparations:
         self._under_way: dict[AttemptRef, tuple[AssignJob, asyncio.Task[None]]] = {}
         self._ready: dict[AttemptRef, Prepared] = {}
         self._begun: dict[AttemptRef, Prepared] = {}
+        # Files being written on threads; one that outlives its job needs its directory discarded.
+        self._placing: dict[asyncio.Future[list[Linked]], None] = {}
 
     def open(self, directories: Directories) -> None:
         """Set the directories to use."""
@@ -137,10 +139,11 @@ class Preparations:
                 self._blobs.check_links(prepared.links)
 
     async def close(self) -> None:
-        """Cancel all preparations."""
+        """Cancel all preparations, and discard their directories."""
         tasks = [task for _, task in self._under_way.values()]
         self._under_way.clear()
         await end_tasks(tasks)
+        await asyncio.gather(*self._placing, return_exceptions=True)
 
     # --- helpers
 
@@ -206,6 +209,8 @@ class Preparations:
         placing = asyncio.ensure_future(
             self._blobs.on_thread(self._place_all, directory.files, inputs, stamps)
         )
+        self._placing[placing] = None
+        placing.add_done_callback(self._placing.pop)
         try:
             links = await asyncio.shield(placing)
         except BaseException:

@@ -184,6 +184,8 @@ class WarmPool:
             self.loop.call_later(RESTART_S, self._refill)
 
     async def _add(self) -> None:
+        if not self._open:  # closed since this was planned: nothing would end the process
+            return
         ours, theirs = socket.socketpair()
         process = WarmProcess(self)
         argv = [sys.executable, "-m", warm_main.__name__, *self.modules]
