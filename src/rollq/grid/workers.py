@@ -177,13 +177,14 @@ def drain_workers(state: GridState, command: DrainWorkers, out: Applied) -> Outc
 
 def drain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
     """Mark a worker as drained; whether it was not."""
-    if worker_id in state.drained:
+    worker = state.workers.get(worker_id)
+    if worker is None or worker_id in state.drained:
+        # Without a record it has a mark, or lost it just now to another worker of this command.
         return False
     if len(state.drained) >= WORKERS_MAX:
         # The table is full and this worker is not in it: so one of those in it has no record.
         gone = next(marked for marked in state.drained if marked not in state.workers)
         undrain(state, gone, "", out)
-    worker = state.workers[worker_id]
     state.drained[worker_id] = DrainMark(worker.name, out.stamp_ms, by)
     held = len(worker.held)
     out.events.append(_drain_fact(WORKER_DRAINED, worker_id, worker.name, by, held))

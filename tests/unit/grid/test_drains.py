@@ -98,3 +98,18 @@ def test_drains_are_bounded_and_the_oldest_that_is_gone_gives_way(
     applied = grid.apply(DrainWorkers((worker_id("w3"),)))
     assert kinds(applied) == ["worker_undrain", "worker_drain"]
     assert list(grid.state.drained) == [W1, worker_id("w3")]
+
+
+def test_a_drained_worker_that_gives_way_within_the_command_is_not_drained_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "WORKERS_MAX", 2)
+    grid = Grid(workers=("w1", "w2"))
+    grid.apply(DrainWorkers((W1, W2)))
+    grid.apply(CloseWorker(W2, 1))
+    grid.open_worker("w3")
+    third = worker_id("w3")
+    applied = grid.apply(DrainWorkers((third, W2)))
+    assert applied.outcomes == [Done(1)]
+    assert kinds(applied) == ["worker_undrain", "worker_drain"]
+    assert list(grid.state.drained) == [W1, third]
