@@ -179,15 +179,15 @@ class RaftNode:
         log = state.log
         self._number += 1
         chunks: list[SnapshotChunk] = []
-        # A snapshot that is complete waits until everything committed is applied: it has the state
-        # after those entries but not their events, which no other member may hold.
-        if not state.installing or log.applying == log.commit:
+        # A complete snapshot waits for the log that it replaces. What is committed is applied
+        # first: the snapshot has its state but not its events, which no other member may hold.
+        # Entries are persisted first: they are acknowledged, and stay if the snapshot is corrupt.
+        is_settled = log.applying == log.commit and log.persisting == log.last_index
+        if is_settled or not state.installing:
             chunks, state.chunks = state.chunks, []
-        installs = bool(chunks and chunks[-1].done)
         ready = Ready(
             self._number,
-            # A snapshot that is being installed replaces the log with its unstable entries.
-            entries=[] if installs else log.take_unstable(),
+            entries=log.take_unstable(),
             snapshot_chunks=chunks,
             send_now=state.send_now,
             send_after_persist=state.send_after_persist,

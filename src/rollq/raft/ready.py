@@ -29,8 +29,9 @@ class SnapshotChunk:
     offset: int
     data: bytes
     # The file is complete with this chunk: check digest, fsync, rename, load. It replaces the log:
-    # no entry that was on disk before may follow it. Those known to be committed came in an earlier
-    # Ready. If the digest is wrong, call `snapshot_failed` before `advance`.
+    # no entry that was on disk before may follow it. What this member knows to be committed in that
+    # log was applied in earlier Readys. If the digest is wrong, call `snapshot_failed` before
+    # `advance`: the log stays.
     done: bool
 
 

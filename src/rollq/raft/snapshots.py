@@ -63,9 +63,13 @@ def handle_chunk(state: RaftState, message: InstallSnapshot) -> None:
     if meta.index <= log.commit:
         _respond(state, message.sender, meta, 0, installed=True)
         return
-    if log.term_at(meta.index) == meta.term:
+    # Entries of the snapshot's term were appended by the leader of that term, before the one at its
+    # end: they are committed. So they are applied, with their events, before it replaces them.
+    known, term = log.conflict_hint(meta.index, meta.term)
+    if term == meta.term:
+        log.commit_to(known)
+    if log.commit == meta.index:
         # All its entries are here already; only their commit was unknown.
-        log.commit_to(meta.index)
         abandon(state)
         _respond(state, message.sender, meta, 0, installed=True)
         return

@@ -231,13 +231,50 @@ def test_while_a_snapshot_is_installed_nothing_is_appended_or_campaigned_for() -
     assert of_kind(run_ready(node), AppendResponse) == []
 
 
-def test_no_entries_come_beside_the_snapshot_that_replaces_them() -> None:
+def test_entries_are_on_disk_before_a_snapshot_replaces_them() -> None:
     node = make_node(1, 2, 3, term=3)
     node.step(AppendEntries(1, 2, 3, 0, 0, 0, (Entry(1, 1), Entry(3, 2))))
     node.step(chunk(0, b"123456789"))
     ready = node.ready()
-    assert [piece.done for piece in ready.snapshot_chunks] == [True]
+    assert of_kind(ready.send_after_persist, AppendResponse)
+    assert [entry.index for entry in ready.entries] == [2]
+    assert ready.snapshot_chunks == []
+    node.advance(ready)
+    ready = node.ready()
     assert ready.entries == []
+    assert [piece.done for piece in ready.snapshot_chunks] == [True]
+
+
+def test_a_corrupt_snapshot_leaves_what_was_acknowledged_beside_it() -> None:
+    node = make_node(1, term=3)
+    node.step(AppendEntries(1, 2, 3, 1, 1, 0, tuple(entries_of(3, first=2))))
+    node.step(chunk(0, b"abcdefghi"))
+    on_disk = 1
+    while node.has_ready():
+        ready = node.ready()
+        on_disk += len(ready.entries)
+        if ready.installs:
+            node.snapshot_failed()
+        for response in of_kind(ready.send_after_persist, AppendResponse):
+            assert response.index <= on_disk
+        node.advance(ready)
+    assert (node.last_index, on_disk) == (2, 2)
+
+
+def test_entries_of_the_term_of_a_snapshot_are_applied_before_it_replaces_them() -> None:
+    node = make_node(1, 2, 2, commit=1)
+    node.step(chunk(0, b"abcdefghi"))
+    readies = drain(node)
+    applied = [entry.index for ready in readies for entry in ready.committed]
+    assert applied == [1, 2, 3]  # 4 and 5 come with the snapshot alone
+    assert readies[0].installs is False
+    assert (node.applied, node.first_index) == (5, 6)
+
+
+def test_entries_of_an_older_term_than_that_of_a_snapshot_may_not_be_committed() -> None:
+    node = make_node(1, 1, 1, commit=1)
+    node.step(chunk(0, b"abcdefghi"))
+    assert [entry.index for ready in drain(node) for entry in ready.committed] == [1]
 
 
 def test_what_the_log_already_holds_is_only_committed() -> None:
