@@ -117,6 +117,23 @@ def test_no_job_starts_before_its_rate_allows_while_a_leap_is_under_way() -> Non
     assert elapsed_ms(state, first, second) >= 4 * TICK_MS
 
 
+def test_a_leap_is_no_time_for_the_rate_of_a_job_that_is_started_in_its_turn() -> None:
+    group = Group("a", "b", "c")
+    leader = group.elect()
+    group.client(CLIENT)
+    group.worker(WORKER)
+    rate = {"scope": "exec", "name": "calc", "rate": DAY_MS // (4 * TICK_MS), "burst": 1}
+    group.say(CLIENT, wire.Admin(REQUEST, "put_limit", msgspec.msgpack.encode(rate)))
+    group.say(CLIENT, submit(1), submit(2))
+    leader.leader_state.maybe_leap(leader.time.now_ms() + DAY_MS)
+    group.tell(WORKER, wire.Credit(9))
+    group.until(lambda: leader.state.jobs[job(2)].state is ASSIGNED)
+    state = leader.state
+    assert len(state.leaps) == 1
+    first, second = (state.jobs[job(number)].stamp_ms for number in (1, 2))
+    assert elapsed_ms(state, first, second) >= 4 * TICK_MS
+
+
 def test_one_leap_is_under_way_at_a_time() -> None:
     group = Group("a", "b", "c")
     leader = group.elect()

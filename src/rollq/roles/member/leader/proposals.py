@@ -84,6 +84,7 @@ class Proposals:
         self._waiting: deque[Proposal] = deque()  # from workers, timers and hellos
         self._requested: ClientTurns[Proposal] = ClientTurns()  # from clients
         self._own: deque[Proposal] = deque()  # from the leader
+        self._alone: deque[Proposal] = deque()  # each becomes an entry, the last of its turn
         # Entries of this turn that are not proposed yet: raft had no room for the first.
         self._formed: deque[ProposalBatch] = deque()
         self._count = 0  # of commands in all of these
@@ -139,6 +140,10 @@ class Proposals:
         for command in commands:
             self._own.append(self._counted(command, origin))
 
+    def add_alone(self, command: Command, origin: Origin) -> None:
+        """Queue a command of the leader for an entry of its own, behind the others of its turn."""
+        self._alone.append(self._counted(command, origin))
+
     def batches(self) -> Iterator[ProposalBatch]:
         """Remove and return the entries of this turn, in order, each of bounded size."""
         if not self._formed and self._count:
@@ -171,7 +176,8 @@ class Proposals:
 
     def commands(self) -> Iterator[Command]:
         """All commands that are not applied yet."""
-        for proposal in chain(self._waiting, self._requested, self._own, *self._formed):
+        own = chain(self._own, self._alone)
+        for proposal in chain(self._waiting, self._requested, own, *self._formed):
             yield proposal[0]
         for batch in self._proposed.values():
             yield from (command for command, _, _ in batch)
@@ -181,6 +187,7 @@ class Proposals:
         self._waiting.clear()
         self._requested = ClientTurns()
         self._own.clear()
+        self._alone.clear()
         self._formed.clear()
         self._count = self._bytes = self._ahead = 0
         self._proposed.clear()
@@ -212,6 +219,8 @@ class Proposals:
         for batch in _entries(heavy, APPLY_BYTES_MAX):
             batch.heavy = sum(map(weight_of, batch))
             self._formed.append(batch)
+        while self._alone:
+            self._formed.append(ProposalBatch((self._alone.popleft(),)))
 
 
 def _entries(proposals: list[Proposal], bytes_max: int) -> Iterator[ProposalBatch]:

@@ -277,10 +277,12 @@ class LeaderState:
         return None if next_ms is None else max(0, next_ms - self._time.rates_ms())
 
     def maybe_leap(self, to_ms: int) -> None:
-        """Propose to move the group's time forward, unless a leap is under way."""
+        """Propose to move the group's time forward, unless a leap is under way. In an entry of its
+        own: a start behind it in one entry would have a stamp from before the leap, and the leap
+        would count as time for the rate of its limit."""
         if not self._time.is_leaping:
             self._time.begin_leap()
-            self.proposals.add(AdvanceTime(to_ms), Origin(self._settle_leap))
+            self.proposals.add_alone(AdvanceTime(to_ms), Origin(self._settle_leap))
 
     def _settle_leap(
         self, origin: Origin, command: AdvanceTime, outcome: Outcome, applied: Applied
