@@ -79,6 +79,8 @@ def test_the_network_can_be_kept_in_a_strict_sandbox() -> None:
         ({"users": (70_000, 70_009)}, Layer.USER),
         ({"network": False}, Layer.NETWORK),
         ({"cpus": 1.0}, Layer.CGROUP),
+        ({"cpu_s": 5}, Layer.RLIMITS),
+        ({"open_files": 64}, Layer.RLIMITS),
         ({"readable": ANY_PLACE}, Layer.LANDLOCK),
     ],
 )

@@ -143,6 +143,8 @@ class SandboxSetup:
             needed.add(Layer.NETWORK)
         if self.cpus:
             needed.add(Layer.CGROUP)
+        if self.cpu_s or self.open_files:
+            needed.add(Layer.RLIMITS)
         if self.readable or self.writable:
             needed.add(Layer.LANDLOCK)
         return [layer for layer in Layer if layer in needed]
