@@ -40,6 +40,7 @@ STATUS: Final[dict[ErrorCode, int]] = {
     ),
     **dict.fromkeys((E.ID_CONFLICT, E.CONFIG_CHANGE_PENDING, E.BAD_CONFIG_CHANGE), 409),
     E.BUG: 500,
+    E.DISK_FULL: 507,
 }
 BY_FAULT: Final = {Fault.PEER: 400, Fault.STATE: 409, Fault.LOCAL: 500, Fault.NOBODY: 503}
 
@@ -69,7 +70,7 @@ def error_document(error: RollqError) -> dict[str, Any]:
 def error_response(error: RollqError) -> Response:
     """The response for an error."""
     status = status_of(error)
-    if status == 500:
+    if status in (500, 507):
         log.error("a request failed: %s", error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     return Response(encode_json(error_document(error)), status, headers, media_type=JSON)

@@ -4,6 +4,8 @@ from there to the group: large ones are never in memory."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -17,7 +19,7 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 
-from rollq.base.errors import ErrorCode
+from rollq.base.errors import DiskError, ErrorCode
 from rollq.roles.client.jobs.specs import JobSpec
 from rollq.web.bodies import pieces_of, read_json
 from rollq.web.call import ApiCall, ApiReply
@@ -191,8 +193,24 @@ async def _form(request: Request, kind: str) -> AsyncIterator[tuple[bytes, dict[
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="rollq-web-"))
     form = _Form(folder)
     try:
-        parser = MultipartParser(boundary, form.callbacks())
-        left = FORM_BYTES_MAX
+        await _receive(request, boundary, form)
+        yield bytes(form.job), form.files
+    finally:
+        with contextlib.suppress(OSError):  # what was not written is removed with the rest
+            form.close()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _receive(request: Request, boundary: bytes, form: _Form) -> None:
+    """Read a form.
+
+    Raises:
+        RequestError: it is invalid, or too large.
+        DiskError: its files cannot be stored here.
+    """
+    parser = MultipartParser(boundary, form.callbacks())
+    left = FORM_BYTES_MAX
+    try:
         async for piece in pieces_of(request):
             left -= len(piece)
             if left < 0:
@@ -204,14 +222,17 @@ async def _form(request: Request, kind: str) -> AsyncIterator[tuple[bytes, dict[
                 await asyncio.to_thread(form.flush)
         parser.finalize()
         await asyncio.to_thread(form.flush)
-        if not form.is_whole:
-            raise bad_request("the form is cut", "send all of it")
-        yield bytes(form.job), form.files
     except MultipartParseError as error:
         raise bad_request(f"the form: {error}", "curl -F sends one") from None
-    finally:
-        form.close()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise DiskError(
+            ErrorCode.DISK_FULL if is_full else ErrorCode.DISK_FAILED,
+            f"the files of the form cannot be stored by `rollq web`: {error.strerror or error}",
+            "make room in its temporary directory (TMPDIR), or send fewer files",
+        ) from None
+    if not form.is_whole:
+        raise bad_request("the form is cut", "send all of it")
 
 
 class _Form:
