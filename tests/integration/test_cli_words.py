@@ -53,6 +53,23 @@ def test_a_job_that_wrote_nothing_says_so_once_it_has_ended(grid: Grid) -> None:
     assert grid.run("wait", later, code=1) == f"{later} cancelled by `rollq cancel`\n"
 
 
+def test_a_list_that_is_cut_says_so(grid: Grid, tmp_path: Path) -> None:
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("1\n")
+    for name in ("cut-a", "cut-b"):
+        grid.run("submit", "quiet", "--queue", name, "--wait")
+        grid.run("submit", "quiet", "--worker", "nobody", "--expire", "0.1", "--wait", code=125)
+        grid.run("submit", "quiet", "--from-file", str(rows), "--batch", name)
+        grid.run("topic", "create", name, f"{name}.>")
+        grid.run("cron", "add", name, "0 2 * * *", "quiet")
+    for group in ("queue", "dlq", "batch", "topic", "cron"):
+        for form in ((), ("--json",)):
+            grid.run(group, "list", "--limit", "1", *form)
+            assert grid.stderr == "shown: 1; there are more (--limit)\n", group
+            grid.run(group, "list", *form)
+            assert grid.stderr == "", group
+
+
 def test_failed_rows_of_a_file_say_why(grid: Grid, tmp_path: Path) -> None:
     rows = tmp_path / "jobs.csv"
     rows.write_text("1\nbad\n")

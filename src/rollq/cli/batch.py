@@ -44,24 +44,21 @@ def list_(
     A batch is staged (sent, not accepted yet), then unpacking (accepted, its jobs are being
     queued), then accepted (all are queued). Keys of the last 100000 are remembered.
     """
-    from rollq.cli.grid import with_client
-    from rollq.cli.output import write_json, write_table
+    from rollq.cli.grid import first_rows, with_client
+    from rollq.cli.output import remark_more, write_json, write_table
     from rollq.documents.jobs import batch_document
 
-    async def read(link: Client) -> list[BatchView]:
-        found: list[BatchView] = []
-        async for view in link.list_batches(client_id=client):
-            if len(found) == limit:
-                break
-            found.append(view)
-        return found
+    async def read(link: Client) -> tuple[list[BatchView], bool]:
+        return await first_rows(link.list_batches(client_id=client), limit)
 
-    found = with_client(servers, timeout, read)
+    found, has_more = with_client(servers, timeout, read)
     if as_json:
         for view in found:
             write_json(batch_document(view))
     else:
         write_table(COLUMNS, [_row(view) for view in found])
+    if has_more:
+        remark_more(len(found))
 
 
 @app.command(epilog="Example: rollq batch show load-7 --client nightly")

@@ -158,14 +158,14 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List schedules: when they fire next, and counts of their firings."""
-    from rollq.cli.grid import with_client
-    from rollq.cli.output import write_json, write_line, write_table
+    from rollq.cli.grid import first_rows, with_client
+    from rollq.cli.output import remark_more, write_json, write_line, write_table
     from rollq.documents.schedules import schedule_document
 
-    async def read(client: Client) -> list[ScheduleView]:
-        return [view async for view in client.schedules.list()]
+    async def read(client: Client) -> tuple[list[ScheduleView], bool]:
+        return await first_rows(client.schedules.list(), limit)
 
-    found = with_client(servers, timeout, read)[:limit]
+    found, has_more = with_client(servers, timeout, read)
     if as_json:
         for view in found:
             write_json(schedule_document(view))
@@ -173,6 +173,8 @@ def list_(
         write_table(COLUMNS, [_row(view) for view in found])
     else:
         write_line("no schedules: `rollq cron add` adds one")
+    if has_more:
+        remark_more(len(found))
 
 
 @app.command(epilog="Example: rollq cron show nightly")

@@ -60,34 +60,32 @@ def list_(
 ) -> None:
     """List dead jobs, oldest first, and why they are dead."""
     from rollq.cli.ids import short_ids
-    from rollq.cli.output import write_json, write_table
+    from rollq.cli.output import remark_more, write_json, write_table
     from rollq.cli.service import run
     from rollq.documents.jobs import job_document
     from rollq.documents.times import ago
 
-    found = [job_document(view) for view in run(_collect(servers, timeout, queue, limit))]
+    views, has_more = run(_collect(servers, timeout, queue, limit))
+    found = [job_document(view) for view in views]
     if as_json:
         for document in found:
             write_json(document)
-        return
-    short = short_ids(one["id"] for one in found)
-    write_table(
-        ["id", "exec", "queue", "tries", "since", "cause", "detail"],
-        [
+    else:
+        short = short_ids(one["id"] for one in found)
+        write_table(
+            ["id", "exec", "queue", "tries", "since", "cause", "detail"],
             [
-                *(
-                    short[one["id"]],
-                    one["exec"],
-                    one["queue"],
-                    one["attempt"],
-                    ago(one["changed_ms"]),
-                ),
-                *(one["end"].get("cause", ""), one["end"].get("detail", "")),
-            ]
-            for one in found
-        ],
-        fits=True,
-    )
+                [
+                    *(short[one["id"]], one["exec"], one["queue"], one["attempt"]),
+                    *(ago(one["changed_ms"]), one["end"].get("cause", "")),
+                    one["end"].get("detail", ""),
+                ]
+                for one in found
+            ],
+            fits=True,
+        )
+    if has_more:
+        remark_more(len(found))
 
 
 @app.command(epilog="Example: rollq dlq show 6f9619ff-8b86-d011-b42d-00c04fc964ff")
@@ -256,16 +254,13 @@ async def _order_all(
     return count
 
 
-async def _collect(servers: str, timeout_s: float, queue: str, limit: int) -> list[RawJobView]:
-    from rollq.cli.grid import connected
+async def _collect(
+    servers: str, timeout_s: float, queue: str, limit: int
+) -> tuple[list[RawJobView], bool]:
+    from rollq.cli.grid import connected, first_rows
 
-    found: list[RawJobView] = []
     async with connected(servers, timeout_s) as client:
-        async for view in _dead(client, queue):
-            found.append(view)
-            if len(found) == limit:
-                break
-    return found
+        return await first_rows(_dead(client, queue), limit)
 
 
 async def _dead(client: Client, queue: str) -> AsyncIterator[RawJobView]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
 from rollq.base.amounts import counted
@@ -78,6 +78,16 @@ async def query_page(
             if error.code is not ErrorCode.ANSWER_TOO_LARGE or limit == 1:
                 raise
             limit = max(1, limit // 8)
+
+
+async def first_rows(rows: AsyncIterable[Value], limit: int) -> tuple[list[Value], bool]:
+    """The first rows of a list, and whether there are more."""
+    found: list[Value] = []
+    async for row in rows:
+        if len(found) == limit:
+            return found, True
+        found.append(row)
+    return found, False
 
 
 def job_ids(texts: list[str]) -> list[JobId]:

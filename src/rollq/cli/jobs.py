@@ -77,17 +77,17 @@ def jobs(
     if as_json:
         for document in found:
             write_json(document)
-        return
-    short = short_ids(one["id"] for one in found)
-    shown = ("state", "exec", "queue", "client", "attempt")
-    write_table(
-        ["id", "state", "exec", "queue", "client", "tries", "since"],
-        [
-            [short[one["id"]], *(one[name] for name in shown), ago(one["changed_ms"])]
-            for one in found
-        ],
-        fits=True,
-    )
+    else:
+        short = short_ids(one["id"] for one in found)
+        shown = ("state", "exec", "queue", "client", "attempt")
+        write_table(
+            ["id", "state", "exec", "queue", "client", "tries", "since"],
+            [
+                [short[one["id"]], *(one[name] for name in shown), ago(one["changed_ms"])]
+                for one in found
+            ],
+            fits=True,
+        )
     if has_more:
         remark(f"shown: {len(found)}; there may be more (--limit)")
 

@@ -40,6 +40,11 @@ def remark(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def remark_more(count: int) -> None:
+    """Write a remark to stderr that a list was cut after so many rows."""
+    remark(f"shown: {count}; there are more (--limit)")
+
+
 def alarming(text: str, stream: TextIO) -> str:
     """A text in red, if the stream is a terminal with colours."""
     is_red = stream.isatty() and not os.environ.get("NO_COLOR")

@@ -41,16 +41,18 @@ def list_(
     Failed: the program ran and reported an error. Dead: no attempt completed.
     """
     from rollq.base.outcomes import STATES
-    from rollq.cli.output import write_json, write_table
+    from rollq.cli.output import remark_more, write_json, write_table
     from rollq.cli.service import run
 
-    found = run(_list(servers, timeout, limit))
+    found, has_more = run(_list(servers, timeout, limit))
     if as_json:
         for document in found:
             write_json(document)
     else:
         columns = ("name", "paused", *STATES)
         write_table(columns, [[one[name] for name in columns] for one in found])
+    if has_more:
+        remark_more(len(found))
 
 
 @app.command(epilog="Example: rollq queue pause render")
@@ -186,18 +188,19 @@ def _order(action: str, name: str, servers: str, timeout_s: float, *, as_json: b
     write_answer(document, f"queue {name}: {action}d", as_json=as_json)
 
 
-async def _list(servers: str, timeout_s: float, limit: int) -> list[dict[str, Any]]:
+async def _list(servers: str, timeout_s: float, limit: int) -> tuple[list[dict[str, Any]], bool]:
+    """The first queues, and whether there are more."""
     from rollq.cli.grid import connected, query_view
     from rollq.documents.grid import queue_document
     from rollq.grid.views import RawQueueView
 
     found: list[RawQueueView] = []
     async with connected(servers, timeout_s) as client:
-        while len(found) < limit:
+        while len(found) <= limit:
             after = found[-1].name.encode() if found else b""
-            rows = min(limit - len(found), 1000)
+            rows = min(limit + 1 - len(found), 1000)
             page = await query_view(client, list[RawQueueView], "queues", after, rows)
             found += page
             if len(page) < rows:
                 break
-    return [queue_document(queue) for queue in found]
+    return [queue_document(queue) for queue in found[:limit]], len(found) > limit

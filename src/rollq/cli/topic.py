@@ -89,19 +89,21 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List topics with the size of their contents."""
-    from rollq.cli.grid import with_client
-    from rollq.cli.output import write_json, write_table
+    from rollq.cli.grid import first_rows, with_client
+    from rollq.cli.output import remark_more, write_json, write_table
     from rollq.documents.grid import topic_document
 
-    async def read(client: Client) -> list[TopicView]:
-        return [view async for view in client.topics()]
+    async def read(client: Client) -> tuple[list[TopicView], bool]:
+        return await first_rows(client.topics(), limit)
 
-    found = with_client(servers, timeout, read)[:limit]
+    found, has_more = with_client(servers, timeout, read)
     if as_json:
         for view in found:
             write_json(topic_document(view))
     else:
         write_table(COLUMNS, [_row(view) for view in found])
+    if has_more:
+        remark_more(len(found))
 
 
 @app.command(epilog="Example: rollq topic show prices")
