@@ -94,35 +94,23 @@ class Shown:
     """Writes output, and remarks about gaps and attempts."""
 
     def __init__(self, *, as_json: bool) -> None:
-        import codecs
+        from rollq.documents.output import OutputDocuments
 
         self.is_any = False  # whether there was any output
         self.is_line_open = False  # whether the last output to stdout did not end with a newline
         self._as_json = as_json
         self._attempt = 0
-        new_decoder = codecs.getincrementaldecoder("utf-8")
-        self._decoders = {name: new_decoder("replace") for name in ("stdout", "stderr")}
+        self._documents = OutputDocuments()
 
     def show(self, part: StreamPart) -> None:
         """Write one part."""
-        import base64
         import sys
 
         from rollq.cli.output import remark, write_json
 
         self.is_any = True
         if self._as_json:
-            text = self._decoders[part.stream].decode(part.data)
-            document = {
-                "stream": part.stream,
-                "attempt": part.attempt,
-                "offset": part.offset,
-                "skipped": part.skipped,
-                "text": text,
-            }
-            if "\ufffd" in text:  # not UTF-8: add the raw bytes
-                document["base64"] = base64.b64encode(part.data).decode()
-            write_json(document)
+            write_json(self._documents.of(part))
             return
         if self._attempt and part.attempt != self._attempt:
             remark(f"[attempt {part.attempt}]")

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, RollqError
 from rollq.base.jobs import BlobRef
+from rollq.documents.output import OutputDocuments
 from rollq.roles.client.results.result import Result
 from rollq.roles.client.results.streams import StreamPart
 from rollq.web.answers import BYTES, TEXT
@@ -164,17 +165,9 @@ async def _running(call: ApiCall, name: str) -> Content:
 
 
 async def _parts(call: ApiCall) -> AsyncGenerator[bytes, None]:
+    documents = OutputDocuments()
     async for part in call.links.client.output(call.job_id, follow=True):
-        yield event(
-            "output",
-            {
-                "stream": part.stream,
-                "attempt": part.attempt,
-                "offset": part.offset,
-                "skipped": part.skipped,
-                "text": part.text,
-            },
-        )
+        yield event("output", documents.of(part))
     yield event("end", {})
 
 
