@@ -190,23 +190,24 @@ async def _await_all(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, lef
         _remark_if_interrupted(left),
         progress_bar("ended", is_quiet=order.as_json) as advance,
     ):
-        await _each(batch, order, labels, advance)
+        are_saved = await _each(batch, order, labels, advance)
     counts = batch.counts
     if not order.as_json:
         write_line(
             f"{_jobs(len(batch))}: {counts.ok} ok, {counts.failed} failed, {counts.dead} dead, "
             f"{counts.cancelled + counts.cut} cancelled"
         )
-    return counts.ok == len(batch)
+    return are_saved and counts.ok == len(batch)
 
 
-async def _each(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, advance: Advance) -> None:
-    """Write every result as it arrives; as text only the first failures."""
-    told = 0
+async def _each(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, advance: Advance) -> bool:
+    """Write every result as it arrives; as text only the first failures. Returns whether all output
+    files are saved that should be."""
+    told, are_saved = 0, True
     try:
         async with asyncio.timeout(order.wait_s):
             async for result in batch.results():
-                await save_files(order.save, result, labels.folder_of(result))
+                are_saved &= await save_files(order.save, result, labels.folder_of(result))
                 advance(batch.counts.ended, len(batch))
                 if order.as_json:
                     write_json(labels.of(result) | result_document(await result.aload()))
@@ -222,6 +223,7 @@ async def _each(batch: ManyJobs, order: SubmitOrder, labels: JobLabels, advance:
             f"{batch.counts.ended} of {_jobs(len(batch))} ended within {order.wait_s:g} s",
             "the others are still in the grid: `rollq jobs` lists them, `rollq cancel` ends them",
         ) from None
+    return are_saved
 
 
 @contextlib.asynccontextmanager
@@ -281,18 +283,20 @@ def _remark_if_interrupted(what: str) -> Iterator[None]:
 
 async def save_files(
     folder: Path | None, result: Result, apart: str = "", *, progress: BytesMoved | None = None
-) -> None:
+) -> bool:
     """Save the output files of a job below a directory. `apart`: its own subdirectory, if it is one
-    of many."""
+    of many: then a file that cannot be saved is told, and the others go on. Returns whether all are
+    saved, or none should be."""
     if folder is None:
-        return
+        return True
     place = folder / apart
     try:
         await result.asave_files(place, progress=progress)
     except RemoteError as error:
         if not apart:
             raise
-        remark(f"output of job {result.id} was not saved: {error}")  # continue with the others
+        remark(f"output of job {result.id} was not saved: {error}")
+        return False
     except RollqError as error:
         error.add_note(f"the files are still in the grid: `rollq fetch {result.id} --save DIR`")
         raise
@@ -302,3 +306,4 @@ async def save_files(
             f"output of job {result.id} cannot be written: {place}: {error.strerror or error}",
             f"free space or use another directory: `rollq fetch {result.id} --save DIR`",
         ) from None
+    return True

@@ -1,0 +1,40 @@
+"""The exit code of many jobs whose output is saved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock
+
+import pytest
+
+from rollq.base.errors import ErrorCode, RemoteError
+from rollq.cli.submitting import JobLabels, _await_all
+from rollq.roles.client.results.handles import Counts
+
+
+class Ended:
+    """Two jobs that succeeded; the output of the first has a name that is taken."""
+
+    def __init__(self) -> None:
+        self.counts = Counts(total=2, ok=2)
+
+    def __len__(self) -> int:
+        return 2
+
+    async def results(self) -> AsyncIterator[Any]:
+        taken = RemoteError(ErrorCode.BAD_PAYLOAD, "the file 'a' cannot be put in place")
+        for error in (taken, None):
+            yield MagicMock(id="some", ok=True, asave_files=AsyncMock(side_effect=error))
+
+
+@pytest.mark.parametrize(("save", "is_ok"), [(None, True), (Path("out"), False)])
+def test_output_that_is_not_saved_is_no_success(
+    save: Path | None, is_ok: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = MagicMock(save=save, as_json=False, wait_s=None)
+    labels = JobLabels("task", lambda _: 0)
+    assert asyncio.run(_await_all(Ended(), order, labels, "left")) is is_ok
+    assert ("output of job some was not saved" in capsys.readouterr().err) is (save is not None)
