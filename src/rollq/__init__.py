@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from rollq.roles.client.calls.topics import CursorView, TopicView
     from rollq.roles.client.client import Client
     from rollq.roles.client.functions.chains import JobGroup, Signature, chain, chord, group
-    from rollq.roles.client.jobs.job_files import JobFile
+    from rollq.roles.client.jobs.options import Options
     from rollq.roles.client.jobs.parts import Redrive
-    from rollq.roles.client.jobs.specs import CacheFile, JobSpec, Options
+    from rollq.roles.client.jobs.specs import CacheFile, JobFile, JobSpec
     from rollq.roles.client.many.keyed import Ended, KeyedRun
     from rollq.roles.client.results.handles import Batch, Counts, Job
     from rollq.roles.client.results.outputs import Output
@@ -235,7 +235,7 @@ _HOMES = {
     "Job": "rollq.roles.client.results.handles",
     "JobError": "rollq.roles.client.results.result",
     "JobEvent": "rollq.base.job_events",
-    "JobFile": "rollq.roles.client.jobs.job_files",
+    "JobFile": "rollq.roles.client.jobs.specs",
     "JobGroup": "rollq.roles.client.functions.chains",
     "JobOptions": "rollq.base.jobs",
     "JobProgress": "rollq.base.job_events",
@@ -247,7 +247,7 @@ _HOMES = {
     "LocalGrid": "rollq.local_grid",
     "MultiClient": "rollq.roles.client.several_groups.client",
     "NodeView": "rollq.roles.client.results.views",
-    "Options": "rollq.roles.client.jobs.specs",
+    "Options": "rollq.roles.client.jobs.options",
     "Output": "rollq.roles.client.results.outputs",
     "Parent": "rollq.base.parents",
     "PolicyView": "rollq.roles.client.results.views",

@@ -41,7 +41,7 @@ from rollq.base.reasons import Reason
 from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
 from rollq.roles.client.blocking.current import given_servers
 from rollq.roles.client.functions.calls import as_task
-from rollq.roles.client.jobs.specs import Options
+from rollq.roles.client.jobs.options import Options
 from rollq.roles.client.results.result import JobError, Result
 from rollq.values.codec import CannotTravelError, pack
 

@@ -13,7 +13,7 @@ from rollq import task
 from rollq.base.celery_names import OPTION_NAMES
 from rollq.base.errors import LocalError
 from rollq.base.needs import rate_of
-from rollq.roles.client.jobs.specs import FIELDS
+from rollq.roles.client.jobs.options import FIELDS
 from rollq.tasks import TASKS
 
 

@@ -222,6 +222,6 @@ def _unknown(name: str) -> StateError:
 
 def _client_of(name: str) -> str:
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.engine.client_ids import default_id
+    from rollq.roles.client.engine.base import default_id
 
     return default_id(given_credentials(), f"{PREFIX}{name}")

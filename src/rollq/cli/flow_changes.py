@@ -8,9 +8,8 @@ import msgspec
 
 from rollq.base.jobs import JobOptions
 from rollq.grid.views import RawJobView
-from rollq.roles.client.jobs.job_files import JobFile
-from rollq.roles.client.jobs.option_parents import stored_parents
-from rollq.roles.client.jobs.specs import JobSpec, Options, job_options, subject_of
+from rollq.roles.client.jobs.options import Options, job_options, stored_parents, subject_of
+from rollq.roles.client.jobs.specs import JobFile, JobSpec
 from rollq.subjects.grammar import SEPARATOR, fold
 from rollq.subjects.queues import queue_of
 

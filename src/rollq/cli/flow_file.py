@@ -19,8 +19,8 @@ from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import ClientId, JobId, guid_from_text, job_id_of_key
 from rollq.cli.following import program_spec
 from rollq.roles.client.calls.followers import Webhook, check_followed
-from rollq.roles.client.jobs.job_files import JobFile
-from rollq.roles.client.jobs.specs import FIELDS, Input, JobSpec, Options, job_options
+from rollq.roles.client.jobs.options import FIELDS, Options, job_options
+from rollq.roles.client.jobs.specs import Input, JobFile, JobSpec
 
 OWN: Final = ("exec", "args", "files", "inputs", "outputs", "after")
 FOLLOWING: Final = ("then", "notify")  # keys of a table, or of the whole flow at the top

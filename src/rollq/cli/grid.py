@@ -15,7 +15,7 @@ from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
-from rollq.roles.client.engine.client_ids import default_id
+from rollq.roles.client.engine.base import default_id
 from rollq.subjects.queues import check_typed, queue_of
 
 Value = TypeVar("Value")

@@ -81,7 +81,7 @@ async def _asking(servers: str, timeout_s: float) -> AsyncIterator[Callable[[], 
     leader, like a client."""
     from rollq.cli.credentials import given_credentials
     from rollq.cli.grid import connected
-    from rollq.roles.client.session.group_session import as_addresses
+    from rollq.roles.client.addresses import as_addresses
     from rollq.roles.reader.observer import Observer
 
     addresses = as_addresses(servers)

@@ -19,7 +19,7 @@ from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedVi
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
 from rollq.net.dialer import dial, is_served
-from rollq.roles.client.session.group_session import as_addresses
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.member.readers.columns import is_worth
 from rollq.roles.member.status import ClusterView
 from rollq.security.expiry import RENEW

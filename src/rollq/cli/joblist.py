@@ -16,7 +16,8 @@ from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError, RollqError
 from rollq.base.ids import NIL_ID
 from rollq.base.limits import INLINE_BYTES_MAX, STAGED_BYTES_MAX, STAGED_JOBS_MAX
-from rollq.roles.client.jobs.specs import FIELDS, JobSpec, Options, body_of, id_for, job_options
+from rollq.roles.client.jobs.options import FIELDS, Options, job_options
+from rollq.roles.client.jobs.specs import JobSpec, body_of, id_for
 
 FORMS = (".jsonl", ".ndjson", ".csv")
 EACH = "give every line a key, or none"

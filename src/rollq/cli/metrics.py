@@ -77,8 +77,8 @@ def _print(name: str, *, as_json: bool) -> None:
 async def _ask(servers: str, timeout_s: float) -> list[Family]:
     from rollq.base.counters import Family
     from rollq.cli.credentials import given_credentials
+    from rollq.roles.client.addresses import as_addresses
     from rollq.roles.client.answers import decode_as
-    from rollq.roles.client.session.group_session import as_addresses
     from rollq.roles.reader.observer import Observer
 
     addresses = as_addresses(servers)

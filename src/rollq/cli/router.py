@@ -192,7 +192,7 @@ def _setup(
 ) -> RouterSetup:
     from rollq.cli.clientx import named_groups, named_weights
     from rollq.cli.credentials import given_credentials
-    from rollq.roles.client.session.group_session import as_addresses
+    from rollq.roles.client.addresses import as_addresses
     from rollq.roles.client.several_groups.routes import (
         GroupTable,
         Policy,

@@ -17,7 +17,8 @@ from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers,
 from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
 if TYPE_CHECKING:
-    from rollq.roles.client.jobs.specs import Input, JobSpec, Options
+    from rollq.roles.client.jobs.options import Options
+    from rollq.roles.client.jobs.specs import Input, JobSpec
 
 EPILOG = """\b
 Examples:
@@ -464,9 +465,8 @@ def cached_files(named: list[str]) -> dict[str, Input]:
     for one in named:
         cache_id, colon, name = one.partition(":")
         if not (cache_id and colon and name):
-            raise LocalError(
-                ErrorCode.BAD_OPTIONS, f"--cached {one!r}", "write CACHE:NAME, as in dataset:a.csv"
-            )
+            hint = "write CACHE:NAME, as in dataset:a.csv"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"--cached {one!r}", hint)
         found[name] = CacheFile(cache_id)
     return found
 
@@ -474,7 +474,7 @@ def cached_files(named: list[str]) -> dict[str, Input]:
 def left_files(asked: dict[str, Any]) -> dict[str, Input]:
     """Output files of other jobs, by name in the job's directory."""
     from rollq.cli.ids import full_id
-    from rollq.roles.client.jobs.job_files import JobFile
+    from rollq.roles.client.jobs.specs import JobFile
 
     found: dict[str, Input] = {}
     for one in asked["input_"] or ():

@@ -27,7 +27,7 @@ from rollq.cli.progress import Advance, progress_bar
 from rollq.cli.waiting import EXIT_WAITED, WaitOverError, exit_code_of_job, follow, trouble
 from rollq.documents.jobs import result_document
 from rollq.roles.client.client import Client
-from rollq.roles.client.engine.client_ids import default_id
+from rollq.roles.client.engine.base import default_id
 from rollq.roles.client.jobs.supply import BytesMoved
 from rollq.roles.client.results.handles import Counts, Job
 from rollq.roles.client.results.result import Result

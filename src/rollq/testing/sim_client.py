@@ -11,8 +11,7 @@ from rollq.base.ids import ClientId, JobId, MessageId, task_id
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client.session import signals
 from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import ClientSetup
-from rollq.roles.client.session.signals import id_of
+from rollq.roles.client.session.signals import ClientSetup, id_of
 from rollq.testing.clock import MS
 from rollq.testing.sim_member import World
 from rollq.testing.sim_session import SimSession

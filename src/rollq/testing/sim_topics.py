@@ -12,7 +12,7 @@ import msgspec
 
 from rollq.base.topic_limits import TOPIC_BYTES_MIN
 from rollq.roles.client.session import signals
-from rollq.roles.client.session.session_state import SessionState
+from rollq.roles.client.session.signals import SessionState
 from rollq.roles.client.topics.positions import TopicPosition
 from rollq.testing.checkers.topics import TopicChecker
 from rollq.testing.clock import MS, VirtualTimeline

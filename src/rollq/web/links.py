@@ -14,11 +14,11 @@ from typing import Final, TypeVar
 from rollq.base.errors import ErrorCode, RollqError, StateError
 from rollq.base.ids import JobId, guid_from_text
 from rollq.base.jobs import BlobRef
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.client import Client
 from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.results.outputs import Output
-from rollq.roles.client.session.group_session import as_addresses
 from rollq.roles.reader.observer import Observer
 from rollq.security.credentials import Credentials
 from rollq.security.secret import Secret

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from rollq.base.jobs import JobOptions
 from rollq.cli.flow_changes import differences
 from rollq.grid.views import RawJobView
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec
 
 ID = b"i" * 16
 VIEW = RawJobView(ID, "flow-n1", "render", "render", "queued", 0, JobOptions(), 0, 0, key="run")

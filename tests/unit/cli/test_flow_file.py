@@ -9,7 +9,7 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import guid_to_text, job_id_of_key
 from rollq.cli.flow_file import is_follower, read_flow, specs_of
-from rollq.roles.client.jobs.job_files import JobFile
+from rollq.roles.client.jobs.specs import JobFile
 
 OTHER = guid_to_text(bytes(range(16)))
 

@@ -32,7 +32,8 @@ from rollq.documents.jobs import job_document, listed_document, result_document
 from rollq.grid import events
 from rollq.grid.state import AttemptOutcome
 from rollq.grid.views import RawEndView, RawJobView, RawQueueView, RawWorkerView
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.results.handles import Job
 from rollq.roles.client.results.result import Result
 from rollq.roles.client.results.streams import StreamPart

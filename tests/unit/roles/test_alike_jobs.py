@@ -10,8 +10,8 @@ from rollq.base.errors import LocalError
 from rollq.base.limits import STAGE_CHUNK_BYTES
 from rollq.base.staged import StagedGroup, ids_of
 from rollq.roles.client.jobs.alike import AlikeJobs, alike_group
+from rollq.roles.client.jobs.options import Options
 from rollq.roles.client.jobs.parts import PartBuilder
-from rollq.roles.client.jobs.specs import Options
 from rollq.roles.client.jobs.supply import SubmitMaker
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

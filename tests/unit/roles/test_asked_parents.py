@@ -11,7 +11,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.flow_limits import PARENTS_PER_JOB_MAX
 from rollq.base.ids import guid_to_text
 from rollq.base.jobs import Condition, JobOptions, ParentRef
-from rollq.roles.client.jobs.specs import job_options
+from rollq.roles.client.jobs.options import job_options
 
 ID = bytes(range(16))
 TEXT = guid_to_text(ID)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rollq.roles.client.engine.deadlines import Deadlines
+from rollq.roles.client.engine.base import Deadlines
 
 
 class HandLoop:

@@ -13,7 +13,8 @@ from rollq.base.jobs import Condition
 from rollq.base.webhooks import WEBHOOK_EXEC
 from rollq.roles.client.calls.followers import Webhook, followers_of, following
 from rollq.roles.client.engine.one_group import GroupEngine
-from rollq.roles.client.jobs.specs import JobSpec, job_options
+from rollq.roles.client.jobs.options import job_options
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.several_groups.client import MultiClient
 
 URL = "https://hooks.example.com/rollq"

@@ -10,9 +10,9 @@ from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.roles.client.session import delivered
 from rollq.roles.client.session import machine as client_machine
 from rollq.roles.client.session.machine import RETRY_MS, ClientMachine
-from rollq.roles.client.session.session_state import ClientSetup, SessionState
 from rollq.roles.client.session.signals import (
     Abandoned,
+    ClientSetup,
     ClientTick,
     Connect,
     Connected,
@@ -27,6 +27,7 @@ from rollq.roles.client.session.signals import (
     Requested,
     ResultsTaken,
     SendToLeader,
+    SessionState,
     Started,
     id_of,
 )

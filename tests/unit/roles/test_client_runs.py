@@ -9,9 +9,9 @@ from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import INLINE_BYTES_MAX, RUN_BYTES_MAX
 from rollq.roles.client.session.machine import RETRY_MS, ClientMachine
 from rollq.roles.client.session.runs import SUBMIT_RUN_JOBS, SentRuns, alike, results_of
-from rollq.roles.client.session.session_state import ClientSetup
 from rollq.roles.client.session.signals import (
     Abandoned,
+    ClientSetup,
     ClientTick,
     Connected,
     DeliverResponses,

@@ -10,17 +10,10 @@ from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, 
 from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions, JobSecret
 from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.jobs.specs import (
-    JobSpec,
-    Options,
-    as_id,
-    as_specs,
-    body_of,
-    job_options,
-    subject_of,
-)
-from rollq.roles.client.session.group_session import as_addresses
+from rollq.roles.client.jobs.options import Options, job_options, subject_of
+from rollq.roles.client.jobs.specs import JobSpec, as_id, as_specs, body_of
 from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, JobRequest, decode_model
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from rollq.base.errors import ErrorCode
 from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import SessionState
 from rollq.roles.client.session.signals import (
     ClientTick,
     Connect,
@@ -19,6 +18,7 @@ from rollq.roles.client.session.signals import (
     Received,
     Requested,
     SendToLeader,
+    SessionState,
     Unsubscribed,
 )
 from rollq.wire import messages as wire

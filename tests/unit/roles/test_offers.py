@@ -12,7 +12,7 @@ from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import LOOK_MS
 from rollq.roles.client.session import signals as c
 from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import ClientSetup
+from rollq.roles.client.session.signals import ClientSetup
 from rollq.roles.worker import signals as w
 from rollq.roles.worker.machine import WorkerMachine
 from rollq.roles.worker.session import WorkerSetup

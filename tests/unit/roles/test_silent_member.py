@@ -9,8 +9,7 @@ import pytest
 
 from rollq.base.limits import GREETING_MS_MAX, LOOK_MS, PING_MS, SILENCE_MS_MAX, SILENCE_MS_MIN
 from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import ClientSetup
-from rollq.roles.client.session.signals import ClientTick, MessagesReceived
+from rollq.roles.client.session.signals import ClientSetup, ClientTick, MessagesReceived
 from rollq.roles.client.session.signals import Requested as AskedClient
 from rollq.roles.dialogue import Connect, Connected, Disconnect, SendToLeader, Started
 from rollq.roles.worker.session import LinkState, WorkerSetup

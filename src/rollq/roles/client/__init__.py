@@ -9,6 +9,6 @@
 6. `client`; `several_groups`: the client of several groups; `blocking`: the clients for callers
    without an event loop, generated from these.
 
-Each may import what is named before it. `answers` (errors of members, and views from bytes) and
-`forks` (a client is not used in a forked child) are for all of them.
+Each may import what is named before it. `answers` (errors of members, and views from bytes),
+`addresses` and `forks` (a client is not used in a forked child) are for all of them.
 """

@@ -23,6 +23,10 @@ from rollq.wire.checks import check_message
 Kind = TypeVar("Kind")
 
 
+class ArgumentTypeError(LocalError, TypeError):
+    """An argument has a wrong type."""
+
+
 def error_of(answer: wire.Error) -> RollqError:
     """The exception for an error response. A request error is raised as LocalError."""
     try:

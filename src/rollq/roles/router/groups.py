@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rollq.base.log_events import GROUP_GONE, GROUP_REACHED, tell
 from rollq.base.router_limits import ROUTER_PROBE_MS
 from rollq.net.dialer import is_served, takes_connections
-from rollq.roles.client.session.group_session import as_addresses
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.several_groups.routes import GroupTable
 
 log = logging.getLogger("rollq.router")

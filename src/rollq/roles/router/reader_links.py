@@ -11,7 +11,7 @@ from rollq.base.access import Principal
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID
 from rollq.net.link import Link
-from rollq.roles.client.session.group_session import as_addresses
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.router.groups import ROUTER, Groups
 from rollq.roles.router.machine import RouterMachine
 from rollq.roles.router.upstream import Upstream, find_server

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from rollq.base.ids import GUID_BYTES, JobId, job_id_of_key
 from rollq.base.limits import JOB_KEY_BYTES_MAX
-from rollq.roles.client.jobs.specs import Input, JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import Input, JobSpec
 from rollq.roles.client.many.keyed import Ended
 from rollq.spark.grid.columns import STREAM_LIMIT, InputRow, batch_of, pieces
 

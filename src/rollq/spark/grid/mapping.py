@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import CLIENT_ID_BYTES_MAX
 from rollq.base.names import EXEC_NAME_HINT, is_exec_name
-from rollq.roles.client.engine.client_ids import default_id
-from rollq.roles.client.jobs.specs import Input, Options, check_names, job_options
-from rollq.roles.client.session.group_session import as_addresses
+from rollq.roles.client.addresses import as_addresses
+from rollq.roles.client.engine.base import default_id
+from rollq.roles.client.jobs.options import Options, job_options
+from rollq.roles.client.jobs.specs import Input, check_names
 from rollq.spark.grid.columns import COLUMNS, STREAM_LIMIT, spark_type
 from rollq.spark.grid.flow import Layout, MapPlan
 from rollq.spark.grid.task import GridTask

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from rollq.roles.client.blocking.clients import BlockingClient
-from rollq.roles.client.engine.client_ids import default_id
+from rollq.roles.client.engine.base import default_id
 from rollq.spark.grid.flow import Flow, MapPlan
 from rollq.spark.grid.guard import TaskGuard
 

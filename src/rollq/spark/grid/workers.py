@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
 from rollq.base.limits import CPU_CAP_MAX, CPU_CAP_MIN
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.blocking.clients import BlockingClient
-from rollq.roles.client.session.group_session import as_addresses
 from rollq.spark.grid.tending import Tending, WorkerPlan
 from rollq.subjects.grammar import fold
 from rollq.subjects.queues import worker_pattern

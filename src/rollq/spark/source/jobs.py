@@ -17,14 +17,8 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, STAGE_CHUNK_JOBS
 from rollq.base.names import EXEC_NAME_HINT, is_exec_name
 from rollq.roles.client.jobs.alike import AlikeJobs
-from rollq.roles.client.jobs.specs import (
-    JobSpec,
-    Options,
-    as_id,
-    check_names,
-    inline_bytes,
-    job_options,
-)
+from rollq.roles.client.jobs.options import Options, job_options
+from rollq.roles.client.jobs.specs import JobSpec, as_id, check_names, inline_bytes
 from rollq.subjects.queues import queue_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rollq.base.errors import LocalError
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CLIENT_ID_BYTES_MAX
-from rollq.roles.client.engine.client_ids import default_id
-from rollq.roles.client.jobs.specs import FIELDS, job_options
+from rollq.roles.client.engine.base import default_id
+from rollq.roles.client.jobs.options import FIELDS, job_options
 from rollq.spark.source.conditions import bad_option
 from rollq.spark.source.jobs import CHECKS
 from rollq.spark.source.options import (

@@ -25,9 +25,9 @@ from rollq.roles.client.calls.caches import PUT_TIMEOUT_S, CacheReport, Spread
 from rollq.roles.client.calls.followers import Notify, Then
 from rollq.roles.client.calls.schedules import ScheduleView
 from rollq.roles.client.functions.chains import Step
-from rollq.roles.client.jobs.job_files import JobFile
+from rollq.roles.client.jobs.options import Options
 from rollq.roles.client.jobs.parts import Message, Redrive
-from rollq.roles.client.jobs.specs import Input, JobSpec, Options, Payload
+from rollq.roles.client.jobs.specs import Input, JobFile, JobSpec, Payload
 from rollq.roles.client.jobs.supply import BytesMoved, InputBlob
 from rollq.roles.client.many.keyed import Ended, OnMade
 from rollq.roles.client.results.handles import Counts, Progress

@@ -26,7 +26,8 @@ from rollq.roles.client.blocking.loop_thread import LoopThread
 from rollq.roles.client.engine.one_group import GroupEngine
 from rollq.roles.client.functions.calls import as_task, call_spec, task_of
 from rollq.roles.client.jobs.inputs import needs_reading
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.jobs.supply import supply_of
 from rollq.roles.client.many.function_run import FunctionRun, MappedFunction, values_of
 from rollq.roles.client.many.pump import Pump

@@ -13,11 +13,11 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import MemberId, WorkerId, guid_from_text, guid_to_text
 from rollq.grid import views
 from rollq.net.dialer import split_address
-from rollq.roles.client.answers import decode_as, decode_known
+from rollq.roles.client.answers import ArgumentTypeError, decode_as, decode_known
 from rollq.roles.client.calls.facades import PAGE
 from rollq.roles.client.calls.rules import RuleCalls
 from rollq.roles.client.calls.topics import TopicCalls
-from rollq.roles.client.jobs.specs import ArgumentTypeError, as_id
+from rollq.roles.client.jobs.specs import as_id
 from rollq.roles.client.results.views import (
     ClientView,
     DrainView,

@@ -32,7 +32,8 @@ from rollq.base.webhooks import (
 )
 from rollq.roles.client.calls.batches import BatchCalls
 from rollq.roles.client.engine.base import Engine
-from rollq.roles.client.jobs.specs import JobSpec, Options, as_id, checked_spec, id_for
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec, as_id, checked_spec, id_for
 from rollq.roles.client.jobs.supply import supply_of
 from rollq.roles.client.jobs.tracing import current_traceparent, submit_span
 from rollq.roles.client.results.handles import Job

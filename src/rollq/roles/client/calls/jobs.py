@@ -26,11 +26,10 @@ from rollq.roles.client.calls.followers import (
 from rollq.roles.client.calls.maps import MapCalls
 from rollq.roles.client.engine.base import PREFIX_BYTES
 from rollq.roles.client.functions.calls import call_spec, ends_elsewhere, jobs_in, task_of
+from rollq.roles.client.jobs.options import FIELDS, Options
 from rollq.roles.client.jobs.specs import (
-    FIELDS,
     Input,
     JobSpec,
-    Options,
     Payload,
     args_given,
     as_id,

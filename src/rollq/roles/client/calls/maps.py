@@ -9,7 +9,8 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.limits import MAP_WINDOW
 from rollq.roles.client.calls.facades import Calls
 from rollq.roles.client.functions.calls import as_task, task_of
-from rollq.roles.client.jobs.specs import FIELDS, JobSpec, Options, as_specs
+from rollq.roles.client.jobs.options import FIELDS, Options
+from rollq.roles.client.jobs.specs import JobSpec, as_specs
 from rollq.roles.client.many.function_run import FunctionRun, MappedFunction, values_of
 from rollq.roles.client.many.map_run import MapRun
 from rollq.roles.client.results.handles import Progress

@@ -17,7 +17,8 @@ from rollq.base.schedules import LAST, SKIP
 from rollq.grid.schedule_views import RawScheduleView
 from rollq.roles.client.answers import decode_as, decode_known
 from rollq.roles.client.calls.facades import PAGE, GroupCalls
-from rollq.roles.client.jobs.specs import Input, JobSpec, Options, Payload, draw_id
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import Input, JobSpec, Payload, draw_id
 from rollq.roles.client.jobs.supply import SettledSpec
 from rollq.wire import messages as wire
 

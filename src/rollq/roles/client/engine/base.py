@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
@@ -18,14 +19,14 @@ from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
 from rollq.roles.client.answers import error_of
-from rollq.roles.client.engine.client_ids import default_id
-from rollq.roles.client.engine.deadlines import Deadlines
 from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.jobs.inputs import Inputs
 from rollq.roles.client.jobs.supply import NOTHING, BytesMoved, SubmitMaker, Supply
 from rollq.roles.client.session.group_session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.session.signals import Request, id_of
+from rollq.security.accounts import account_of, own_client_id
 from rollq.security.credentials import NONE, Credentials
+from rollq.security.files import as_credentials
 from rollq.wire import messages as wire
 from rollq.wire.subject_messages import Publish, Subscribe
 
@@ -313,3 +314,59 @@ class Engine(ABC):
             if target.deliver(run) and target in prefixes:
                 self.forget(prefixes[target], target)
         return unclaimed
+
+
+class Deadlines:
+    """Resolves futures to `None` at their deadlines. Adding and removing one is cheap."""
+
+    __slots__ = ("_at", "_next", "_timer")
+
+    def __init__(self) -> None:
+        self._at: dict[asyncio.Future[Any], float] = {}
+        self._next = inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, future: asyncio.Future[Any], seconds: float) -> None:
+        """Set a timeout for a future."""
+        loop = future.get_loop()
+        at = loop.time() + seconds
+        self._at[future] = at
+        if at < self._next:
+            self._arm(loop, at)
+
+    def remove(self, future: asyncio.Future[Any]) -> None:
+        """Remove a future that is done or abandoned."""
+        del self._at[future]
+
+    def stop(self) -> None:
+        """Cancel the timer. Futures that are still pending are not resolved."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next = inf
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next = at
+        self._timer = loop.call_at(at, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._next = inf
+        left = inf
+        for future, at in self._at.items():
+            if at > now:
+                left = min(left, at)
+            elif not future.done():
+                future.set_result(None)
+        if left < inf:
+            self._arm(loop, left)
+
+
+def default_id(credentials: Credentials | str | Path, name: str) -> str:
+    """The default client id for the account of these credentials.
+
+    Raises:
+        LocalError: BAD_CREDENTIALS or BAD_CERTIFICATE.
+    """
+    return own_client_id(account_of(as_credentials(credentials)), name)

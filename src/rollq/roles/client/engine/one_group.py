@@ -12,18 +12,20 @@ from rollq.base.ids import JobId, MessageId
 from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_DELIVERED_MAX, UNCLAIMED_BYTES_MAX, UNCLAIMED_RESULT_BYTES
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.engine.base import Engine
 from rollq.roles.client.engine.supplier import Supplier
 from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.jobs.supply import NOTHING, BytesMoved, Supply
 from rollq.roles.client.many.keyed import KeyedRun
-from rollq.roles.client.session.group_session import GroupSession, OnAnswer, as_addresses
-from rollq.roles.client.session.signals import Request
+from rollq.roles.client.session.group_session import GroupSession, OnAnswer
+from rollq.roles.client.session.signals import FEATURES, Request
 from rollq.roles.client.topics.job_events import events_of
 from rollq.roles.client.topics.subjects import Subjects
 from rollq.security.credentials import NONE, Credentials
 from rollq.wire import messages as wire
+from rollq.wire.features import OWN
 
 
 class GroupEngine(Engine):
@@ -49,18 +51,19 @@ class GroupEngine(Engine):
         credentials: Credentials = NONE,
     ) -> None:
         super().__init__(client_id, timeout_s, credentials)
+        members = as_addresses(addresses)
         self.session = GroupSession(
-            addresses,
+            members,
             self.client_id,
             desired_parallelism=desired_parallelism,
-            shares_id=shares_id,
+            features=(*FEATURES, OWN) if shares_id else FEATURES,
             credentials=credentials,
             on_results=self.take_results,
             is_awaiting=lambda: bool(self.targets),
             on_session_change=self._on_session_change,
         )
         self.subjects = Subjects(self)
-        self.supplier = Supplier(self.session, as_addresses(addresses), credentials=credentials)
+        self.supplier = Supplier(self.session, members, credentials=credentials)
         self.keyed_runs: WeakSet[KeyedRun] = WeakSet()
         self.unclaimed: dict[JobId, wire.Result] = {}
         self.unclaimed_bytes = 0

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.roles.client.engine.base import Engine
-from rollq.roles.client.jobs.job_files import JobFile
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobFile, JobSpec
 from rollq.roles.client.results.handles import Job
 from rollq.roles.client.results.outputs import Output
 from rollq.roles.client.results.result import Result

@@ -16,7 +16,8 @@ import msgspec
 from rollq.base.ids import GUID_BYTES, GUID_TEXT_BYTES, ClientId, guid_to_text, guids_to_text
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.base.staged import StagedGroup, join_keys
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.jobs.supply import SubmitMaker
 from rollq.roles.client.jobs.tracing import current_traceparent
 from rollq.wire.models import encode_model, job_request

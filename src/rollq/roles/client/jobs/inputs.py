@@ -25,10 +25,10 @@ from rollq.base.limits import (
     FILE_NAME_PARTS_MAX,
     INLINE_BYTES_MAX,
 )
-from rollq.roles.client.jobs.job_files import JobFile
 from rollq.roles.client.jobs.specs import (
     BYTES,
     CacheFile,
+    JobFile,
     JobSpec,
     base64_bytes,
     check_names,

@@ -10,75 +10,43 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from rollq.base.environ import check_env
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import GUID_BYTES, NIL_ID, ClientId, JobId, guid_from_text, job_id_of_key
-from rollq.base.job_secrets import check_secrets, secrets_of
-from rollq.base.jobs import BlobRef, JobOptions, JobSecret
+from rollq.base.jobs import BlobRef
 from rollq.base.limits import (
-    ATTEMPTS_MAX,
     INLINE_BYTES_MAX,
     JOB_KEY_BYTES_MAX,
-    LEASE_MS_MIN,
     PAYLOAD_BYTES_MAX,
-    PRIORITY_MAX,
 )
 from rollq.base.names import EXEC_NAME_HINT, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
 from rollq.base.traces import is_traceparent
-from rollq.roles.client.jobs import option_needs
-from rollq.roles.client.jobs.job_files import JobFile
-from rollq.roles.client.jobs.option_numbers import (
-    NUMBER_HINTS,
-    exit_codes,
-    milliseconds,
-    whole_number,
-)
-from rollq.roles.client.jobs.option_parents import stored_parents
+from rollq.roles.client.answers import ArgumentTypeError
+from rollq.roles.client.jobs.options import Options, bad_option, env_of
 from rollq.roles.client.jobs.tracing import current_traceparent
-from rollq.subjects.queues import subject_for
-from rollq.wire.messages import SubmitJob
 from rollq.wire.models import InputFile, encode_model, job_request
-from rollq.wire.staging_messages import StageJobs
-from rollq.wire.subject_messages import Publish
-
-
-class Options(TypedDict, total=False):
-    """Options of a job; durations in seconds. The defaults are the cluster's settings."""
-
-    queue: str  # default: the queue named after the program
-    priority: int  # 0 to 9, higher first
-    delay: float  # start not before this long after acceptance
-    max_attempts: int  # dead after this many lost attempts
-    lease: float  # how long a worker may be silent before the job runs elsewhere; 1 s at least
-    run_limit: float  # kill the process tree after this
-    run_limit_soft: float  # send SIGTERM after this
-    expire: float  # dead if still waiting after this
-    result_ttl: float
-    retry_base: float  # the delay before the second attempt; it grows
-    retry_exit_codes: Sequence[int]
-    worker: str  # run only on workers of this name
-    ships_exec: bool  # the program is one of the job's files; detected by default
-    env: Mapping[str, str]  # additional environment variables
-    secrets: Mapping[str, str]  # variables, and the name of each in the worker's vault
-    resources: Mapping[str, str | float]  # free on its worker: {"cpu": 1.5, "memory": "2G"}
-    labels: Sequence[str]  # required of its worker: zone=a, zone!=a, gpu, !spot
-    # Tokens of limits that it holds while it runs: "matlab", "db=2" or ("db", 2).
-    limits: Sequence[str | tuple[str, int]]
-    sticky_key: str  # in a sticky queue, jobs with the same key run on the same worker
-    # Jobs that must end ok before it starts: handles or ids; ("…id…", "ended"): however they end.
-    after: Sequence[Any]
-    traceparent: str  # its parent span; default: the current one of OpenTelemetry
 
 
 class CacheFile(msgspec.Struct, frozen=True):
     """A file that workers have already: the file of this name in a cache."""
 
     cache_id: str
+
+
+class JobFile(msgspec.Struct, frozen=True):
+    """An output file of a job. A job that uses it waits for that job to end ok.
+
+    Attributes:
+        job_id: The job.
+        name: The name of the file; `-`: stdout; empty: the packed value of a function.
+    """
+
+    job_id: JobId
+    name: str = ""
 
 
 Payload: TypeAlias = bytes | bytearray | memoryview | str
@@ -100,10 +68,6 @@ class JobSpec(msgspec.Struct, frozen=True):
     outputs: Sequence[str] = ()  # patterns of the output files to keep; empty: all
     key: str = ""  # the same key of the same client means the same job
     call: bytes = b""  # packed Python values instead of arguments: see `function_calls`
-
-
-class ArgumentTypeError(LocalError, TypeError):
-    """An argument has a wrong type."""
 
 
 def body_of(
@@ -153,7 +117,7 @@ def body_of(
                 args=args,
                 files=files,
                 outputs=outputs,
-                env=_checked_env(spec.options),
+                env=env_of(spec.options),
                 traceparent=traceparent,
                 submitted_ms=time.time_ns() // 1_000_000 if traceparent else 0,
                 call=spec.call,
@@ -198,7 +162,7 @@ def _input_files(files: Mapping[str, Any]) -> tuple[InputFile, ...]:
 def inline_bytes(spec: JobSpec, names: Iterable[str]) -> int:
     """An upper bound of the body size without the content of its files."""
     listed = list(names)
-    env = _checked_env(spec.options)
+    env = env_of(spec.options)
     try:
         encoded = msgspec.json.encode(
             (spec.exec_name, _texts(spec.args), tuple(spec.outputs), listed, env)
@@ -213,20 +177,6 @@ def base64_bytes(size: int) -> int:
     return 4 * (size // 3 + 1)
 
 
-def _checked_env(options: Options) -> dict[str, str] | None:
-    """The environment variables, checked."""
-    env = options.get("env")
-    if not env:
-        return None
-    if not isinstance(env, Mapping) or not all(isinstance(one, str) for one in env.values()):
-        raise _bad_option("env", env, "give names and values, both text: {'MODE': 'fast'}")
-    try:
-        check_env(env)
-    except RemoteError as error:
-        raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
-    return dict(env)
-
-
 def _traceparent_of(spec: JobSpec) -> str:
     """The trace of a job: given, or the current one. A job with an id or a key does not get the
     current one, because a repeated submit must be identical."""
@@ -235,7 +185,7 @@ def _traceparent_of(spec: JobSpec) -> str:
         return "" if spec.key or spec.job_id else current_traceparent()
     if not isinstance(given, str) or not is_traceparent(given):
         hint = "give one of W3C Trace Context: 00-(32 hex digits)-(16 hex digits)-01"
-        raise _bad_option("traceparent", given, hint)
+        raise bad_option("traceparent", given, hint)
     return given
 
 
@@ -249,59 +199,6 @@ def check_names(names: Iterable[str]) -> None:
         checked_tree(names)
     except RemoteError as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
-
-
-def subject_of(exec_name: str, options: Options) -> str:
-    """The subject for the queue that is given, or for that of the program."""
-    queue = options.get("queue", "")
-    return f"job.submit.{queue}" if queue else subject_for(exec_name)
-
-
-def job_options(options: Options) -> JobOptions | None:
-    """Convert the options to the grid's; None if there are none.
-
-    Raises:
-        LocalError: BAD_OPTIONS, naming the option.
-    """
-    if not options:
-        return None
-    values: dict[str, Any] = {}
-    for name, value in options.items():
-        try:
-            field_name, convert = FIELDS[name]
-            if field_name:
-                values[field_name] = convert(value)
-        except KeyError:
-            hint = f"use one of: {', '.join(FIELDS)}"
-            raise LocalError(ErrorCode.BAD_OPTIONS, f"no option {name[:64]!r}", hint) from None
-        except (TypeError, ValueError, OverflowError):
-            raise _bad_option(name, value, NUMBER_HINTS.get(convert, "")) from None
-    if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:
-        raise _bad_option("priority", values["priority"], f"use 0 to {PRIORITY_MAX}, higher first")
-    if not 0 <= values.get("max_attempts", 0) <= ATTEMPTS_MAX:
-        raise _bad_option("max_attempts", values["max_attempts"], f"use 1 to {ATTEMPTS_MAX}")
-    if 0 < values.get("lease_ms", 0) < LEASE_MS_MIN:
-        hint = f"use {LEASE_MS_MIN / 1000:g} s or more, or leave it out: the cluster's setting"
-        raise _bad_option("lease", options["lease"], hint)
-    if options.get("secrets"):
-        values["secrets"] = _checked_secrets(options)
-    made = JobOptions(**values)
-    return None if made == JobOptions() else made
-
-
-def _checked_secrets(options: Options) -> tuple[JobSecret, ...]:
-    """The references to secrets. Errors do not show the value: it may be the secret itself, given
-    by mistake."""
-    asked = options["secrets"]
-    if not isinstance(asked, Mapping) or not all(isinstance(one, str) for one in asked.values()):
-        hint = "give variables and names of a vault: {'TOKEN': 'github', 'KEY': 'file:site.key'}"
-        raise LocalError(ErrorCode.BAD_OPTIONS, "secrets are not names of secrets", hint)
-    try:
-        made = secrets_of(asked)
-        check_secrets(made, options.get("env") or ())
-    except RemoteError as error:
-        raise LocalError(ErrorCode.BAD_OPTIONS, error.message, error.hint) from None
-    return made
 
 
 def as_id(given: JobId | str) -> JobId:
@@ -412,17 +309,6 @@ def checked_spec(given: object, called: str) -> JobSpec:
     )
 
 
-def request_bytes(request: Any) -> int:
-    """The approximate size of a request on the wire."""
-    if type(request) is SubmitJob:
-        return len(request.body) + 128
-    if type(request) is StageJobs:
-        return sum(len(group.bodies) + len(group.job_ids) + 128 for group in request.groups)
-    if type(request) is Publish:
-        return len(request.payload) + 128
-    return len(getattr(request, "body", b"")) + 128
-
-
 def args_given(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The arguments of a program: one sequence of strings, by position or as `args=`."""
     if len(args) > 1:
@@ -451,36 +337,9 @@ def _texts(args: Any) -> tuple[str, ...]:
     return texts
 
 
-def _bad_option(name: str, value: Any, hint: str) -> LocalError:
-    return LocalError(ErrorCode.BAD_OPTIONS, f"{name}={str(value)[:64]!r}", hint)
-
-
 DRAWN_AT_ONCE: Final = 256
 _drawn: list[JobId] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # parent and child must not use the same ids
 FRAME_BYTES: Final = 512  # ids and field names of a body
 FILE_BYTES: Final = 176  # field names and digest of one file
 BYTES: Final = (bytes, bytearray, memoryview)
-FIELDS: Final[dict[str, tuple[str, Any]]] = {
-    "queue": ("", str),
-    "priority": ("priority", whole_number),
-    "delay": ("delay_ms", milliseconds),
-    "max_attempts": ("max_attempts", whole_number),
-    "lease": ("lease_ms", milliseconds),
-    "run_limit": ("run_ms_max", milliseconds),
-    "run_limit_soft": ("run_ms_soft", milliseconds),
-    "expire": ("expire_ms", milliseconds),
-    "result_ttl": ("result_ttl_ms", milliseconds),
-    "retry_base": ("retry_base_ms", milliseconds),
-    "retry_exit_codes": ("retry_exit_codes", exit_codes),
-    "worker": ("worker_name", str),
-    "ships_exec": ("ships_exec", bool),
-    "resources": ("resources", option_needs.stored_resources),
-    "labels": ("labels", option_needs.stored_labels),
-    "limits": ("limits", option_needs.stored_tokens),
-    "sticky_key": ("sticky_key", option_needs.checked_sticky_key),
-    "after": ("after", stored_parents),
-    "env": ("", dict),
-    "secrets": ("", dict),
-    "traceparent": ("", str),
-}

@@ -16,7 +16,8 @@ from rollq.base.ids import ClientId, JobId
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.base.limits import PAYLOAD_BYTES_MAX
 from rollq.roles.client.answers import check_bounds
-from rollq.roles.client.jobs.specs import JobSpec, body_of, id_for, job_options, subject_of
+from rollq.roles.client.jobs.options import job_options, subject_of
+from rollq.roles.client.jobs.specs import JobSpec, body_of, id_for
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 

@@ -18,7 +18,8 @@ from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.base.ids import JobId
 from rollq.roles.client.engine.base import Engine
 from rollq.roles.client.functions.calls import packed_spec, reference
-from rollq.roles.client.jobs.specs import JobSpec, Options
+from rollq.roles.client.jobs.options import Options
+from rollq.roles.client.jobs.specs import JobSpec
 from rollq.roles.client.many.map_run import MapRun
 from rollq.roles.client.results.handles import Progress
 from rollq.roles.client.results.result import Result

@@ -15,7 +15,7 @@ from rollq.base.ids import JobId, guid_to_text, task_id, task_number
 from rollq.base.job_events import JobEvent
 from rollq.base.limits import ARRAY_POLL_MS
 from rollq.roles.client.engine.base import Engine
-from rollq.roles.client.jobs.job_files import JobFile
+from rollq.roles.client.jobs.specs import JobFile
 from rollq.roles.client.results.result import CANCELLED, DONE, Result, html_row
 from rollq.roles.client.results.streams import StreamPart, output_of
 from rollq.wire import messages as wire

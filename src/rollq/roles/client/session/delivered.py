@@ -1,4 +1,5 @@
-"""Deduplicates results: each end of a job is delivered to the application once. Pure."""
+"""What is known of results: each end of a job is delivered to the application once, and a submit
+whose session broke was accepted if one of its jobs has a result. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from rollq.base.ids import JobId
+from rollq.base.ids import TASK_INDEX_BYTES, JobId, MessageId
 from rollq.base.limits import CLIENT_DELIVERED_MAX, CLIENT_UNTAKEN_MAX
+from rollq.roles.client.session.signals import Request, jobs_of
 from rollq.wire.messages import Result
 
 Mark: TypeAlias = tuple[int, str]  # attempt and outcome, which identify one end of a job
@@ -59,3 +61,33 @@ class DeliveredResults:
                 taken[job_id] = mark
         if len(taken) >= CLIENT_DELIVERED_MAX // 2:
             self._taken_before, self._taken = taken, {}
+
+
+class DoubtfulSubmits:
+    """Jobs of pending submits that an earlier session may have accepted, by id; arrays and batches
+    by the id prefix of their tasks."""
+
+    __slots__ = ("_of_job",)
+
+    def __init__(self) -> None:
+        self._of_job: dict[bytes, MessageId] = {}
+
+    def cut(self, request_id: MessageId, request: Request) -> None:
+        """The session broke before the response."""
+        self._of_job.update(dict.fromkeys(jobs_of(request), request_id))
+
+    def settled(self, request: Request) -> None:
+        """The request was answered or abandoned."""
+        if self._of_job:
+            for job in jobs_of(request):
+                self._of_job.pop(job, None)
+
+    def accepted_by(self, results: Iterable[Result]) -> list[MessageId]:
+        """The requests that were accepted, because one of their jobs has a result."""
+        found: dict[MessageId, None] = {}
+        for result in results if self._of_job else ():
+            job_id = result.job_id
+            request_id = self._of_job.get(job_id) or self._of_job.get(job_id[:-TASK_INDEX_BYTES])
+            if request_id is not None:
+                found[request_id] = None
+        return list(found)

@@ -25,19 +25,22 @@ from rollq.base.limits import (
     REDIAL_MAX_MS,
 )
 from rollq.base.repeats import Repeats
-from rollq.net.dialer import dial, split_address, takes_connections
+from rollq.net.dialer import dial, takes_connections
 from rollq.net.link import Link
 from rollq.roles.client.answers import check_bounds
 from rollq.roles.client.forks import OwnerProcess
-from rollq.roles.client.jobs.specs import ArgumentTypeError, request_bytes
 from rollq.roles.client.session import signals
 from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import FEATURES, ClientSetup, SessionState
-from rollq.roles.client.session.signals import id_of
+from rollq.roles.client.session.signals import (
+    FEATURES,
+    ClientSetup,
+    SessionState,
+    id_of,
+    request_bytes,
+)
 from rollq.roles.refusals import refusal_of
 from rollq.roles.service import SystemJitter
 from rollq.security.credentials import NONE, Credentials
-from rollq.wire import features as f
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
 from rollq.wire.output_messages import OutputChunk, WatchOutput
@@ -55,10 +58,11 @@ class GroupSession:
     """The session with one group.
 
     Args:
-        addresses: Its members, `host:port,host:port…`; one is enough to find the others.
+        addresses: Its members; one is enough to find the others.
         client_id: Results are sent to the clients with this id, also after a restart.
         desired_parallelism: How many of this client's jobs may run at once; 0: the group's default.
-        shares_id: Whether to skip results of jobs that others with this client id submitted.
+        features: What it offers to the leader; with OWN, results of jobs that others with this
+            client id submitted are skipped.
         group: A label for the link.
         redial_ms_max: The maximum delay between attempts to find the leader.
         credentials: What it logs in with, and verifies members by.
@@ -72,11 +76,11 @@ class GroupSession:
 
     def __init__(
         self,
-        addresses: str,
+        addresses: tuple[str, ...],
         client_id: ClientId,
         *,
         desired_parallelism: int = 0,
-        shares_id: bool = False,
+        features: tuple[str, ...] = FEATURES,
         group: str = "default",
         redial_ms_max: int = REDIAL_MAX_MS,
         credentials: Credentials = NONE,
@@ -84,10 +88,9 @@ class GroupSession:
         is_awaiting: Callable[[], bool],
         on_session_change: Callable[[bool], None] = lambda is_open: None,
     ) -> None:
-        features = (*FEATURES, f.OWN) if shares_id else FEATURES
         setup = ClientSetup(
             client_id=client_id,
-            addresses=as_addresses(addresses),
+            addresses=addresses,
             desired_parallelism=desired_parallelism,
             features=features,
             redial_ms_max=redial_ms_max,
@@ -466,27 +469,6 @@ class GroupSession:
             link.abort("no answer")
         else:
             link.close("going to the leader")
-
-
-def as_addresses(text: str) -> tuple[str, ...]:
-    """Split `host:port,host:port…`.
-
-    Raises:
-        LocalError: BAD_ADDRESS.
-        ArgumentTypeError: BAD_ADDRESS, if it is not a string.
-    """
-    if not isinstance(text, str):
-        raise ArgumentTypeError(
-            ErrorCode.BAD_ADDRESS,
-            f"addresses is {type(text).__name__}",
-            'give a string with the members of the group: "host:port,host:port"',
-        )
-    addresses = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not addresses:
-        raise LocalError(ErrorCode.BAD_ADDRESS, "no address", "give host:port, or several with ,")
-    for address in addresses:
-        split_address(address)
-    return addresses
 
 
 DO: dict[type, Callable[[GroupSession, Any], None]] = {

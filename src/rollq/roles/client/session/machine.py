@@ -26,26 +26,25 @@ from rollq.base.ids import JobId, MessageId
 from rollq.base.limits import CLIENT_PENDING_MAX, REDIAL_MIN_MS, SILENCE_BYTES_PER_MS
 from rollq.base.stamp import Jitter
 from rollq.roles.client.session import signals
-from rollq.roles.client.session.delivered import DeliveredResults
-from rollq.roles.client.session.doubtful import DoubtfulSubmits
-from rollq.roles.client.session.legacy_jobs import LegacyJobs
+from rollq.roles.client.session.delivered import DeliveredResults, DoubtfulSubmits
+from rollq.roles.client.session.older_leaders import LegacyJobs, unsupported
 from rollq.roles.client.session.runs import SentRuns, results_of
-from rollq.roles.client.session.session_state import ClientSetup, SessionState
 from rollq.roles.client.session.signals import (
+    ClientSetup,
     Connect,
     DeliverResponses,
     Request,
     SendToLeader,
+    SessionState,
     id_of,
 )
-from rollq.roles.client.session.subscribe_requests import SubscribeRequests, too_old_for
 from rollq.roles.offers import Offers
 from rollq.roles.redial import Redial
 from rollq.roles.refusals import Refusals, is_refusal
 from rollq.roles.silence import Silence, Verdict
 from rollq.wire import messages as wire
 from rollq.wire import subject_messages as subjects
-from rollq.wire.features import ALIVE, OWN, RUNS, SUBJECTS, TASKS
+from rollq.wire.features import ALIVE, OWN, RUNS, SUBJECTS
 from rollq.wire.output_messages import JOB_ENDED, OutputChunk, WatchOutput
 from rollq.wire.run_messages import ResultRun, RunAccepted
 from rollq.wire.staging_messages import StageJobs
@@ -105,7 +104,8 @@ class ClientMachine:
         self._deferred: dict[MessageId, None] = {}  # refused; sent again at _retry_at_ms
         self._retry_at_ms = 0
         self._doubtful = DoubtfulSubmits()
-        self._subscribes = SubscribeRequests()
+        # Sent to every new leader, until the subscription ends or is refused.
+        self._subscribes: dict[MessageId, subjects.Subscribe] = {}
         self._deliveries = DeliveredResults()
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
@@ -156,7 +156,9 @@ class ClientMachine:
             else:
                 pending[id_of(request)] = request
         self._deliveries.asked(job_ids)
-        self._subscribes.asked(requests)
+        for request in requests:
+            if type(request) is subjects.Subscribe:
+                self._subscribes[request.request_id] = request
         if self.link is SessionState.OPEN:
             self._send_all(requests)
 
@@ -176,9 +178,13 @@ class ClientMachine:
         if self.link is SessionState.OPEN:
             self._out.append(SendToLeader(request))
 
+    def _on_subscribe_changed(self, event: signals.SubscribeChanged) -> None:
+        if event.request.request_id in self._subscribes:
+            self._subscribes[event.request.request_id] = event.request
+
     def _on_unsubscribed(self, event: signals.Unsubscribed) -> None:
         self._settle(event.request_id)
-        subscribe = self._subscribes.ended(event.request_id)
+        subscribe = self._subscribes.pop(event.request_id, None)
         if subscribe is not None and self.link is SessionState.OPEN and SUBJECTS in self._features:
             self._out.append(SendToLeader(subjects.Unsubscribe(subscribe.number)))
 
@@ -203,7 +209,7 @@ class ClientMachine:
     def _check_silence(self, event: signals.ClientTick) -> None:
         """Ping a silent member, or leave it for the next."""
         is_asked = len(self._pending) > len(self._deferred) and not self._is_legacy
-        is_awaiting = self._watches or len(self._subscribes) or event.is_awaiting
+        is_awaiting = self._watches or self._subscribes or event.is_awaiting
         verdict = self._silence.judge(
             event.now_ms,
             is_greeting=self.link is SessionState.GREETING,
@@ -267,8 +273,8 @@ class ClientMachine:
         for request_id in list(self._pending) if self.is_refused else ():
             self._settle(request_id)
             self._reply(replace(error, request_id=request_id))
-        for subscribe in self._subscribes.all() if self.is_refused else ():
-            self._end_subscription(replace(error, request_id=subscribe.request_id))
+        for request_id in list(self._subscribes) if self.is_refused else ():
+            self._end_subscription(replace(error, request_id=request_id))
 
     def _on_reachable(self, event: signals.Reachable) -> None:
         if self.link is SessionState.DOWN:
@@ -305,8 +311,8 @@ class ClientMachine:
         self._offers.welcomed()
         self._features = message.features
         self._out += map(SendToLeader, self._legacy_jobs.unended())  # the legacy group was replaced
-        for subscribe in self._subscribes.all():
-            self._pending.setdefault(subscribe.request_id, subscribe)
+        for request_id, subscribe in self._subscribes.items():
+            self._pending.setdefault(request_id, subscribe)
         self._send_all(list(self._pending.values()))
         for watch in self._watches.values():
             self._out.append(SendToLeader(watch))
@@ -331,20 +337,9 @@ class ClientMachine:
             if self._legacy_jobs.may_send(request):
                 self._out.append(SendToLeader(request))
             return
-        if isinstance(request, subjects.Publish | subjects.Subscribe) and (
-            SUBJECTS not in self._features
-        ):
-            self._on_error(too_old_for(request))
-            return
-        if type(request) is wire.SubmitArray and request.first_task and TASKS not in self._features:
-            self._settle(request.array_id)
-            self._fail(
-                request.array_id,
-                ErrorCode.UNSUPPORTED_VERSION,
-                "the leader numbers the tasks of arrays in an older way: upgrade the members "
-                "before the clients",
-                False,
-            )
+        if lacking := unsupported(request, self._features):
+            code = int(ErrorCode.UNSUPPORTED_VERSION)
+            self._on_error(wire.Error(id_of(request), code, lacking))
             return
         self._out.append(SendToLeader(request))
 
@@ -442,7 +437,7 @@ class ClientMachine:
         return True
 
     def _end_subscription(self, error: wire.Error) -> None:
-        self._subscribes.ended(error.request_id)
+        self._subscribes.pop(error.request_id, None)
         self._out.append(signals.DeliverPublications([error]))
 
     def _on_results(self, results: list[wire.Result]) -> None:
@@ -482,7 +477,7 @@ HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     signals.Abandoned: ClientMachine._on_abandoned,
     signals.ResultsTaken: ClientMachine._on_results_taken,
     signals.WatchChanged: ClientMachine._on_watch_changed,
-    signals.SubscribeChanged: lambda machine, event: machine._subscribes.moved(event.request),
+    signals.SubscribeChanged: ClientMachine._on_subscribe_changed,
     signals.Unsubscribed: ClientMachine._on_unsubscribed,
     signals.ClientTick: ClientMachine._on_tick,
 }

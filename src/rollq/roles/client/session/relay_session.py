@@ -9,11 +9,9 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import NIL_ID, ClientId
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
 from rollq.net.link import Link
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.session import signals
-from rollq.roles.client.session.group_session import GroupSession, as_addresses
-from rollq.roles.client.session.machine import ClientMachine
-from rollq.roles.client.session.session_state import ClientSetup
-from rollq.roles.service import SystemJitter
+from rollq.roles.client.session.group_session import GroupSession
 from rollq.security.credentials import Credentials
 from rollq.wire import messages as wire
 from rollq.wire.compact import Message
@@ -25,7 +23,7 @@ class RelaySession(GroupSession):
     """The session of one client with one group, in a router between them.
 
     Args:
-        addresses: As for `GroupSession`, and so most others.
+        addresses: The members of the group, `host:port,host:port…`.
         client_id, desired_parallelism, features: From the hello of the client.
         credentials: What members are verified by, and the token of the client.
         is_awaiting, on_session_change: As for `GroupSession`.
@@ -48,21 +46,16 @@ class RelaySession(GroupSession):
         on_messages: Callable[[list[Message]], None],
     ) -> None:
         super().__init__(
-            addresses,
+            as_addresses(addresses),
             client_id,
+            desired_parallelism=desired_parallelism,
+            features=features,
+            redial_ms_max=REDIAL_GROUP_MAX_MS,
             credentials=credentials,
             on_results=lambda results: (),
             is_awaiting=is_awaiting,
             on_session_change=on_session_change,
         )
-        setup = ClientSetup(
-            client_id=client_id,
-            addresses=as_addresses(addresses),
-            desired_parallelism=desired_parallelism,
-            features=features,
-            redial_ms_max=REDIAL_GROUP_MAX_MS,
-        )
-        self._machine = ClientMachine(setup, SystemJitter())
         self.features: tuple[str, ...] = ()
         self._on_messages = on_messages
         self._session_refusal: wire.Error | None = None  # the last error about the session itself

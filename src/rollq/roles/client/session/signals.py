@@ -1,12 +1,14 @@
-"""Events and instructions of the client's machine. Only records."""
+"""The setup, the events and the instructions of the client's machine. Only records."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollq.base.ids import TASK_INDEX_BYTES, JobId, MessageId
+from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
+from rollq.base.limits import REDIAL_MAX_MS
 from rollq.roles.dialogue import (
     Connect,
     Connected,
@@ -16,6 +18,7 @@ from rollq.roles.dialogue import (
     SendToLeader,
     Started,
 )
+from rollq.wire import features as f
 from rollq.wire import subject_messages as subjects
 from rollq.wire.messages import (
     Accepted,
@@ -34,7 +37,10 @@ from rollq.wire.output_messages import OutputChunk, WatchOutput
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 __all__ = [
+    "FEATURES",
+    "SPOKEN",
     "Abandoned",
+    "ClientSetup",
     "ClientTick",
     "Connect",
     "Connected",
@@ -53,13 +59,39 @@ __all__ = [
     "Requested",
     "ResultsTaken",
     "SendToLeader",
+    "SessionState",
     "Started",
     "SubscribeChanged",
     "Unsubscribed",
     "WatchChanged",
     "id_of",
     "jobs_of",
+    "request_bytes",
 ]
+
+SPOKEN = (f.COMPACT, f.ACCEPTED, f.BATCH, f.OUTPUT, f.ALIVE, f.TASKS, f.RUNS, f.SUBJECTS)
+# Features that every client offers.
+FEATURES = (*SPOKEN, *f.PACKED)
+
+
+@dataclass(slots=True, frozen=True)
+class ClientSetup:
+    """The settings of a client."""
+
+    client_id: ClientId
+    addresses: tuple[str, ...]
+    desired_parallelism: int = 0
+    features: tuple[str, ...] = ()
+    redial_ms_max: int = REDIAL_MAX_MS  # the maximum delay between attempts to find the leader
+
+
+class SessionState(enum.IntEnum):
+    """The state of a session."""
+
+    DOWN = 0
+    GREETING = 1
+    OPEN = 2
+
 
 Request: TypeAlias = (
     SubmitJob
@@ -95,6 +127,17 @@ def jobs_of(request: Request) -> Sequence[bytes]:
     if type(request) is SubmitArray:
         return (request.array_id[:-TASK_INDEX_BYTES],)
     return ()
+
+
+def request_bytes(request: Request) -> int:
+    """The approximate size of a request on the wire."""
+    if type(request) is SubmitJob:
+        return len(request.body) + 128
+    if type(request) is StageJobs:
+        return sum(len(group.bodies) + len(group.job_ids) + 128 for group in request.groups)
+    if type(request) is subjects.Publish:
+        return len(request.payload) + 128
+    return len(getattr(request, "body", b"")) + 128
 
 
 # --- events

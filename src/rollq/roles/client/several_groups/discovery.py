@@ -15,7 +15,7 @@ from rollq.gossip.following import Following, GroupChanges
 from rollq.gossip.map import FederationView
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.calls.admin import AdminCalls
-from rollq.roles.client.engine.client_ids import default_id
+from rollq.roles.client.engine.base import default_id
 from rollq.roles.client.engine.one_group import GroupEngine
 from rollq.roles.client.session.group_session import GroupSession
 from rollq.roles.service import end_tasks

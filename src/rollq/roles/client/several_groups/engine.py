@@ -15,6 +15,7 @@ from rollq.base.ids import JobId, MessageId
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CLIENT_FETCH_TRIES, LOOK_MS, REDIAL_GROUP_MAX_MS
 from rollq.gossip.following import GroupChanges
+from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.answers import is_array_over
 from rollq.roles.client.engine.base import PREFIX_BYTES, Engine
 from rollq.roles.client.engine.supplier import Supplier
@@ -22,7 +23,7 @@ from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.jobs.supply import NOTHING, BytesMoved, Supply
 from rollq.roles.client.results.handles import Batch
 from rollq.roles.client.results.result import CANCELLED
-from rollq.roles.client.session.group_session import Answer, GroupSession, OnAnswer, as_addresses
+from rollq.roles.client.session.group_session import Answer, GroupSession, OnAnswer
 from rollq.roles.client.session.signals import Request, id_of
 from rollq.roles.client.several_groups import machine, signals
 from rollq.roles.client.several_groups.discovery import Discovery, Federation
@@ -102,7 +103,7 @@ class MultiEngine(Engine):
         members = as_addresses(addresses)
         number = self.table.add(name, weight)
         session = GroupSession(
-            addresses,
+            members,
             self.client_id,
             desired_parallelism=self._parallelism,
             redial_ms_max=REDIAL_GROUP_MAX_MS,

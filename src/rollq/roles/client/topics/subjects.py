@@ -31,7 +31,7 @@ from rollq.base.subject_limits import (
 from rollq.net.link import Link
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.session.group_session import Answer
-from rollq.roles.client.session.subscribe_requests import TOO_OLD
+from rollq.roles.client.session.older_leaders import TOO_OLD
 from rollq.roles.client.topics.subscriptions import Publication, Subscription
 from rollq.subjects.grammar import Tokens, parse_pattern, parse_subject
 from rollq.subjects.queues import check_typed

@@ -1,5 +1,5 @@
-"""Jobs at a legacy leader, which accepts single jobs only, does not respond to submits, and may
-lose them. Pure."""
+"""What leaders of older versions lack. A legacy leader accepts single jobs only, does not respond
+to submits, and may lose them. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,26 @@ from rollq.base.ids import JobId
 from rollq.base.limits import CLIENT_PENDING_MAX
 from rollq.roles.client.session.signals import Request, id_of
 from rollq.wire import messages as wire
+from rollq.wire import subject_messages as subjects
+from rollq.wire.features import SUBJECTS, TASKS
 
+TASKS_TOO_OLD: Final = (
+    "the leader numbers the tasks of arrays in an older way: upgrade the members before the clients"
+)
+TOO_OLD: Final = (
+    "publish and subscribe are not supported there: for a router, connect to a member of a group; "
+    "for a leader of an older version, upgrade the members before the clients"
+)
 REFUSAL: Final = "the leader is a legacy one: it accepts only single jobs with small files"
+
+
+def unsupported(request: Request, features: tuple[str, ...]) -> str:
+    """Why a leader with these features cannot take a request; empty if it can."""
+    if isinstance(request, subjects.Publish | subjects.Subscribe) and SUBJECTS not in features:
+        return TOO_OLD
+    if type(request) is wire.SubmitArray and request.first_task and TASKS not in features:
+        return TASKS_TOO_OLD
+    return ""
 
 
 class LegacyJobs:
