@@ -45,6 +45,11 @@ class IdleFeed(Feed):
             self.stop()
         return [Extent("default", 1, self.entries + 1)]
 
+    def bounded(
+        self, starts: Mapping[str, int], ends: Mapping[str, int], most: int
+    ) -> dict[str, int]:
+        return dict(ends)
+
     def reading(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Reading:
         options = read_options({"path": "somewhere"}, is_stream=False)
         return Reading(options, [], ends["default"] - starts["default"])

@@ -285,7 +285,7 @@ class _Figures(PeriodQueries):
                 ),
             )
         )
-        return f"SELECT {self.slot_of('at')}, sum(waits), sum(runs) FROM ({single}) GROUP BY 1"
+        return f"SELECT {self.slot_of('moment')}, sum(waits), sum(runs) FROM ({single}) GROUP BY 1"
 
     def retries(self) -> list[CauseRow]:
         """Failed attempts that were retried."""

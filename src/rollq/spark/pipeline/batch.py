@@ -42,7 +42,7 @@ from rollq.spark.pipeline.manifest import Mark, TableManifest
 from rollq.spark.pipeline.profile import Profile, profile_of
 from rollq.spark.pipeline.settings import SMALL_ROWS, note_work, small_work
 from rollq.spark.pipeline.storage import OPEN_ONLY, NewEvents, Only, TableBatch
-from rollq.spark.pipeline.tables import HOUR_MS, day_of, days_of
+from rollq.spark.pipeline.tables import DAY_MS, HOUR_MS, day_of, days_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -211,7 +211,10 @@ class PipelineBatch:
         self._view("busy", self._tables.now(BUSY, Only(first_day=first_day)))
         within = Only(first_ms=min(hours), end_ms=max(hours) + HOUR_MS)
         self._view("events", self._tables.now(BRONZE, within))
-        self._view("sessions", self._tables.now(WORKERS))
+        # Of all sessions only those that reach into the days whose hours may change.
+        since = SPARK.moment(str(self._profile.ran_first_ms // DAY_MS * DAY_MS))
+        sessions = self._tables.now(WORKERS).where(f"down_at IS NULL OR down_at >= {since}")
+        self._view("sessions", sessions)
         touched = {day_of(ms) for ms in hours}, self._profile.touched_if()
         ran = {day_of(ms) for ms in self._profile.ran_days()}, self._profile.ran_if()
         self._concurrently(

@@ -131,10 +131,10 @@ def steps(d: SqlDialect, *, has_arrays: bool) -> str:
     if has_arrays:
         single += f" UNION ALL {array_steps('array_marks', minute)}"
     return f"""
-        SELECT grp AS {d.group}, queue, at AS minute, CAST(sum(waits) AS bigint) AS waits,
+        SELECT grp AS {d.group}, queue, moment AS minute, CAST(sum(waits) AS bigint) AS waits,
             CAST(sum(runs) AS bigint) AS runs
         FROM ({single})
-        WHERE waits <> 0 OR runs <> 0 GROUP BY grp, queue, at
+        WHERE waits <> 0 OR runs <> 0 GROUP BY grp, queue, moment
     """
 
 
@@ -147,7 +147,7 @@ def job_steps(events: str, moment: str) -> str:
     """
     in_queue = quoted((JOB_ENQUEUED, JOB_RELEASED, JOB_REDRIVEN))
     return f"""
-        SELECT _group AS grp, queue, {moment.format("_ts")} AS at,
+        SELECT _group AS grp, queue, {moment.format("_ts")} AS moment,
             CASE WHEN type IN ({in_queue}) THEN 1
                 WHEN type = '{JOB_ASSIGNED}' THEN -1
                 WHEN type IN ({quoted((JOB_UNBLOCKED, *REQUEUES))}) AND delay_ms = 0 THEN 1
@@ -163,7 +163,7 @@ def withdrawn(moves: str, moment: str) -> str:
     """Jobs that were cancelled or expired while waiting. Only their previous state tells whether
     they were waiting or delayed; other events need no previous state."""
     return f"""
-        SELECT grp, queue, {moment.format("ts")} AS at, -1 AS waits, 0 AS runs
+        SELECT grp, queue, {moment.format("ts")} AS moment, -1 AS waits, 0 AS runs
         FROM {moves}
         WHERE p_after = '{WAITING}' AND type IN ('{JOB_CANCELLED}', '{JOB_EXPIRED}')"""
 
@@ -171,7 +171,7 @@ def withdrawn(moves: str, moment: str) -> str:
 def array_steps(marks: str, moment: str) -> str:
     """Changes by events of arrays: of tasks that were never assigned."""
     return f"""
-        SELECT grp, queue, {moment.format("ts")} AS at,
+        SELECT grp, queue, {moment.format("ts")} AS moment,
             CASE WHEN type = '{ARRAY_ENQUEUED}' THEN CASE WHEN delay_ms = 0 THEN n ELSE 0 END
                 WHEN type = '{JOB_RELEASED}' THEN n
                 WHEN ready_before.at IS NOT NULL

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.history.segments import PACKED_SUFFIX
 from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.source.batch import slices_of
+from rollq.spark.source.folder import FolderPiece
+from rollq.spark.source.offsets import share_bytes, with_estimate
 from rollq.spark.source.options import SourceOrigin, read_options
-from rollq.spark.source.places import Extent, HistoryPlace
+from rollq.spark.source.places import Extent, HistoryPlace, Sealed
 from rollq.spark.source.planning import place_of
 
 READER: Final = "pipeline"  # the name of the hold on the members' history
+LINES_OF_PACKED: Final = 10  # bytes of JSON lines for a packed byte, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,23 @@ class Feed:
         """
         return [place.extent() for place in self._places()]
 
+    def bounded(
+        self, starts: Mapping[str, int], ends: Mapping[str, int], most: int
+    ) -> dict[str, int]:
+        """Limit ends so that about `most` bytes of history, as it is stored, are before them.
+
+        Raises:
+            DialError: no member answers.
+        """
+        waiting: dict[str, list[Sealed]] = {}
+        for place in self._places():
+            extent = place.extent()
+            first = max(starts.get(extent.group, 0), extent.first)
+            last = ends.get(extent.group, 0) - 1
+            if first <= last:
+                waiting[extent.group] = with_estimate(place.sealed(first, last), first, last)
+        return share_bytes(waiting, ends, most)
+
     def reading(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Reading:
         """A range of events, by group from `starts` (inclusive) to `ends` (exclusive).
 
@@ -91,7 +112,7 @@ class Feed:
         count = sum(end - starts[group] for group, end in ends.items())
         slices = slices_of(options)
         pieces = [piece for each in slices for piece in each.part or ()]
-        size_bytes = sum(piece.end - piece.start for piece in pieces)
+        size_bytes = sum(_lines_bytes(piece) for piece in pieces)
         missing = {} if self.fail_on_data_loss else self._missing(starts, ends)
         return Reading(options, slices, count, size_bytes, starts, missing)
 
@@ -131,3 +152,9 @@ class Feed:
         if self.credentials and self.servers:
             options["credentials"] = self.credentials
         return options | {"failOnDataLoss": str(self.fail_on_data_loss).lower()}
+
+
+def _lines_bytes(piece: FolderPiece) -> int:
+    """The size of a piece as JSON lines; an estimate if it is packed."""
+    size = piece.end - piece.start
+    return size * LINES_OF_PACKED if piece.name.endswith(PACKED_SUFFIX) else size

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_INDEXES: Final = 5_000_000
+BATCH_BYTES: Final = 256 << 20  # as it is stored: some 16 million events, if it is packed
 TRIES_MAX: Final = 4
 READING: Final = "bronze"  # the stage in which it is found whether there is anything new
 SWEEP_BATCHES: Final = 20  # interval of sweeps in a long run
@@ -159,6 +160,7 @@ class Pipeline:
         self._hold_if_due()
         while self._starts != self._ends and not self._stop.is_set():
             ends = share(self._starts, self._ends, self._most)
+            ends = self._feed.bounded(self._starts, ends, BATCH_BYTES)
             here = {each.group for each in extents}
             self._run_batch({group: end for group, end in ends.items() if group in here})
             self._starts = ends
