@@ -11,7 +11,8 @@ import duckdb
 from rollq.spark.pipeline import crowds, gold, levels, silver
 from rollq.spark.pipeline.dialect import SqlDialect
 
-MOMENTS = "_ts"
+GOLD = ("gold_hourly", "gold_dead", "gold_depth", "gold_utilisation", "gold_execs")
+MEMORY = "4GB"  # as much as Spark has at most
 
 
 class Duck(SqlDialect):
@@ -64,6 +65,8 @@ def run(bronze: Sequence[Path], out: Path) -> dict[str, float]:
     connection = duckdb.connect()
     connection.execute("SET threads = 2")
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
+    connection.execute(f"SET temp_directory = '{out / 'spilled'}'")
     listed = ", ".join(f"'{path}'" for path in bronze)
     connection.execute(
         f"CREATE VIEW news AS SELECT * REPLACE (CAST(_ts AS TIMESTAMP) AS _ts) "
@@ -95,6 +98,9 @@ def run(bronze: Sequence[Path], out: Path) -> dict[str, float]:
     )
     made("sessions", crowds.sessions(d), is_table=True)
     made("day_steps", crowds.steps(d, has_arrays=False), is_table=True)
+    connection.execute("CREATE VIEW ended AS SELECT * FROM attempts WHERE ended_at IS NOT NULL")
+    connection.execute("CREATE VIEW open_attempts AS SELECT * FROM attempts WHERE ended_at IS NULL")
+    made("busy", gold.busy(d), is_table=True)
     _hours(connection)
     made("gold_hourly", gold.hourly(d))
     made("gold_dead", gold.dead(d))
@@ -105,7 +111,6 @@ def run(bronze: Sequence[Path], out: Path) -> dict[str, float]:
     )
     made("gold_depth", f"SELECT * FROM ({levels.depth(d)}) WHERE minute IS NOT NULL")
     made("gold_utilisation", gold.utilisation(d))
-    connection.execute("CREATE VIEW ended AS SELECT * FROM attempts WHERE ended_at IS NOT NULL")
     made("counts", levels.counts(d), is_table=True)
     made("gold_execs", levels.execs(d))
     connection.close()

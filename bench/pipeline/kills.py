@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 TURN_MS = 4_000
 BATCHES = 40  # of the history as it is at first
 CALM_BATCHES = 3
-KILLED_WITHIN = 2.0  # of the time that a batch of the calm run takes
+KILLED_WITHIN = 1.2  # of the time that a batch of the calm run takes
 START_S_MAX = 600.0
 
 

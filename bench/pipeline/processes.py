@@ -14,7 +14,7 @@ from typing import Final
 
 import psutil  # type: ignore[import-untyped]
 
-LOOK_S: Final = 0.1
+LOOK_S: Final = 0.3  # to look costs a hundredth of a core
 
 
 @dataclass(slots=True)
@@ -22,28 +22,39 @@ class ProcessRun:
     """What a run took."""
 
     took_s: float = 0.0
-    cpu_s: float = 0.0
+    java_cpu_s: float = 0.0
+    python_cpu_s: float = 0.0
     java_bytes: int = 0  # the most at one time
     python_bytes: int = 0
     stages: list[tuple[str, float]] = field(default_factory=list)  # seconds from the start
+
+    @property
+    def cpu_s(self) -> float:
+        """Of all processes."""
+        return self.java_cpu_s + self.python_cpu_s
 
     def told(self) -> str:
         """In one line."""
         stages = ", ".join(f"{name} {at_s:.1f}" for name, at_s in self.stages)
         return (
-            f"{self.took_s:.1f} s, CPU {self.cpu_s:.1f} s, Java {self.java_bytes >> 20} MiB, "
-            f"Python {self.python_bytes >> 20} MiB; {stages}"
+            f"{self.took_s:.1f} s, CPU {self.cpu_s:.1f} s; "
+            f"Java {self.java_cpu_s:.1f} s, {self.java_bytes >> 20} MiB; "
+            f"Python {self.python_cpu_s:.1f} s, {self.python_bytes >> 20} MiB; {stages}"
         )
 
 
-def run_pipeline(source: Path, tables: Path, master: str, more: Sequence[str] = ()) -> ProcessRun:
-    """Bring tables up to date.
+def run_pipeline(
+    sources: Sequence[Path], tables: Path, master: str, more: Sequence[str] = ()
+) -> ProcessRun:
+    """Bring tables up to date, from a folder for each group.
 
     Raises:
         SystemExit: it failed.
     """
     command = [sys.executable, "-m", "rollq", "pipeline", "run", "--master", master]
-    command += ["--path", str(source), "--tables", str(tables), *more]
+    command += ["--path", ";".join(map(str, sources)), "--tables", str(tables), *more]
+    if len(sources) > 1:
+        command += ["--group", ",".join(f"group{number}" for number in range(len(sources)))]
     made = ProcessRun()
     begun = time.perf_counter()
     with subprocess.Popen(
@@ -66,7 +77,8 @@ def run_pipeline(source: Path, tables: Path, master: str, more: Sequence[str] = 
 def _watch(process: subprocess.Popen[str], made: ProcessRun) -> None:
     """Look at all processes until the first has ended: processes of Spark are not waited for, so
     nobody else adds up what they used."""
-    used: dict[tuple[int, float], float] = {}
+    java_cpu_s: dict[tuple[int, float], float] = {}
+    python_cpu_s: dict[tuple[int, float], float] = {}
     while process.poll() is None:
         java = python = 0
         try:
@@ -77,15 +89,17 @@ def _watch(process: subprocess.Popen[str], made: ProcessRun) -> None:
         for each in every:
             try:
                 with each.oneshot():
-                    times = each.cpu_times()
-                    used[each.pid, each.create_time()] = times.user + times.system
+                    times, its = each.cpu_times(), (each.pid, each.create_time())
                     if each.name() == "java":
+                        java_cpu_s[its] = times.user + times.system
                         java += each.memory_info().rss
                     else:
+                        python_cpu_s[its] = times.user + times.system
                         python += each.memory_full_info().uss
             except psutil.Error:
                 continue
         made.java_bytes = max(made.java_bytes, java)
         made.python_bytes = max(made.python_bytes, python)
-        made.cpu_s = sum(used.values())
+        made.java_cpu_s = sum(java_cpu_s.values())
+        made.python_cpu_s = sum(python_cpu_s.values())
         time.sleep(LOOK_S)
