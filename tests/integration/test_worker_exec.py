@@ -165,7 +165,7 @@ def test_a_start_that_lacks_descriptors_keeps_none(
             monkeypatch.setattr(os, "pipe", fails_each_second_time)
             for number in (2, 3, 4):
                 member.assign(number, "quick")
-                nack = await member.until(lambda one=number: member.nacks.get(job_id(one)))
+                nack = await member.until(partial(member.nacks.get, job_id(number)))
                 assert "too many open files" in nack.detail.lower()
             monkeypatch.undo()
             assert open_count() <= before

@@ -25,13 +25,14 @@ class OutputDocuments:
         if part.skipped or part.attempt != self._attempts[part.stream]:
             decoder.reset()  # the rest of a split character does not follow
         self._attempts[part.stream] = part.attempt
+        text = decoder.decode(part.data)
         document = {
             "stream": part.stream,
             "attempt": part.attempt,
             "offset": part.offset,
             "skipped": part.skipped,
-            "text": decoder.decode(part.data),
+            "text": text,
         }
-        if document["text"].encode() != part.data:
+        if text.encode() != part.data:
             document["base64"] = base64.b64encode(part.data).decode()
         return document

@@ -347,7 +347,7 @@ class ProgramRun:
             if sandbox.is_launching:
                 own_place = Place(self._directory.folders, user=user)
             self._pid = self._programs.children.spawn(
-                *(argv, env, directory_fd, (stdin, *ends_of_pipes), own),
+                *(argv, env, directory_fd, (stdin, ends_of_pipes[0], ends_of_pipes[1]), own),
                 program=program,
                 place=own_place,
             )
