@@ -80,6 +80,19 @@ async def query_page(
             limit = max(1, limit // 8)
 
 
+async def all_rows(
+    client: Client, kind: type[list[Value]], what: str, key_of: Callable[[Value], bytes]
+) -> list[Value]:
+    """All rows of a view that continues after the key of a row."""
+    found: list[Value] = []
+    while True:
+        after = key_of(found[-1]) if found else b""
+        page, rows = await query_page(client, kind, what, after, PAGE_ROWS)
+        found += page
+        if len(page) < rows:
+            return found
+
+
 async def first_rows(rows: AsyncIterable[Value], limit: int) -> tuple[list[Value], bool]:
     """The first rows of a list, and whether there are more."""
     found: list[Value] = []

@@ -14,7 +14,7 @@ from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
 from rollq.cli.credentials import given_credentials, own_expiry
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
-from rollq.cli.grid import connected, query_view
+from rollq.cli.grid import all_rows, connected, query_view
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
@@ -96,8 +96,12 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
         async with connected(servers, timeout_s) as client:
             cluster = await query_view(client, ClusterView, "cluster")
             counts = await query_view(client, CountsView, "counts")
-            queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-            workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+            queues = await all_rows(
+                client, list[RawQueueView], "queues", lambda one: one.name.encode()
+            )
+            workers = await all_rows(
+                client, list[RawWorkerView], "workers", lambda one: one.worker_id
+            )
             unserved = await query_view(client, list[UnservedView], "unserved", b"", ROWS_MAX)
     except RollqError as error:
         if exit_code_of(error) != EXIT_UNREACHABLE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ Examples:
   rollq status --servers 127.0.0.1:5001 --json | jq .jobs.dead
   rollq status --workers
 """
-ROWS_MAX = 200
+QUEUES_MAX = 200  # of an overview; `rollq queue list` has the others
 NO_WORKERS = "no workers: start one with `rollq worker HOST PORT --exec-dir DIR`, or --app MODULE"
 
 
@@ -43,7 +44,7 @@ def status(
     from rollq.cli.output import alarming, remark, write_json
     from rollq.cli.service import run
 
-    document = run(_look(servers, timeout))
+    document, has_more = run(_look(servers, timeout))
     if as_json:
         shown = ("workers", "drained") if workers else tuple(document)
         write_json({name: document[name] for name in shown})
@@ -52,12 +53,15 @@ def status(
         _show_absent(document["drained"])
     else:
         _show(document)
+    if has_more and not workers:
+        remark(f"shown: {QUEUES_MAX} queues; there are more: rollq queue list --limit N")
     if warning := own_expiry():
         remark(alarming(f"warning: {warning}", sys.stderr))
 
 
-async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
-    from rollq.cli.grid import connected, query_view
+async def _look(servers: str, timeout_s: float) -> tuple[dict[str, Any], bool]:
+    """The overview, and whether there are more queues than it has."""
+    from rollq.cli.grid import all_rows, connected, query_view
     from rollq.documents import grid as documents
     from rollq.grid.views import CountsView, RawDrainView, RawQueueView, RawWorkerView
     from rollq.roles.member.status import ClusterView
@@ -65,16 +69,18 @@ async def _look(servers: str, timeout_s: float) -> dict[str, Any]:
     async with connected(servers, timeout_s) as client:
         cluster = await query_view(client, ClusterView, "cluster")
         counts = await query_view(client, CountsView, "counts")
-        queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-        workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
-        drained = await query_view(client, list[RawDrainView], "drained", b"", ROWS_MAX)
-    return {
+        queues = await query_view(client, list[RawQueueView], "queues", limit=QUEUES_MAX + 1)
+        of_id = attrgetter("worker_id")
+        workers = await all_rows(client, list[RawWorkerView], "workers", of_id)
+        drained = await all_rows(client, list[RawDrainView], "drained", of_id)
+    document = {
         "cluster": documents.cluster_document(cluster),
         "jobs": documents.queue_document(counts),
-        "queues": [documents.queue_document(queue) for queue in queues],
+        "queues": [documents.queue_document(queue) for queue in queues[:QUEUES_MAX]],
         "workers": [documents.worker_document(worker) for worker in workers],
         "drained": [documents.drain_document(one) for one in drained],
     }
+    return document, len(queues) > QUEUES_MAX
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -29,7 +29,6 @@ Examples:
   rollq watch --since 10m --event dlq --json | jq -r .jobId
   rollq watch --until-ended 6f9619ff
 """
-WORKERS_MAX: Final = 1_000
 NOT_OK: Final = (FAILED, DEAD, CANCELLED)
 
 
@@ -132,12 +131,12 @@ async def _initial_state(client: Client, ids: list[JobId]) -> InitialState:
     """The index to read from, the names of workers, and the awaited jobs that have ended already.
     Later events are rows."""
     from rollq.base.ids import guid_to_text
-    from rollq.cli.grid import query_view, unknown_job
+    from rollq.cli.grid import all_rows, query_view, unknown_job
     from rollq.grid.views import RawWorkerView
     from rollq.roles.member.status import ClusterView
 
     place = (await query_view(client, ClusterView, "cluster")).applied + 1
-    workers = await query_view(client, list[RawWorkerView], "workers", b"", WORKERS_MAX)
+    workers = await all_rows(client, list[RawWorkerView], "workers", lambda one: one.worker_id)
     names = {guid_to_text(one.worker_id): one.name for one in workers if one.name}
     ends = Ends()
     for job_id in ids:
