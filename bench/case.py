@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 import msgspec
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench import loops
 from bench.figures import Outcome, Sample

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Protocol, runtime_checkable
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench.figures import Sample
 

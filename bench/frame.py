@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 from rich.console import Console
 
 from bench.procs import adopt_orphans, end_politely, kill_descendants

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 
 def describe() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 HOST: Final = "127.0.0.1"
 READY_S_MAX: Final = 180.0  # on a machine that is busy with something else, too

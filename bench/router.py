@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench import loops, machine
 from bench.frame import workplace

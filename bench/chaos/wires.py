@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench.procs import HOST, free_ports
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench import loops, machine
 from bench.cpu import Meter

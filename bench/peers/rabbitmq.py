@@ -13,7 +13,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any, Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from bench.cpu import Roles
 from bench.loops import run

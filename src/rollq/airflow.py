@@ -19,7 +19,7 @@ from rollq.roles.client.blocking.current import given_servers
 from rollq.roles.client.results.result import JobError, Result
 
 
-class RollqOperator(BaseOperator):  # type: ignore[misc]
+class RollqOperator(BaseOperator):
     """A program or function of the workers, as a task.
 
     Args:

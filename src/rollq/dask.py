@@ -7,13 +7,14 @@ worker to worker.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
+from rollq.roles.client.blocking.bridge import result_soon
 from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
 from rollq.roles.client.blocking.current import given_servers
+from rollq.roles.client.functions.calls import job_in
 
 ENDS = {"OK": "finished", "CANCELLED": "cancelled"}  # any other end is error
 
@@ -67,7 +68,7 @@ class GridFuture:
     def __init__(self, job: BlockingJob) -> None:
         self.job = job
         self.key = job.id
-        self._inner = job._inner  # type: ignore[attr-defined] # marks a job among arguments
+        self._inner = job_in(job)  # marks a job among arguments
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait, and return the value; raises the exception of the function."""
@@ -110,9 +111,7 @@ def wait(futures: Iterable[GridFuture], timeout: float | None = None) -> None:
 
 
 def _ended(future: GridFuture) -> concurrent.futures.Future[Any]:
-    job = future.job
-    loop = job._thread.loop  # type: ignore[attr-defined]
-    return asyncio.run_coroutine_threadsafe(future._inner.result(), loop)
+    return result_soon(future.job)
 
 
 def _same(value: Any) -> Any:

@@ -27,7 +27,7 @@ def register() -> None:
     register_parallel_backend(NAME, GridBackend)
 
 
-class GridBackend(ParallelBackendBase):  # type: ignore[misc]
+class GridBackend(ParallelBackendBase):
     """Runs the calls of one `Parallel` as jobs.
 
     Args:

@@ -38,6 +38,7 @@ from prefect.utilities.collections import StopVisiting, visit_collection
 
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError
 from rollq.base.reasons import Reason
+from rollq.roles.client.blocking.bridge import result_soon
 from rollq.roles.client.blocking.clients import BlockingClient, BlockingJob
 from rollq.roles.client.blocking.current import given_servers
 from rollq.roles.client.functions.calls import as_task
@@ -55,7 +56,7 @@ TRAVEL: Final = (
 )
 
 
-class RollqTaskRunner(TaskRunner):  # type: ignore[misc]
+class RollqTaskRunner(TaskRunner):
     """A task runner: `@flow(task_runner=RollqTaskRunner("host:5000"))`.
 
     Workers need `--app rollq.pickled`, and Prefect. What a flow has submitted and not waited for
@@ -282,8 +283,7 @@ class _Calls:
                 job.cancel()
             raise
         context = copy_context()
-        loop = job._thread.loop  # type: ignore[attr-defined]
-        ended = asyncio.run_coroutine_threadsafe(job._inner.result(), loop)  # type: ignore[attr-defined]
+        ended = result_soon(job)
 
         def on_end(_: object) -> None:
             if not call.done():
@@ -472,7 +472,7 @@ def _packed(run: dict[str, Any]) -> list[bytes | bytearray]:
     return [packed.getvalue(), *buffers]
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, BaseAnnotation):  # by itself it would be read as one within another
             return type(value), (value.unwrap(),)

@@ -39,7 +39,7 @@ common_settings = CommonSettings(
 
 
 @dataclass
-class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
+class ExecutorSettings(ExecutorSettingsBase):
     """Options on the command line, as `--rollq-…`."""
 
     address: str = field(
@@ -61,7 +61,7 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
     )
 
 
-class Executor(RemoteExecutor):  # type: ignore[misc]
+class Executor(RemoteExecutor):
     """Runs the jobs of one workflow run on the grid."""
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 from typer.testing import CliRunner
 
 from rollq.cli.fleet import Fleet

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from rollq.base.errors import ErrorCode

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup

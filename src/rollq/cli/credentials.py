@@ -72,7 +72,6 @@ def with_credentials(command: Callable[..., Any]) -> Callable[..., Any]:
     option = inspect.Parameter(
         NAME, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CredentialsDir
     )
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), option]
-    )
+    shown: Any = run
+    shown.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])
     return run

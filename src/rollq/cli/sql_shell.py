@@ -110,7 +110,7 @@ def _session() -> PromptSession[str]:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.lexers import PygmentsLexer
-    from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
+    from pygments.lexers.sql import SqlLexer
 
     class Words(Completer):
         def get_completions(self, document: Any, complete_event: Any) -> Iterable[Completion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.base.counters import GAUGE, Family, Sample, counter, gauge
 

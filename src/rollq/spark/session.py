@@ -90,7 +90,7 @@ def _defaults(is_local: bool) -> dict[str, str]:
 
 def _memory_gib() -> int:
     """A quarter of the machine's memory, within limits."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return max(1, min(MEMORY_GIB_MAX, int(psutil.virtual_memory().total) // (4 * GIB)))
 

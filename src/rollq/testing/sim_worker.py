@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from rollq.base.errors import ErrorCode, RemoteError, RollqError
 from rollq.base.ids import JobId, WorkerId
@@ -381,7 +381,8 @@ def _in_runs(events: list[signals.Event]) -> Iterator[signals.Event]:
     """Consecutive messages become one read of a process that was suspended."""
     for kind, group in groupby(events, type):
         if kind is signals.MessageReceived:
-            yield signals.MessageReceived([m for event in group for m in event.messages])  # type: ignore[union-attr]
+            reads = cast("Iterator[signals.MessageReceived]", group)
+            yield signals.MessageReceived([m for event in reads for m in event.messages])
         else:
             yield from group
 

@@ -147,13 +147,16 @@ def _write_named_tuple(packer: Packer, value: Any) -> Any:
 def _named_tuple_of(form: list[Any]) -> Any:
     name, values = form
     kind = find_class(name)
-    if not _is_named_tuple(kind) or len(kind._fields) != len(values):  # type: ignore[attr-defined]
+    fields = _names_of(kind)
+    if fields is None or len(fields) != len(values):
         raise ValueError(f"{name} is not a named tuple of these fields in this process")
     return tuple.__new__(kind, values)
 
 
-def _is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+def _names_of(kind: type) -> tuple[str, ...] | None:
+    """The fields of a named tuple; None of any other type."""
+    fields = getattr(kind, "_fields", None)
+    return fields if issubclass(kind, tuple) and isinstance(fields, tuple) else None
 
 
 # --- exceptions
@@ -217,7 +220,7 @@ def _record_writer(kind: type) -> Writer | None:
         return _write_struct
     if issubclass(kind, Exception):
         return _write_exception
-    if _is_named_tuple(kind):
+    if _names_of(kind) is not None:
         return _write_named_tuple
     # A subclass that is no dataclass itself, or also something else, would lose what it adds.
     if "__dataclass_fields__" in vars(kind) and not issubclass(kind, BUILTIN):

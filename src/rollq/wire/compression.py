@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import zstandard
 
 from rollq.base.errors import ErrorCode, RemoteError

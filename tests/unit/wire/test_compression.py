@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import pytest
 import zstandard
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
@@ -158,7 +158,7 @@ def already_pending(job_id: JobId) -> Error:
     )
 
 
-def _pick(column: Sequence[object], positions: Sequence[int]) -> tuple:  # type: ignore[type-arg]
+def _pick(column: Sequence[object], positions: Sequence[int]) -> tuple[Any, ...]:
     if not positions:
         return ()
     first, count = positions[0], len(positions)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.base.needs import CPU, MEMORY, Amounts, WorkerLoad, resources_of
 from rollq.roles.worker.sandbox.cgroups import CgroupFolders, NoGroupsError, look_for_places

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.roles.worker import guard_main
 from rollq.roles.worker.environment import INTERPRETER, clean_environ

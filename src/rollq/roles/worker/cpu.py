@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.roles.worker.setup import CPU_CAP_OFF
 from rollq.roles.worker.signals import CpuBusy, CpuOk

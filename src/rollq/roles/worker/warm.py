@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec import UNSET
@@ -239,7 +239,7 @@ class WarmProcess(asyncio.Protocol):
         self.was_ready = False
         self.call: WarmCall | None = None
         self._pool = pool
-        self._transport: asyncio.BaseTransport | None = None
+        self._transport: asyncio.WriteTransport | None = None
         self._buffer = bytearray()
         self._reply: Reply | None = None  # a reply whose value is arriving
         self._value: SpooledTail | None = None
@@ -252,7 +252,8 @@ class WarmProcess(asyncio.Protocol):
         self.call = call
         call.process = self
         call.on_begin()
-        self._transport.write(warm_main.pack(call.call))  # type: ignore[union-attr]
+        assert self._transport is not None, "an idle process is connected"
+        self._transport.write(warm_main.pack(call.call))
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -295,7 +296,7 @@ class WarmProcess(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        self._transport = transport
+        self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Handle received bytes: replies, or a large value."""

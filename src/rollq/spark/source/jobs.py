@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rollq.base.digests import digest_from_text
 from rollq.base.errors import ErrorCode, LocalError, RollqError
@@ -273,7 +273,7 @@ def _as_options(asked: dict[str, Any]) -> Options:
     if not_before is not None:
         left_s = (not_before.astimezone(UTC) - datetime.now(UTC)).total_seconds()
         options["delay"] = max(left_s, 0.0)
-    options.update(asked)  # type: ignore[typeddict-item]
+    options.update(cast("Options", asked))
     return options
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from rollq.base.errors import LocalError
 from rollq.base.limits import BATCH_KEY_BYTES_MAX, CLIENT_ID_BYTES_MAX
 from rollq.roles.client.engine.base import default_id
-from rollq.roles.client.jobs.options import FIELDS, job_options
+from rollq.roles.client.jobs.options import FIELDS, Options, job_options
 from rollq.spark.source.conditions import bad_option
 from rollq.spark.source.jobs import CHECKS
 from rollq.spark.source.options import (
@@ -91,7 +91,7 @@ def _default(name: str, text: str) -> Any:
         raise bad_option(name, text, hint)
     if name in FIELDS:
         try:
-            job_options({name: value})  # type: ignore[misc]
+            job_options(cast("Options", {name: value}))
         except LocalError as error:
             raise bad_option(name, text, error.hint) from None
     return value

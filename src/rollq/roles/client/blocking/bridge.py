@@ -12,10 +12,12 @@ has every public method and attribute of `Job` that its body does not define its
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from concurrent.futures import Future
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -97,6 +99,12 @@ class Bridge:
         return value if made is None else made(self._thread, value)
 
 
+def result_soon(job: object) -> Future[Result]:
+    """The result of a blocking job, for those who wait for futures."""
+    assert isinstance(job, Bridge)
+    return asyncio.run_coroutine_threadsafe(job._inner.result(), job._thread.loop)
+
+
 def _bridged(name: str, member: Any) -> Any:
     if not inspect.isfunction(member):
         return property(lambda self: self._wrapped(getattr(self._inner, name)), doc=member.__doc__)
@@ -113,8 +121,9 @@ def _bridged(name: str, member: Any) -> Any:
 
     signature = inspect.signature(member)
     given = given_for(signature.return_annotation)
-    call.__annotations__ = {**member.__annotations__, "return": given}
-    call.__signature__ = signature.replace(return_annotation=given)  # type: ignore[attr-defined]
+    shown: Any = call
+    shown.__annotations__ = {**member.__annotations__, "return": given}
+    shown.__signature__ = signature.replace(return_annotation=given)
     return call
 
 

@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack, cast
 
 import msgspec
 
@@ -123,7 +123,7 @@ class Executor(BaseExecutor):
             RuntimeError: the executor was shut down.
         """
         if isinstance(fn, str):
-            by_name: Callable[..., Any] = fn  # type: ignore[assignment] # `submit` takes it
+            by_name = cast("Callable[..., Any]", fn)  # `submit` takes it
             return super().map(by_name, *iterables, timeout=timeout)
         self._thread.check_process()
         task, first = as_task(fn) if self._allow_pickle else (task_of(fn), ())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError
 from rollq.net.loops import new_loop
@@ -90,8 +91,8 @@ class LoopThread:
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """Iterate over an asynchronous generator; it is closed when the caller stops iterating."""
         try:
-            while (value := self.run(_next(values))) is not END:
-                yield value  # type: ignore[misc]
+            while (value := self.run(_next(values))) is not End.END:
+                yield value
         finally:
             with contextlib.suppress(RollqError):  # a stopped client has closed it
                 self.run(values.aclose())
@@ -102,7 +103,10 @@ class LoopThread:
         self._loop.run_forever()
 
 
-END: Final = object()
+class End(enum.Enum):
+    """What follows the last value."""
+
+    END = enum.auto()
 
 
 async def _call(function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value:
@@ -110,8 +114,8 @@ async def _call(function: Callable[..., Value], *args: Any, **kwargs: Any) -> Va
     return function(*args, **kwargs)
 
 
-async def _next(values: AsyncGenerator[Value, None]) -> Value | object:
-    return await anext(values, END)
+async def _next(values: AsyncGenerator[Value, None]) -> Value | End:
+    return await anext(values, End.END)
 
 
 async def _cancel_others() -> None:

@@ -21,7 +21,7 @@ class RuleCalls(GroupCalls):
 
     async def policies(self) -> list[PolicyView]:
         """Return the placement policies, by pattern; other queues use `least-load`."""
-        return await self._rows("policies", PolicyView, lambda row: row.pattern)
+        return await self._rows("policies", list[PolicyView], lambda row: row.pattern)
 
     async def set_policy(
         self, pattern: str, placement: str, weights: Mapping[str, int] | None = None
@@ -43,7 +43,7 @@ class RuleCalls(GroupCalls):
 
     async def limits(self) -> list[LimitView]:
         """Return all limits with their current usage, by name."""
-        return await self._rows("limits", LimitView, lambda row: row.name)
+        return await self._rows("limits", list[LimitView], lambda row: row.name)
 
     async def set_limit(
         self, name: str, *, running: int = 0, rate: str | float = 0, burst: int = 0
@@ -70,18 +70,20 @@ class RuleCalls(GroupCalls):
 
     async def weights(self) -> list[WeightView]:
         """Return the weights of clients, by id; the default is 1."""
-        return await self._rows("weights", WeightView, lambda row: row.client_id)
+        return await self._rows("weights", list[WeightView], lambda row: row.client_id)
 
     async def set_weight(self, client_id: str, weight: int) -> None:
         """Set the weight of a client in fair queueing: its share relative to others, 1 to 100."""
         await self._change("put_weight", client_id=client_id, weight=weight)
 
-    async def _rows(self, view: str, kind: type[Row], place: Callable[[Row], str]) -> list[Row]:
+    async def _rows(
+        self, view: str, kind: type[list[Row]], place: Callable[[Row], str]
+    ) -> list[Row]:
         """All rows of a view, read page by page."""
         found: list[Row] = []
         while True:
             after = place(found[-1]).encode() if found else b""
-            page = decode_as(await self._query(view, after, PAGE), list[kind])  # type: ignore[valid-type]
+            page = decode_as(await self._query(view, after, PAGE), kind)
             if not page:
                 return found
             found += page

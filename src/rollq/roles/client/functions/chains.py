@@ -14,7 +14,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from rollq.base.errors import DeadlineError, ErrorCode, LocalError
 from rollq.roles.client.calls.batches import BatchCalls
 from rollq.roles.client.engine.base import Engine
 from rollq.roles.client.functions.calls import call_spec, jobs_in
+from rollq.roles.client.jobs.options import Options
 from rollq.roles.client.jobs.specs import JobSpec, draw_id
 from rollq.roles.client.results.handles import Job
 from rollq.tasks import Task
@@ -230,7 +231,7 @@ class Plan:
         """Add the job of a call and return its handle."""
         parents = tuple(jobs_in((*args, *kwargs.values())))
         job = Job(self._engine, draw_id(), parents)
-        spec = call_spec(task, args, kwargs, {**options}, {})  # type: ignore[typeddict-item]
+        spec = call_spec(task, args, kwargs, cast("Options", options), {})
         self.specs.append(replace(spec, job_id=job.job_id))
         self.jobs.append(job)
         return job

@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from rollq.roles.member.readers import columns, lines
 from rollq.store.look import LookDisk

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 CONTROLLERS: Final = ("memory", "pids", "cpu")
 PERIOD_US: Final = 100_000

@@ -28,6 +28,10 @@ import stat
 import struct
 import sys
 
+TYPE_CHECKING = False  # of `typing`, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
 NEW_MOUNTS = 0x0002_0000
 NEW_IPC = 0x0800_0000
 NEW_USER = 0x1000_0000
@@ -97,7 +101,7 @@ def main() -> None:
             os.close(fd)
 
 
-def receive(link: socket.socket) -> tuple[dict, list[int]] | None:  # type: ignore[type-arg]
+def receive(link: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next request, with stdin, stdout, stderr, the directory, the pipe for the answer, and the
     program if it is an open file."""
     head, fds, _, _ = socket.recv_fds(link, HEAD.size, FDS)
@@ -127,7 +131,7 @@ def fork(flags: int) -> int:
     return int(pid)
 
 
-def start(link: socket.socket, wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
+def start(link: socket.socket, wanted: dict[str, Any], fds: list[int]) -> None:
     """In a fork: apply the layers and execute the program. Does not return.
 
     Answers go to the worker through the fifth of `fds`, which is closed once the program is
@@ -190,7 +194,7 @@ def check(layer: str, code: int, why: str = "") -> int:
 # --- namespaces
 
 
-def make_namespaces(wanted: dict, answer_fd: int) -> None:  # type: ignore[type-arg]
+def make_namespaces(wanted: dict[str, Any], answer_fd: int) -> None:
     """Create the namespaces. Returns in the process that becomes the program: this fork, or with a
     PID namespace the second process in it."""
     flags = wanted["namespaces"]
@@ -239,7 +243,7 @@ def raise_loopback() -> None:
         fcntl.ioctl(one, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
 
 
-def cover(wanted: dict) -> None:  # type: ignore[type-arg]
+def cover(wanted: dict[str, Any]) -> None:
     """Hide the files of others behind empty folders, and keep the job's own visible."""
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     kept = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in wanted["keep"]]
@@ -278,7 +282,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 # --- layers of the program itself
 
 
-def put_on(wanted: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
+def put_on(wanted: dict[str, Any], fds: list[int]) -> None:
     """Apply all layers, in an order in which no layer prevents a later one."""
     os.setsid()  # a group of its own, without the worker's terminal
     for path in wanted["procs"]:
@@ -366,7 +370,7 @@ def drop_capabilities() -> None:
     check("capabilities", libc.capset(head, bytes(24)))
 
 
-def make_rules(rules: dict) -> int:  # type: ignore[type-arg]
+def make_rules(rules: dict[str, Any]) -> int:
     """A Landlock rule set of the accessible files; returns its descriptor."""
     abi = rules["abi"]
     handled = max(rights for first, rights in FS_BY_ABI.items() if first <= abi)
