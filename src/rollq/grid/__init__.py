@@ -6,7 +6,7 @@ Read in this order:
     commands, access_commands, rule_commands, topic_commands, flow_commands, schedule_commands
       (on stored)                                          what the group is asked to agree on
                                                            command_codec   as bytes of the log
-    state, topic_records, edge_records, schedule_records   what it agreed on
+    state, topic_records, edge_records, schedule_records   what it agreed on; bounds: how much of it
                                                            lifecycle       where a job may go next
     apply         one committed entry in; the table of handlers
       submits, arrays, attempts, acks, jobs, workers, clients, queues, caches, staging, unpacking,

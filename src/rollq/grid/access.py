@@ -13,13 +13,11 @@ from rollq.base.errors import ErrorCode
 from rollq.base.limits import (
     ACCESS_PAGE_ROWS_MAX,
     ACCESS_RESOURCE_BYTES_MAX,
-    ACCOUNTS_MAX,
     ACTION_BYTES_MAX,
     ADDRESS_BYTES_MAX,
     CLIENT_ID_BYTES_MAX,
     DETAIL_BYTES_MAX,
     REFUSALS_PER_NOTE_MAX,
-    ROLES_MAX,
 )
 from rollq.grid.access_commands import (
     NoteAct,
@@ -87,7 +85,7 @@ def put_account(state: GridState, command: PutAccount, out: Applied) -> Outcome:
         return refusal
     if account == known:
         return DUPLICATE_OPEN
-    if known is None and len(access.accounts) >= ACCOUNTS_MAX:
+    if known is None and len(access.accounts) >= state.bounds.accounts:
         return ACCOUNTS_FULL
     changed = AccessTable(
         (*access.listed_accounts(), account), access.listed_roles(), access.version
@@ -136,7 +134,7 @@ def put_role(state: GridState, command: PutRole, out: Applied) -> Outcome:
     known = access.roles.get(role.name)
     if role == known:
         return DUPLICATE_OPEN
-    if known is None and len(access.roles) >= ROLES_MAX:
+    if known is None and len(access.roles) >= state.bounds.roles:
         return ROLES_FULL
     changed = AccessTable(access.listed_accounts(), (*access.listed_roles(), role))
     refusal = _refuse_locked_out(access, changed, out.stamp_ms, command.may_lock_out)

@@ -17,7 +17,6 @@ from rollq.base.jobs import DEFAULT_OPTIONS, Condition, JobOptions, ParentRef
 from rollq.base.limits import (
     ATTEMPTS_MAX,
     CLIENT_ID_BYTES_MAX,
-    CLIENTS_MAX,
     DURATION_MS_MAX,
     EXEC_NAME_BYTES_MAX,
     INLINE_BYTES_MAX,
@@ -25,7 +24,6 @@ from rollq.base.limits import (
     LEASE_MS_MIN,
     PRIORITY_MAX,
     QUEUE_NAME_BYTES_MAX,
-    QUEUES_MAX,
     RETRY_EXIT_CODES_MAX,
     WORKER_NAME_BYTES_MAX,
 )
@@ -64,7 +62,7 @@ def refuse_client(state: GridState, client_id: str) -> Refused | None:
     """Why no client may be created with this id."""
     if not client_id or is_long(client_id, CLIENT_ID_BYTES_MAX):
         return refused_bounds("client_id is empty or too long")
-    if len(state.clients) >= CLIENTS_MAX and not len(state.idle_clients):
+    if len(state.clients) >= state.bounds.clients and not len(state.idle_clients):
         return CLIENTS_FULL
     return None
 
@@ -73,7 +71,7 @@ def refuse_queue(state: GridState, name: str) -> Refused | None:
     """Why no queue may be created with this name."""
     if not name or is_long(name, QUEUE_NAME_BYTES_MAX):
         return refused_bounds("queue is empty or too long")
-    return QUEUES_FULL if len(state.queues) >= QUEUES_MAX else None
+    return QUEUES_FULL if len(state.queues) >= state.bounds.queues else None
 
 
 def refuse_options(options: JobOptions) -> Refused | None:
@@ -168,7 +166,7 @@ def admit_client(state: GridState, client_id: str) -> ClientRecord:
     """The record of a client, created if it is new; the caller has checked for room."""
     client = state.clients.get(client_id)
     if client is None:
-        if len(state.clients) >= CLIENTS_MAX:
+        if len(state.clients) >= state.bounds.clients:
             oldest = state.idle_clients.oldest()
             if oldest is not None:
                 state.idle_clients.remove(state.clients.pop(oldest).idle_seq)

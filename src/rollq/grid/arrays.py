@@ -14,10 +14,8 @@ from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import DEFAULT_OPTIONS
 from rollq.base.limits import (
     ARRAY_TASKS_MAX,
-    ARRAYS_MAX,
     DETAIL_BYTES_MAX,
     INLINE_BYTES_MAX,
-    JOBS_MAX,
     RUN_JOBS_MAX,
 )
 from rollq.base.requests import kept_of
@@ -146,7 +144,7 @@ def refuse_array(state: GridState, command: SubmitArray) -> Refused | None:
         return BEING_UNPACKED
     if command.array_id in state.jobs:
         return Refused(ErrorCode.ID_CONFLICT, "the id names a job", command.array_id)
-    if len(state.arrays) >= ARRAYS_MAX:
+    if len(state.arrays) >= state.bounds.arrays:
         return ARRAYS_FULL
     return refuse_submit(
         state, command.client_id, command.queue, command.exec_name, command.options
@@ -186,7 +184,7 @@ def refuse_tasks(
     if worker is None or worker.incarnation != incarnation:
         return UNKNOWN_WORKER
     refusal = refuse_start(state, array, array, worker)
-    if refusal is None and len(state.jobs) >= JOBS_MAX:
+    if refusal is None and len(state.jobs) >= state.bounds.jobs:
         return JOBS_FULL
     return refusal
 
@@ -196,7 +194,7 @@ def next_tasks(
 ) -> list[JobRecord]:
     """Job records for the next tasks of an array, the first of which may start: up to the next
     limit, or the next id that is taken."""
-    count = min(count_max, array.tasks_waiting, JOBS_MAX - len(state.jobs))
+    count = min(count_max, array.tasks_waiting, state.bounds.jobs - len(state.jobs))
     cap = state.cap_of(array.client)
     if cap:
         count = min(count, cap - array.client.in_flight)

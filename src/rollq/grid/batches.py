@@ -12,7 +12,6 @@ import msgspec
 
 from rollq.base.access_rules import is_client_of
 from rollq.base.ids import ClientId
-from rollq.base.limits import BATCHES_KEPT_MAX
 from rollq.grid.commands import BatchName
 from rollq.grid.state import BatchKey, BatchRecord, GridState
 
@@ -58,7 +57,7 @@ def list_batch(state: GridState, name: BatchKey) -> None:
 def remember_batch(state: GridState, name: BatchKey, record: BatchRecord) -> None:
     """Record an accepted batch by its key; its name is listed already."""
     state.batches[name] = record
-    if len(state.batches) > BATCHES_KEPT_MAX:
+    if len(state.batches) > state.bounds.batches_kept:
         oldest, _ = state.batches.popitem(last=False)
         unlist_batch(state, oldest)
 

@@ -11,7 +11,6 @@ from rollq.base.limits import (
     CACHE_ENTRIES_MAX,
     CACHE_ID_BYTES_MAX,
     CACHE_TARGETS_MAX,
-    CACHES_MAX,
     FILE_NAME_BYTES_MAX,
     PATTERN_BYTES_MAX,
 )
@@ -34,7 +33,7 @@ def put_cache(state: GridState, command: PutCache, out: Applied) -> Outcome:
     entries = tuple(sorted(command.entries, key=attrgetter("name")))
     cache = state.caches.get(command.cache_id)
     if cache is None:
-        if len(state.caches) >= CACHES_MAX:
+        if len(state.caches) >= state.bounds.caches:
             return CACHES_FULL
         cache = CacheRecord(command.cache_id, entries, (command.target_pattern,), out.stamp_ms)
         state.caches[command.cache_id] = cache

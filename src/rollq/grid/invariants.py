@@ -14,11 +14,9 @@ from rollq.base.edges import each_edge
 from rollq.base.errors import DiskError
 from rollq.base.ids import JobId
 from rollq.base.jobs import BlobRef
-from rollq.base.limits import ACCOUNTS_MAX, READERS_MAX, ROLES_MAX
-from rollq.base.need_limits import LIMITS_MAX, POLICIES_MAX, WEIGHTS_MAX
-from rollq.base.schedule_limits import SCHEDULES_MAX
+from rollq.base.limits import READERS_MAX
 from rollq.base.staged import chunk_crc, ids_of
-from rollq.base.topic_limits import TOPICS_BYTES_MAX, TOPICS_MAX
+from rollq.base.topic_limits import TOPICS_BYTES_MAX
 from rollq.grid.arrays import is_taken
 from rollq.grid.chunks import bytes_of, groups_of
 from rollq.grid.commands import NOBODY
@@ -306,7 +304,7 @@ def readers_are_few_and_bounded(state: GridState) -> Iterator[str]:
 def access_lists_are_sound(state: GridState) -> Iterator[str]:
     """Accounts and roles are within bounds and valid, and no account has an unknown role."""
     access = state.access
-    if len(access.accounts) > ACCOUNTS_MAX or len(access.roles) > ROLES_MAX:
+    if len(access.accounts) > state.bounds.accounts or len(access.roles) > state.bounds.roles:
         yield f"{len(access.accounts)} accounts, {len(access.roles)} roles"
     for name, account in access.accounts.items():
         if account.name != name or why_bad_account(account):
@@ -330,7 +328,8 @@ def tokens_are_counted(state: GridState) -> Iterator[str]:
         if limit.due_us and not limit.rate:
             yield f"{limit_text(limit)} has no rate, and a clock at {limit.due_us}"
     tables = len(state.limits), len(state.policies), len(state.weights)
-    if tables[0] > LIMITS_MAX or tables[1] > POLICIES_MAX or tables[2] > WEIGHTS_MAX:
+    bounds = state.bounds.limits, state.bounds.policies, state.bounds.weights
+    if any(size > bound for size, bound in zip(tables, bounds, strict=True)):
         yield f"{tables[0]} limits, {tables[1]} policies, {tables[2]} weights"
 
 
@@ -359,7 +358,8 @@ def topics_are_counted_and_bounded(state: GridState) -> Iterator[str]:
     )
     if sums != (table.size_bytes, table.first_sum, table.last_sum, table.cursor_sum):
         yield f"sums of topics, which are {sums}"
-    if len(topics) > TOPICS_MAX or sum(topic.bytes_max for topic in topics) > TOPICS_BYTES_MAX:
+    bytes_max = sum(topic.bytes_max for topic in topics)
+    if len(topics) > state.bounds.topics or bytes_max > TOPICS_BYTES_MAX:
         yield f"{len(topics)} topics"
 
 
@@ -399,7 +399,7 @@ def schedules_are_bounded(state: GridState) -> Iterator[str]:
     next_sum = sum(schedule.next_ms for schedule in table.by_name.values())
     if next_sum != table.next_sum:
         yield f"sum of instants, which is {next_sum}"
-    if len(table.by_name) > SCHEDULES_MAX:
+    if len(table.by_name) > state.bounds.schedules:
         yield f"{len(table.by_name)} schedules"
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId
 from rollq.base.jobs import JobOptions
-from rollq.base.need_limits import LIMIT_NAME_BYTES_MAX, LIMITS_MAX, RATE_MAX, TOKENS_MAX
+from rollq.base.need_limits import LIMIT_NAME_BYTES_MAX, RATE_MAX, TOKENS_MAX
 from rollq.base.needs import SCOPES, is_name
 from rollq.grid.effects import Applied, Outcome, Refused
 from rollq.grid.events import LIMIT_PUT, LIMIT_REMOVED, Event, asked_by
@@ -84,7 +84,7 @@ def put_limit(state: GridState, command: PutLimit, out: Applied) -> Outcome:
     key = command.scope, command.name
     limit = state.limits.get(key)
     refusal = refuse_limit(command)
-    if refusal is None and limit is None and len(state.limits) >= LIMITS_MAX:
+    if refusal is None and limit is None and len(state.limits) >= state.bounds.limits:
         refusal = LIMITS_FULL
     if refusal is not None:
         return refusal

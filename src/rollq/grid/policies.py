@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollq.base.limits import CLIENT_ID_BYTES_MAX, PATTERN_BYTES_MAX
-from rollq.base.need_limits import CLIENT_WEIGHT_MAX, POLICIES_MAX, SCORE_WEIGHT_MAX, WEIGHTS_MAX
+from rollq.base.need_limits import CLIENT_WEIGHT_MAX, SCORE_WEIGHT_MAX
 from rollq.base.needs import PLACEMENTS, SCORES
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.effects import Applied, Outcome, Refused
@@ -17,7 +17,7 @@ def put_policy(state: GridState, command: PutPolicy, out: Applied) -> Outcome:
     """Set the placement of the queues of a pattern."""
     refusal = refuse_policy(command)
     known = state.policies.get(command.pattern)
-    if refusal is None and known is None and len(state.policies) >= POLICIES_MAX:
+    if refusal is None and known is None and len(state.policies) >= state.bounds.policies:
         refusal = POLICIES_FULL
     if refusal is not None:
         return refusal
@@ -65,7 +65,7 @@ def put_weight(state: GridState, command: PutWeight, out: Applied) -> Outcome:
     known = state.weights.get(client_id, 1)
     if weight == known:
         return DUPLICATE_OPEN
-    if known == 1 and len(state.weights) >= WEIGHTS_MAX:
+    if known == 1 and len(state.weights) >= state.bounds.weights:
         return WEIGHTS_FULL
     if weight == 1:
         del state.weights[client_id]

@@ -15,7 +15,6 @@ from rollq.base.schedule_limits import (
     EVERY_MS_MIN,
     JITTER_MS_MAX,
     SCHEDULE_BODY_BYTES_MAX,
-    SCHEDULES_MAX,
     ZONE_BYTES_MAX,
 )
 from rollq.base.schedules import (
@@ -66,7 +65,7 @@ def put_schedule(state: GridState, command: PutSchedule, out: Applied) -> Outcom
     if record is not None and record.spec == spec:
         return DUPLICATE_OPEN
     refusal = refuse_schedule(state, command)
-    if refusal is None and record is None and len(by_name) >= SCHEDULES_MAX:
+    if refusal is None and record is None and len(by_name) >= state.bounds.schedules:
         refusal = SCHEDULES_FULL
     if refusal is None and record is not None and command.next_ms <= record.last_due_ms:
         refusal = NOT_LATER

@@ -15,7 +15,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from rollq.base.edges import MET
-from rollq.base.flow_limits import CHILDREN_PER_ENTRY_MAX
 from rollq.base.ids import JobId, guid_to_text
 from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.commands import Cause
@@ -50,7 +49,7 @@ def settle_children(state: GridState, command: SettleChildren, out: Applied) -> 
 def settle(state: GridState, out: Applied) -> None:
     """Settle as many children as one entry may, in order."""
     unsettled = state.edges.unsettled
-    left = CHILDREN_PER_ENTRY_MAX
+    left = state.bounds.children_per_entry
     while unsettled and left:
         parent_id, parent = next(iter(unsettled.items()))
         # The list is reversed: children are popped from its end, without copying the rest.

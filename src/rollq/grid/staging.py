@@ -16,13 +16,7 @@ from typing import Final
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import ClientId, JobId, guid_to_text
 from rollq.base.limits import (
-    BATCH_JOBS_MAX,
     BATCH_KEY_BYTES_MAX,
-    JOBS_MAX,
-    STAGED_BATCHES_MAX,
-    STAGED_BYTES_MAX,
-    STAGED_JOBS_MAX,
-    STAGED_PARTS_MAX,
 )
 from rollq.base.staged import StagedPart, chunk_crc, ids_of, keys_of, part_crc
 from rollq.grid.admission import (
@@ -76,10 +70,11 @@ def stage_jobs(state: GridState, command: StageJobs, out: Applied) -> Outcome:
     count = sum(len(group.sizes) for group in command.groups)
     if command.jobs_max and count + (0 if batch is None else batch.count) > command.jobs_max:
         return Refused(ErrorCode.BATCH_FULL, f"more than {command.jobs_max} jobs in a batch")
-    if state.staged_count + count > STAGED_JOBS_MAX or state.staged_bytes > STAGED_BYTES_MAX:
+    bounds = state.bounds
+    if state.staged_count + count > bounds.staged_jobs or state.staged_bytes > bounds.staged_bytes:
         return BATCHES_FULL
     if batch is None:
-        if len(state.staged) + len(state.committed) >= STAGED_BATCHES_MAX:
+        if len(state.staged) + len(state.committed) >= bounds.staged_batches:
             return BATCHES_FULL
         list_batch(state, name)
         batch = state.staged[name] = StagedBatch(*name, 0, {}, 0)
@@ -109,12 +104,12 @@ def refuse_stage(state: GridState, command: StageJobs) -> Refused | None:
         return refusal
     if not command.part or is_long(command.part, BATCH_KEY_BYTES_MAX):
         return refused_bounds("the name of the part is empty or too long")
-    if not 0 <= command.number < BATCH_JOBS_MAX:
+    if not 0 <= command.number < state.bounds.batch_jobs:
         return refused_bounds("the number of the message is out of bounds")
     batch = state.staged.get((command.client_id, command.batch_key))
     is_new = batch is not None and command.part not in batch.parts
-    if batch is not None and is_new and len(batch.parts) >= STAGED_PARTS_MAX:
-        return refused_bounds(f"more than {STAGED_PARTS_MAX} parts")
+    if batch is not None and is_new and len(batch.parts) >= state.bounds.staged_parts:
+        return refused_bounds(f"more than {state.bounds.staged_parts} parts")
     return None
 
 
@@ -199,8 +194,8 @@ def check_jobs(
 ) -> tuple[dict[JobId, None], dict[JobId, None]] | Refused:
     """The jobs to accept and those that exist already, or why none may be accepted."""
     count = sum(chunk.count for chunk in chunks)
-    if count > BATCH_JOBS_MAX:
-        return refused_bounds(f"more than {BATCH_JOBS_MAX} jobs in a batch")
+    if count > state.bounds.batch_jobs:
+        return refused_bounds(f"more than {state.bounds.batch_jobs} jobs in a batch")
     new = dict.fromkeys(all_ids(chunk for chunk in chunks if not chunk.redrives))
     again = dict.fromkeys(all_ids(chunk for chunk in chunks if chunk.redrives))
     if len(new) + len(again) != count or not again.keys().isdisjoint(new.keys()):
@@ -216,7 +211,7 @@ def check_jobs(
             return refused_job(f"the id names another job{key_in(state, chunks, other)}", other)
         for job_id in known:
             del new[job_id]
-    if len(state.jobs) + len(state.reserved) + len(new) > JOBS_MAX:
+    if len(state.jobs) + len(state.reserved) + len(new) > state.bounds.jobs:
         return JOBS_FULL
     refusal = (
         refuse_task_ids(state, new) or refuse_redrives(state, again) or refuse_order(state, chunks)

@@ -22,6 +22,7 @@ from rollq.base.hints import ExecHint
 from rollq.base.ids import GUID_BYTES, ClientId, JobId, WorkerId, task_id, task_number
 from rollq.base.jobs import BlobRef, CacheEntry, JobOptions
 from rollq.grid.bodies import Bodies, MemoryBodies, Token
+from rollq.grid.bounds import BOUNDS
 from rollq.grid.commands import NOBODY, Settings
 from rollq.grid.edge_records import EdgeTable
 from rollq.grid.job_index import JobIndex
@@ -371,6 +372,7 @@ class GridState:
         "blob_news",
         "blobs",
         "bodies",
+        "bounds",
         "caches",
         "client_ids",
         "clients",
@@ -409,6 +411,7 @@ class GridState:
 
     def __init__(self, bodies: Bodies | None = None) -> None:
         self.bodies: Bodies = MemoryBodies() if bodies is None else bodies
+        self.bounds = BOUNDS
         self.applied_index: int = 0  # index of the last applied entry; the next one must follow it
         self.log_hash: bytes = bytes(HASH_BYTES)  # hash of all applied entries
         # Hash of the changes of every entry since version 5; equal on members that applied the
@@ -424,19 +427,19 @@ class GridState:
         self.last_fence: int = 0
         self.settings = Settings()
         # Every job from its submit until it is forgotten or purged, tasks from their first start;
-        # JOBS_MAX of them.
+        # `bounds.jobs` of them.
         self.jobs: dict[JobId, JobRecord] = {}
         self.arrays: dict[bytes, ArrayRecord] = {}  # by the first PREFIX_BYTES of their ids
         self.clients: dict[ClientId, ClientRecord] = {}
         self.queues: dict[str, QueueRecord] = {}
         self.workers: dict[WorkerId, WorkerRecord] = {}
-        # Drained workers, in the order of their drains; WORKERS_MAX of them.
+        # Drained workers, in the order of their drains; `bounds.workers` of them.
         self.drained: dict[WorkerId, DrainMark] = {}
         # Set by operators: by pattern, by scope and name, by client. Weights of 1 are not stored.
         self.policies: dict[str, QueuePolicy] = {}
         self.limits: dict[tuple[str, str], LimitRecord] = {}
         self.weights: dict[ClientId, int] = {}
-        # Bulks accepted under a key, oldest first; BATCHES_KEPT_MAX of them. After a key is
+        # Bulks accepted under a key, oldest first; `bounds.batches_kept` of them. After a key is
         # forgotten, a repeat is recognised by the ids of its jobs, while those exist.
         self.batches: OrderedDict[BatchKey, BatchRecord] = OrderedDict()
         self.caches: dict[str, CacheRecord] = {}

@@ -19,10 +19,8 @@ from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
     BLOBS_PER_JOB_MAX,
-    BULK_JOBS_MAX,
     INLINE_BYTES_MAX,
     JOB_KEY_BYTES_MAX,
-    JOBS_MAX,
     RUN_JOBS_MAX,
 )
 from rollq.base.requests import all_kept, kept_of
@@ -136,7 +134,7 @@ def is_plain(
             not state.arrays
             or state.arrays.keys().isdisjoint([job_id[:PREFIX_BYTES] for job_id in job_ids])
         )
-        and len(state.jobs) + len(job_ids) <= JOBS_MAX
+        and len(state.jobs) + len(job_ids) <= state.bounds.jobs
     )
 
 
@@ -189,7 +187,7 @@ def submit_one(
         refusal = refuse_key(key)
     if refusal is not None:
         return refusal
-    if len(state.jobs) >= JOBS_MAX:
+    if len(state.jobs) >= state.bounds.jobs:
         return JOBS_FULL
     if command.options is not None and command.options.after:
         columns = JobColumns((job_id,), (body,), (key,), (blobs,))
@@ -436,8 +434,8 @@ def _fields_said(options: JobOptions | None) -> tuple[object, ...] | None:
 
 def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] | Refused:
     """The items that are new, or why none may be accepted."""
-    if len(command.items) > BULK_JOBS_MAX:
-        return refused_bounds(f"more than {BULK_JOBS_MAX} jobs")
+    if len(command.items) > state.bounds.bulk_jobs:
+        return refused_bounds(f"more than {state.bounds.bulk_jobs} jobs")
     refusal = refuse_shared(state, command)
     if refusal is not None:
         return refusal
@@ -458,7 +456,7 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
             same = is_same_job(state, record, command.client_id, command, item)
         if not same:
             return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
-    return JOBS_FULL if len(state.jobs) + len(new) > JOBS_MAX else new
+    return JOBS_FULL if len(state.jobs) + len(new) > state.bounds.jobs else new
 
 
 def create_jobs(

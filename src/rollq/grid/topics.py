@@ -22,13 +22,11 @@ from rollq.base.limits import (
 )
 from rollq.base.subject_limits import DURABLE_NAME_BYTES_MAX, TOPIC_NAME_BYTES_MAX
 from rollq.base.topic_limits import (
-    CURSORS_PER_TOPIC_MAX,
     TOPIC_BYTES_MAX,
     TOPIC_BYTES_MIN,
     TOPIC_COUNT_MAX,
     TOPIC_PATTERNS_MAX,
     TOPICS_BYTES_MAX,
-    TOPICS_MAX,
 )
 from rollq.grid.admission import is_long, refused_bounds
 from rollq.grid.effects import Applied, Done, Kept, Outcome, Refused, SendKept, TellTopic
@@ -97,7 +95,7 @@ def refuse_topic(state: GridState, command: PutTopic) -> Refused | None:
     if not 0 < command.count_max <= TOPIC_COUNT_MAX:
         return refused_bounds(f"count_max is not 1 to {TOPIC_COUNT_MAX}")
     others = [one for one in state.topics.by_name.values() if one.name != command.name]
-    if len(others) >= TOPICS_MAX:
+    if len(others) >= state.bounds.topics:
         return TOPICS_FULL
     free_bytes = TOPICS_BYTES_MAX - sum(topic.bytes_max for topic in others)
     if command.bytes_max > free_bytes:
@@ -189,7 +187,7 @@ def open_cursor(state: GridState, command: OpenCursor, out: Applied) -> Outcome:
         return refused_bounds("the name of the durable subscription is empty or too long")
     if command.from_index < FROM_START:
         return refused_bounds("from_index is not -1, 0 or an index")
-    if len(topic.cursors) >= CURSORS_PER_TOPIC_MAX:
+    if len(topic.cursors) >= state.bounds.cursors_per_topic:
         return CURSORS_FULL
     index = start_of(topic, command.from_index) - 1
     topic.cursors[command.durable] = Cursor(index, out.stamp_ms)

@@ -14,7 +14,6 @@ from rollq.base.limits import (
     PATTERN_BYTES_MAX,
     PATTERNS_PER_WORKER_MAX,
     WORKER_NAME_BYTES_MAX,
-    WORKERS_MAX,
 )
 from rollq.base.needs import why_bad_labels, why_bad_resources
 from rollq.grid.admission import is_long, refused_bounds
@@ -96,7 +95,7 @@ def refuse_worker(state: GridState, command: OpenWorker) -> Refused | None:
     why = why_bad_labels(command.labels) or why_bad_resources(command.resources)
     if why:
         return refused_bounds(why)
-    if command.worker_id not in state.workers and len(state.workers) >= WORKERS_MAX:
+    if command.worker_id not in state.workers and len(state.workers) >= state.bounds.workers:
         return WORKERS_FULL
     return None
 
@@ -181,7 +180,7 @@ def drain(state: GridState, worker_id: WorkerId, by: str, out: Applied) -> bool:
     if worker is None or worker_id in state.drained:
         # Without a record it has a mark, or lost it just now to another worker of this command.
         return False
-    if len(state.drained) >= WORKERS_MAX:
+    if len(state.drained) >= state.bounds.workers:
         # The table is full and this worker is not in it: so one of those in it has no record.
         gone = next(marked for marked in state.drained if marked not in state.workers)
         undrain(state, gone, "", out)

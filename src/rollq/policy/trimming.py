@@ -1,12 +1,11 @@
 """Messages that topics keep beyond their age limit: the leader proposes to drop them.
 
 Stamps of a topic never decrease, so the first one to keep is found from the front. At most
-TOPICS_TRIM_MAX messages are examined per call: no entry drops more.
+`Bounds.topics_trimmed` messages are examined per call: no entry drops more.
 """
 
 from __future__ import annotations
 
-from rollq.base.topic_limits import TOPICS_TRIM_MAX
 from rollq.grid.state import GridState
 from rollq.grid.times import began_before_ms
 from rollq.grid.topic_commands import TopicTrim, TrimTopics
@@ -15,7 +14,7 @@ from rollq.grid.topic_records import TopicRecord
 
 def over_age(state: GridState, time_ms: int) -> list[TrimTopics]:
     """The command to propose at this time of the group; empty if nothing is over age."""
-    left = TOPICS_TRIM_MAX
+    left = state.bounds.topics_trimmed
     trims: list[TopicTrim] = []
     for topic in state.topics.by_name.values():
         if topic.age_ms and topic.messages:

@@ -20,6 +20,7 @@ from rollq.grid.access_commands import (
     RemoveAccount,
     RemoveRole,
 )
+from rollq.grid.bounds import Bounds
 from rollq.grid.effects import Done, Duplicate
 from rollq.grid.events import AccessFact
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
@@ -138,10 +139,9 @@ def test_a_role_is_not_changed_under_the_last_who_could_undo_it() -> None:
     assert grid.ask(PutRole(AccessRole("chief", (*chief.rules, SUBMIT)))) == Done()
 
 
-def test_there_are_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "ACCOUNTS_MAX", 2)
-    monkeypatch.setattr(access, "ROLES_MAX", 1)
+def test_there_are_only_so_many() -> None:
     grid = with_olga()
+    grid.state.bounds = Bounds(accounts=2, roles=1)
     grid.apply(PutAccount(ANN), PutRole(AccessRole("one")))
     assert refusal(grid.ask(PutAccount(Account("bob")))) == ErrorCode.GRID_FULL
     assert refusal(grid.ask(PutRole(AccessRole("two")))) == ErrorCode.GRID_FULL

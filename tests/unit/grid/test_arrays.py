@@ -5,6 +5,7 @@ from rollq.base.errors import ErrorCode
 from rollq.base.ids import task_id
 from rollq.base.jobs import JobOptions, Status
 from rollq.grid import arrays
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import (
     AckJob,
     AssignTask,
@@ -105,9 +106,9 @@ def test_what_is_out_of_bounds_is_refused(command: SubmitArray) -> None:
     assert refusal(Grid().ask(command)) is ErrorCode.BAD_OPTIONS
 
 
-def test_arrays_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "ARRAYS_MAX", 1)
+def test_arrays_are_bounded() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(arrays=1)
     grid.submit_array("many", 1)
     assert refusal(grid.submit_array("more", 1).outcomes[0]) is ErrorCode.GRID_FULL
 
@@ -204,9 +205,9 @@ def test_running_max_holds_for_new_and_for_retried_tasks() -> None:
     assert grid.ask(grid.assignment("many")) == Done(1)
 
 
-def test_jobs_max_holds_for_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "JOBS_MAX", 1)
+def test_jobs_max_holds_for_tasks() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(jobs=1)
     grid.submit_array("many", 2)
     grid.assign_task("many")
     assert refusal(grid.assign_task("many")) is ErrorCode.GRID_FULL

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.jobs import BulkItem
-from rollq.grid import batches
 from rollq.grid import commands as c
 from rollq.grid.batches import BatchFilter, BatchView, batch_page, batch_view
+from rollq.grid.bounds import Bounds
 from rollq.grid.key_index import KeyIndex
 from tests.unit.grid.kit import job_id
 from tests.unit.grid.staged import Staged, group, part
@@ -43,9 +43,9 @@ def test_a_batch_is_staged_then_unpacked_then_accepted() -> None:
     assert keys(batch_page(grid.state, BatchFilter(), 10)) == [("ann", "b")]
 
 
-def test_what_is_dropped_or_forgotten_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCHES_KEPT_MAX", 1)
+def test_what_is_dropped_or_forgotten_is_not_listed() -> None:
     grid = Staged()
+    grid.state.bounds = Bounds(batches_kept=1)
     grid.stage("p", group("a"), key="dropped")
     grid.apply(c.DropBatches((c.BatchName("ann", "dropped"),)))
     assert batch_page(grid.state, BatchFilter(), 10) == []

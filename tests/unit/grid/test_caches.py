@@ -7,8 +7,8 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, BulkItem, CacheEntry
 from rollq.base.limits import CACHE_ENTRIES_MAX, CACHE_ID_BYTES_MAX, CACHE_TARGETS_MAX
-from rollq.grid import caches as handlers
 from rollq.grid import commands as c
+from rollq.grid.bounds import Bounds
 from rollq.grid.effects import Done, Duplicate, Refused
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot
 from rollq.grid.views import cache_page, cache_view, grid_counts
@@ -127,9 +127,9 @@ def test_a_cache_out_of_bounds_is_refused(command: c.PutCache) -> None:
     assert not grid.state.blobs
 
 
-def test_there_is_room_for_so_many_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "CACHES_MAX", 1)
+def test_there_is_room_for_so_many_caches() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(caches=1)
     grid.apply(put())
     assert refusal(grid.ask(put("more"))) is ErrorCode.GRID_FULL
 

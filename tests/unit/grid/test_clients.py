@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
-from rollq.grid import admission
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import (
     ConfirmResults,
     ForgetJobs,
@@ -51,9 +51,9 @@ def test_the_cluster_has_a_cap_for_clients_without_one() -> None:
     assert refusal(grid.ask(grid.assignment("b"))) is ErrorCode.CAP_REACHED
 
 
-def test_idle_clients_give_way_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "CLIENTS_MAX", 2)
+def test_idle_clients_give_way_oldest_first() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(clients=2)
     grid.apply(OpenClient("ann", 1))
     grid.apply(OpenClient("bob", 1))
     grid.submit("a", client="ann")

@@ -1,9 +1,7 @@
 """Workers that get no new jobs."""
 
-import pytest
-
 from rollq.base.errors import ErrorCode
-from rollq.grid import workers
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import CloseWorker, DrainWorkers
 from rollq.grid.effects import Done, SendDrain
 from rollq.grid.events import AccessFact
@@ -87,11 +85,9 @@ def test_a_snapshot_has_the_drains_in_their_order() -> None:
     assert encode_snapshot(copy) == encode_snapshot(grid.state)
 
 
-def test_drains_are_bounded_and_the_oldest_that_is_gone_gives_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workers, "WORKERS_MAX", 2)
+def test_drains_are_bounded_and_the_oldest_that_is_gone_gives_way() -> None:
     grid = Grid(workers=("w1", "w2"))
+    grid.state.bounds = Bounds(workers=2)
     grid.apply(DrainWorkers((W1, W2)))
     grid.apply(CloseWorker(W2, 1))
     grid.open_worker("w3")

@@ -9,7 +9,7 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import Condition, JobOptions, ParentRef, Status
 from rollq.grid import commands as c
-from rollq.grid import settling
+from rollq.grid.bounds import Bounds
 from rollq.grid.edge_records import Ending
 from rollq.grid.effects import Applied, Done, Duplicate, SendResult
 from rollq.grid.flow_commands import SettleChildren
@@ -281,24 +281,26 @@ def test_a_parent_that_is_forgotten_before_its_child_is_unpacked_cancels_it() ->
     assert record.detail.endswith("is not known any more")
 
 
-def many_children(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+FEW_CHILDREN = Bounds(children_per_entry=2)
+
+
+def many_children(grid: Grid) -> None:
     """A parent of five, of which an entry can tell two."""
-    monkeypatch.setattr(settling, "CHILDREN_PER_ENTRY_MAX", 2)
+    grid.state.bounds = FEW_CHILDREN
     grid.submit("a")
     grid.submit(*"vwxyz", after=after("a"))
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_what_one_entry_cannot_tell_goes_on_in_others(
-    monkeypatch: pytest.MonkeyPatch, is_reloaded: bool
-) -> None:
+def test_what_one_entry_cannot_tell_goes_on_in_others(is_reloaded: bool) -> None:
     grid = Grid()
-    many_children(grid, monkeypatch)
+    many_children(grid)
     end(grid, "a")
     states = [grid.job(name).state for name in "vwxyz"]
     assert states == [QUEUED, QUEUED, BLOCKED, BLOCKED, BLOCKED]
     if is_reloaded:
         grid.state = decode_snapshot(encode_snapshot(grid.state))
+        grid.state.bounds = FEW_CHILDREN
     assert grid.ask(SettleChildren(7)) == Done(0)
     assert grid.ask(SettleChildren(2)) == Done(2)
     assert grid.ask(SettleChildren(2)) == Done(0)
@@ -323,9 +325,9 @@ class CountedList(list[bytes]):
 def test_each_child_is_copied_once_however_many_entries_it_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settling, "CHILDREN_PER_ENTRY_MAX", 2)
     monkeypatch.setattr(CountedList, "copied", 0)
     grid = Grid()
+    grid.state.bounds = FEW_CHILDREN
     grid.submit("a")
     names = [f"c{number}" for number in range(40)]
     grid.submit(*names, after=after("a"))
@@ -341,11 +343,9 @@ def test_each_child_is_copied_once_however_many_entries_it_takes(
     assert CountedList.copied == len(names) - 2
 
 
-def test_children_are_told_of_a_parent_that_is_forgotten_by_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_children_are_told_of_a_parent_that_is_forgotten_by_then() -> None:
     grid = Grid()
-    many_children(grid, monkeypatch)
+    many_children(grid)
     end(grid, "a")
     grid.apply(c.ForgetJobs((job_id("a"),)))
     grid.apply(SettleChildren(2))

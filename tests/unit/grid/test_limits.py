@@ -9,6 +9,7 @@ from rollq.base.ids import GUID_BYTES
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions, Status
 from rollq.base.need_limits import LIMITS_MAX, RATE_MAX, TOKENS_MAX
 from rollq.grid import limits
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import (
     AdvanceTime,
     AssignRun,
@@ -196,9 +197,9 @@ def test_limits_that_cannot_be(command: PutLimit) -> None:
     assert refusal(Grid().ask(command)) is ErrorCode.BAD_OPTIONS
 
 
-def test_limits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LIMITS_MAX", 1)
+def test_limits_are_bounded() -> None:
     grid = limited()
+    grid.state.bounds = Bounds(limits=1)
     assert refusal(grid.ask(PutLimit("exec", "exe", 1))) is ErrorCode.GRID_FULL
     assert grid.ask(PutLimit(*DB, 2)) == Done()
     assert LIMITS_MAX > 1

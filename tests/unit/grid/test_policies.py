@@ -8,7 +8,7 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.needs import PLACEMENTS
-from rollq.grid import policies
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import OpenWorker
 from rollq.grid.effects import Done, Duplicate
 from rollq.grid.events import AccessFact
@@ -68,10 +68,9 @@ def test_a_share_of_one_is_not_kept() -> None:
     assert grid.state.weights == {}
 
 
-def test_both_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "POLICIES_MAX", 1)
-    monkeypatch.setattr(policies, "WEIGHTS_MAX", 1)
+def test_both_tables_are_bounded() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(policies=1, weights=1)
     grid.apply(PutPolicy("q", "sticky"), PutWeight("ann", 2))
     assert refusal(grid.ask(PutPolicy("r", "sticky"))) is ErrorCode.GRID_FULL
     assert refusal(grid.ask(PutWeight("bob", 2))) is ErrorCode.GRID_FULL

@@ -12,7 +12,7 @@ from rollq.base.limits import DURATION_MS_MAX
 from rollq.base.schedule_limits import SCHEDULE_BODY_BYTES_MAX
 from rollq.base.schedules import firing_key
 from rollq.grid import commands as c
-from rollq.grid import schedules
+from rollq.grid.bounds import Bounds
 from rollq.grid.effects import Done, Duplicate, SendCancel
 from rollq.grid.schedule_commands import (
     FireSchedule,
@@ -270,9 +270,9 @@ def test_what_can_be_no_schedule(command: PutSchedule) -> None:
     assert refusal(Grid().ask(command)) is ErrorCode.BAD_OPTIONS
 
 
-def test_there_is_room_for_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "SCHEDULES_MAX", 1)
+def test_there_is_room_for_so_many() -> None:
     grid = scheduled()
+    grid.state.bounds = Bounds(schedules=1)
     assert refusal(grid.ask(put("other"))) is ErrorCode.GRID_FULL
     assert grid.ask(put(jitter_ms=1_000)) == Done()
 

@@ -7,8 +7,8 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BlobRef, BulkItem, CacheEntry, JobOptions
 from rollq.base.staged import StagedGroup, StagedPart, join_keys, keys_of
-from rollq.grid import batches, staging
 from rollq.grid import commands as c
+from rollq.grid.bounds import Bounds
 from rollq.grid.effects import Done, Duplicate, Refused
 from rollq.grid.state import DELAYED
 from tests.unit.grid.kit import job_id, refusal, submit
@@ -87,9 +87,9 @@ def test_a_commit_is_taken_once_whatever_it_names() -> None:
     assert list(grid.state.jobs) == [job_id("a")]
 
 
-def test_a_commit_is_known_even_when_very_many_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCHES_KEPT_MAX", 1)
+def test_a_commit_is_known_even_when_very_many_followed() -> None:
     grid = Staged()
+    grid.state.bounds = Bounds(batches_kept=1)
     grid.stage("p", group("a"))
     grid.commit(part("p", (group("a"),)))
     assert grid.commit(key="empty") == Done(0)
@@ -284,27 +284,21 @@ def test_names_are_bounded() -> None:
     assert refusal(grid.commit(key="")) == ErrorCode.BAD_OPTIONS
 
 
-def test_what_is_staged_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_staged_is_bounded() -> None:
     grid = Staged()
     grid.stage("p", group("a"))
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "STAGED_JOBS_MAX", 1)
-        assert refusal(grid.stage("p", group("b"), number=1)) == ErrorCode.GRID_FULL
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "STAGED_BYTES_MAX", 1)
-        assert refusal(grid.stage("p", group("b"), number=1)) == ErrorCode.GRID_FULL
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "STAGED_BATCHES_MAX", 1)
-        assert refusal(grid.stage("p", group("b"), key="c")) == ErrorCode.GRID_FULL
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "STAGED_PARTS_MAX", 1)
-        assert refusal(grid.stage("q", group("b"))) == ErrorCode.BAD_OPTIONS
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "BATCH_JOBS_MAX", 0)
-        assert refusal(grid.commit(part("p", (group("a"),)))) == ErrorCode.BAD_OPTIONS
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "JOBS_MAX", 0)
-        assert refusal(grid.commit(part("p", (group("a"),)))) == ErrorCode.GRID_FULL
+    grid.state.bounds = Bounds(staged_jobs=1)
+    assert refusal(grid.stage("p", group("b"), number=1)) == ErrorCode.GRID_FULL
+    grid.state.bounds = Bounds(staged_bytes=1)
+    assert refusal(grid.stage("p", group("b"), number=1)) == ErrorCode.GRID_FULL
+    grid.state.bounds = Bounds(staged_batches=1)
+    assert refusal(grid.stage("p", group("b"), key="c")) == ErrorCode.GRID_FULL
+    grid.state.bounds = Bounds(staged_parts=1)
+    assert refusal(grid.stage("q", group("b"))) == ErrorCode.BAD_OPTIONS
+    grid.state.bounds = Bounds(batch_jobs=0)
+    assert refusal(grid.commit(part("p", (group("a"),)))) == ErrorCode.BAD_OPTIONS
+    grid.state.bounds = Bounds(jobs=0)
+    assert refusal(grid.commit(part("p", (group("a"),)))) == ErrorCode.GRID_FULL
 
 
 def test_keys_stand_in_a_column() -> None:

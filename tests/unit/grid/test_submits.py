@@ -3,7 +3,8 @@ import pytest
 from rollq.base import limits
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import DEFAULT_OPTIONS, BulkItem, JobOptions
-from rollq.grid import admission, batches, submits
+from rollq.grid import admission
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import AckJob, ForgetJobs, SubmitArray, SubmitBulk, SubmitJob
 from rollq.grid.effects import Done, Duplicate, Refused, SendResult
 from rollq.grid.state import DELAYED, QUEUED
@@ -128,19 +129,18 @@ def test_what_is_out_of_bounds_is_refused(command: SubmitJob) -> None:
     assert not grid.state.queues
 
 
-def test_a_full_grid_refuses_new_jobs_and_knows_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submits, "JOBS_MAX", 2)
+def test_a_full_grid_refuses_new_jobs_and_knows_old_ones() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(jobs=2)
     grid.submit("a", "b")
     assert refusal(grid.ask(submit("c"))) is ErrorCode.GRID_FULL
     assert refusal(grid.ask(bulk("c"))) is ErrorCode.GRID_FULL
     assert grid.ask(submit("a")) == Duplicate(ended=False)
 
 
-def test_full_tables_of_queues_and_clients_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "QUEUES_MAX", 1)
-    monkeypatch.setattr(admission, "CLIENTS_MAX", 1)
+def test_full_tables_of_queues_and_clients_refuse() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(queues=1, clients=1)
     grid.submit("a")
     assert refusal(grid.ask(submit("b", queue="r"))) is ErrorCode.GRID_FULL
     assert refusal(grid.ask(submit("b", client="bob"))) is ErrorCode.GRID_FULL
@@ -184,9 +184,10 @@ def test_bulk_refuses_a_bad_item_and_bad_names() -> None:
     assert refusal(grid.ask(bulk("a", client=""))) is ErrorCode.BAD_OPTIONS
 
 
-def test_bulk_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submits, "BULK_JOBS_MAX", 1)
-    assert refusal(Grid().ask(bulk("a", "b"))) is ErrorCode.BAD_OPTIONS
+def test_bulk_has_a_size() -> None:
+    grid = Grid()
+    grid.state.bounds = Bounds(bulk_jobs=1)
+    assert refusal(grid.ask(bulk("a", "b"))) is ErrorCode.BAD_OPTIONS
 
 
 def test_bulk_without_key_is_idempotent_by_job() -> None:
@@ -213,9 +214,9 @@ def test_a_batch_key_makes_the_call_idempotent_when_its_jobs_are_gone() -> None:
     assert grid.ask(bulk("c", key="k", client="bob")) == Done(1)
 
 
-def test_batch_keys_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCHES_KEPT_MAX", 2)
+def test_batch_keys_are_bounded() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(batches_kept=2)
     for name in "abc":
         grid.apply(bulk(name, key=name))
     assert [key for _, key in grid.state.batches] == ["b", "c"]

@@ -7,8 +7,8 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.base.topic_limits import KEPT_MESSAGE_BYTES, TOPIC_BYTES_MAX, TOPIC_BYTES_MIN
-from rollq.grid import topics
 from rollq.grid.apply import apply_entry
+from rollq.grid.bounds import Bounds
 from rollq.grid.command_codec import encode_batch
 from rollq.grid.commands import AdvanceTime
 from rollq.grid.effects import Done, Duplicate, Kept, SendKept, TellTopic
@@ -28,7 +28,6 @@ from rollq.grid.topic_commands import (
     TrimTopics,
 )
 from rollq.grid.topic_records import TopicRecord
-from rollq.policy import trimming
 from rollq.policy.trimming import over_age
 from tests.unit.grid.kit import Grid, refusal
 
@@ -147,13 +146,13 @@ def test_a_subject_belongs_to_one_topic() -> None:
     assert refusal(grid.ask(put("prices", "price.>"))) is ErrorCode.TOPIC_CONFLICT
 
 
-def test_topics_are_few_and_have_their_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_are_few_and_have_their_shares() -> None:
     grid = Grid()
     grid.apply(put("a", bytes_max=TOPIC_BYTES_MAX), put("b", bytes_max=TOPIC_BYTES_MAX))
     assert refusal(grid.ask(put("c"))) is ErrorCode.GRID_FULL
     grid.apply(put("b"))
     grid.apply(put("c"))
-    monkeypatch.setattr(topics, "TOPICS_MAX", 3)
+    grid.state.bounds = Bounds(topics=3)
     assert refusal(grid.ask(put("d"))) is ErrorCode.GRID_FULL
     assert grid.ask(put("c", count_max=7)) == Done()
 
@@ -197,13 +196,13 @@ def test_cursors_go_on_and_never_back() -> None:
     assert cursors(grid) == {"d": 3}
 
 
-def test_a_durable_subscription_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_durable_subscription_is_refused() -> None:
     grid = Grid()
     assert refusal(grid.ask(OpenCursor("prices", "d"))) is ErrorCode.UNKNOWN_TOPIC
     grid.apply(put())
     assert refusal(grid.ask(OpenCursor("prices", ""))) is ErrorCode.BAD_OPTIONS
     assert refusal(grid.ask(OpenCursor("prices", "d", -2))) is ErrorCode.BAD_OPTIONS
-    monkeypatch.setattr(topics, "CURSORS_PER_TOPIC_MAX", 1)
+    grid.state.bounds = Bounds(cursors_per_topic=1)
     grid.apply(OpenCursor("prices", "d"))
     assert refusal(grid.ask(OpenCursor("prices", "e"))) is ErrorCode.GRID_FULL
 
@@ -247,9 +246,9 @@ def test_a_leap_of_the_time_is_no_age() -> None:
     assert over_age(grid.state, time_ms + 1_100) == [TrimTopics((TopicTrim("prices", 2),))]
 
 
-def test_one_look_drops_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "TOPICS_TRIM_MAX", 3)
+def test_one_look_drops_so_many() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(topics_trimmed=3)
     grid.apply(put("a", age_ms=1), put("b", age_ms=1))
     grid.apply(publish(b"1", b"2", topic="a"), publish(b"1", b"2", topic="b"))
     (trim,) = over_age(grid.state, grid.stamp_ms + 100)

@@ -3,7 +3,7 @@ import pytest
 from rollq.base import limits
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import AttemptRef, Status
-from rollq.grid import workers
+from rollq.grid.bounds import Bounds
 from rollq.grid.commands import CancelJobs, Cause, CloseWorker, LostAttempt, OpenWorker
 from rollq.grid.effects import Done, SendAssign, SendCancel, SendDrain, SendKept, TellTopic
 from rollq.grid.state import ASSIGNED, CANCELLED, DELAYED, DONE, QUEUED
@@ -39,9 +39,9 @@ def test_what_is_out_of_bounds_is_refused(command: OpenWorker) -> None:
     assert refusal(Grid(workers=()).ask(command)) is ErrorCode.BAD_OPTIONS
 
 
-def test_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "WORKERS_MAX", 1)
+def test_workers_are_bounded() -> None:
     grid = Grid()
+    grid.state.bounds = Bounds(workers=1)
     command = OpenWorker(worker_id("w2"), 1, "w2", (), 1)
     assert refusal(grid.ask(command)) is ErrorCode.GRID_FULL
     grid.open_worker("w1", 2)
