@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
+ROOT: Final = Path("/")
 LEGACY_EXEC_DIR: Final = Path("/opt/grid/exe")
 LEGACY_JOBS_DIR: Final = Path("/tmp/jobs")
 LEGACY_CACHE_DIR: Final = Path("/opt/grid/cache")
@@ -25,14 +26,19 @@ class WorkerDirs(NamedTuple):
     cache_dir: Path | None = None  # a directory with caches as files
 
 
-def find_dirs(exec_dir: Path | None, jobs_dir: Path | None) -> WorkerDirs:
-    """The given directories, else the legacy ones if they exist, else the defaults."""
-    is_legacy = exec_dir is None and LEGACY_EXEC_DIR.is_dir()
+def find_dirs(exec_dir: Path | None, jobs_dir: Path | None, root: Path = ROOT) -> WorkerDirs:
+    """The given directories, else the legacy ones below `root` if they exist, else the
+    defaults."""
+    legacy_exec, legacy_jobs, legacy_cache = (
+        root / each.relative_to(ROOT)
+        for each in (LEGACY_EXEC_DIR, LEGACY_JOBS_DIR, LEGACY_CACHE_DIR)
+    )
+    is_legacy = exec_dir is None and legacy_exec.is_dir()
     if is_legacy:
-        exec_dir = LEGACY_EXEC_DIR
+        exec_dir = legacy_exec
     elif exec_dir is None and EXEC_DIR.is_dir():
         exec_dir = EXEC_DIR
     if jobs_dir is None:
-        jobs_dir = LEGACY_JOBS_DIR if is_legacy and LEGACY_JOBS_DIR.is_dir() else JOBS_DIR
-    cache_dir = LEGACY_CACHE_DIR if is_legacy and LEGACY_CACHE_DIR.is_dir() else None
+        jobs_dir = legacy_jobs if is_legacy and legacy_jobs.is_dir() else JOBS_DIR
+    cache_dir = legacy_cache if is_legacy and legacy_cache.is_dir() else None
     return WorkerDirs(exec_dir, jobs_dir, is_legacy, cache_dir)

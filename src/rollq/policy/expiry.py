@@ -50,9 +50,8 @@ from rollq.grid.times import elapsed_ms
 from rollq.policy.retry import lost_attempt
 from rollq.policy.timers import Timers
 
-# Records read per call after a change of leader; fewer at first, when clients wait for the leader.
-SCAN_RECORDS_MAX: Final = 1_000
-SCAN_RECORDS_FIRST: Final = 100
+# Records read per call after a change of leader: at first, when clients wait for it, and later.
+SCAN_RECORDS: Final = (100, 1_000)
 SCAN_FIRST_MS: Final = 500
 STALL_MS: Final = 1_000  # `due` is called every few milliseconds: a longer gap is a stall
 NEVER_MS: Final = -(1 << 62)  # before every due time
@@ -75,6 +74,7 @@ class Expiry:
         "_resume_ms",
         "_retentions",
         "_scan",
+        "_scan_records",
         "_settings",
         "_stalled_ms",
         "_state",
@@ -83,7 +83,8 @@ class Expiry:
         "_waits",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, scan_records: tuple[int, int] = SCAN_RECORDS) -> None:
+        self._scan_records = scan_records
         # Two clocks: leases and graces are due by `_lease_clock_ms`, which excludes stalls of the
         # process; all others by `now_ms`. All fields are set between `gain` and `step_down`.
         self._leases: Timers[JobId] = Timers()  # of ASSIGNED jobs
@@ -308,9 +309,7 @@ class Expiry:
         """Set the timers of the next records of the state as of `gain`."""
         if self._scan is None:
             return
-        count = SCAN_RECORDS_MAX
-        if now_ms < self._gained_ms + SCAN_FIRST_MS:
-            count = min(count, SCAN_RECORDS_FIRST)
+        count = self._scan_records[now_ms >= self._gained_ms + SCAN_FIRST_MS]
         read = 0
         for record in islice(self._scan, count):
             read += 1

@@ -31,9 +31,17 @@ _size = attrgetter("size")
 class BlobHolders:
     """A bounded table from blob to the workers that fetched it."""
 
-    __slots__ = ("_holders", "_sessions", "is_used")
+    __slots__ = ("_blobs_max", "_holders", "_holders_max", "_sessions", "is_used")
 
-    def __init__(self, sessions: Mapping[WorkerId, DispatchSession]) -> None:
+    def __init__(
+        self,
+        sessions: Mapping[WorkerId, DispatchSession],
+        *,
+        blobs_max: int = BLOBS_MAX,
+        holders_max: int = HOLDERS_MAX,
+    ) -> None:
+        self._blobs_max = blobs_max
+        self._holders_max = holders_max
         self._sessions = sessions  # the open sessions, owned by `DispatchIndex`
         self.is_used = False  # whether some policy uses it; else nothing is recorded
         self._holders: OrderedDict[Digest, dict[WorkerId, None]] = OrderedDict()
@@ -44,10 +52,10 @@ class BlobHolders:
             holders = self._holders.setdefault(blob.digest, {})
             holders.pop(worker_id, None)
             holders[worker_id] = None
-            if len(holders) > HOLDERS_MAX:
+            if len(holders) > self._holders_max:
                 del holders[next(iter(holders))]
             self._holders.move_to_end(blob.digest)
-        while len(self._holders) > BLOBS_MAX:
+        while len(self._holders) > self._blobs_max:
             self._holders.popitem(last=False)
 
     def held_bytes(self, item: Item) -> dict[WorkerId, int]:

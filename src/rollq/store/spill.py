@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import Final
 from zlib import crc32
@@ -44,6 +45,19 @@ HOT_AT_ONCE: Final = 1_024  # bodies in memory that go into one piece of a snaps
 TAIL_BYTES_MAX: Final = 256 * 1024  # gathered before it is written
 
 
+@dataclass(frozen=True, slots=True)
+class SpillSizes:
+    """What a spill writes and reads at once, and keeps in memory."""
+
+    file_bytes: int = SPILL_FILE_BYTES  # of positions; places of bodies are looked up by it
+    block_bytes: int = BLOCK_BYTES
+    blocks_max: int = SPILL_BLOCKS_MAX  # cached of what is read back
+    tail_bytes_max: int = TAIL_BYTES_MAX  # gathered before it is written
+
+
+SIZES: Final = SpillSizes()
+
+
 def clear_spill(disk: Disk) -> None:
     """Delete the scratch files of an earlier process."""
     for name in disk.names(FOLDER):
@@ -60,6 +74,7 @@ class Spill:
         *,
         hot_bytes_max: int = HOT_BODIES_BYTES_MAX,
         log: BodyLog | None = None,
+        sizes: SpillSizes = SIZES,
     ) -> None:
         """Nothing is written before it is needed.
 
@@ -68,12 +83,14 @@ class Spill:
             label: in their names; no two spills of a process have the same.
             hot_bytes_max: how many bytes of bodies stay in memory.
             log: where large bodies are left; if there is none, they are like all others.
+            sizes: of files and blocks.
         """
         self._disk = disk
+        self._sizes = sizes
         self._label = label
         self._hot_bytes_max = hot_bytes_max
         self._hot_bytes = 0
-        self._places: dict[int, _Place] = {}  # by number: position // SPILL_FILE_BYTES
+        self._places: dict[int, _Place] = {}  # by number: position // `file_bytes`
         self._base: _Place | None = None
         self._layout = SnapshotLayout(0)  # of the snapshot there
         self._adopted = 0  # how many of its large bodies were
@@ -140,7 +157,7 @@ class Spill:
             data = self._read(position, length)
         body = unseal(data)
         if body is None or len(data) != length:
-            raise corrupt_body(self._places[position // SPILL_FILE_BYTES].name)
+            raise corrupt_body(self._places[position // self._sizes.file_bytes].name)
         return body
 
     def sealed(self, tokens: Sequence[bytes | int]) -> Iterator[bytes]:
@@ -182,7 +199,7 @@ class Spill:
             if sizes and (
                 position != end
                 or end - begin >= STRETCH_BYTES
-                or position // SPILL_FILE_BYTES != begin // SPILL_FILE_BYTES
+                or position // self._sizes.file_bytes != begin // self._sizes.file_bytes
             ):
                 yield self._stretch(begin, sizes)
                 sizes = []
@@ -210,7 +227,7 @@ class Spill:
                 self._log_bodies.drop(token)
                 return
             token = self._moved.pop(token)
-        place = self._places[(token >> SIZE_BITS) // SPILL_FILE_BYTES]
+        place = self._places[(token >> SIZE_BITS) // self._sizes.file_bytes]
         place.live -= 1
         if not place.live and place is not self._file:
             self._release(place)
@@ -311,7 +328,7 @@ class Spill:
         position = self._written + len(self._tail)
         self._tail += seal(body)
         file.live += 1
-        if len(self._tail) >= TAIL_BYTES_MAX:
+        if len(self._tail) >= self._sizes.tail_bytes_max:
             self._flush()
         return position << SIZE_BITS | size
 
@@ -319,15 +336,15 @@ class Spill:
         if self._file is not None and not self._file.live:
             self._release(self._file)
         name = f"{FOLDER}/{self._label}-{self._next_number:08d}.tmp"
-        self._file = self._add_place(name, 0, SPILL_FILE_BYTES)
+        self._file = self._add_place(name, 0, self._sizes.file_bytes)
         self._written = self._file.begin
         return self._file
 
     def _add_place(self, name: str, start: int, size: int) -> _Place:
-        begin = self._next_number * SPILL_FILE_BYTES
+        begin = self._next_number * self._sizes.file_bytes
         place = _Place(name, begin, begin + size, start)
         first = self._next_number
-        self._next_number += max(1, -(-size // SPILL_FILE_BYTES))
+        self._next_number += max(1, -(-size // self._sizes.file_bytes))
         for number in range(first, self._next_number):
             self._places[number] = place
         return place
@@ -341,16 +358,17 @@ class Spill:
 
     def _read(self, position: int, length: int) -> bytes:
         """From the blocks if it is within one that is complete, else from the file."""
-        place = self._places[position // SPILL_FILE_BYTES]
-        number, within = divmod(position, BLOCK_BYTES)
-        block_end = (number + 1) * BLOCK_BYTES
-        if within + length > BLOCK_BYTES or (place is self._file and block_end > self._written):
+        place = self._places[position // self._sizes.file_bytes]
+        block_bytes = self._sizes.block_bytes
+        number, within = divmod(position, block_bytes)
+        block_end = (number + 1) * block_bytes
+        if within + length > block_bytes or (place is self._file and block_end > self._written):
             return self._disk.read(place.name, place.start + position - place.begin, length)
         block = self._blocks.get(number)
         if block is None:
-            at = place.start + number * BLOCK_BYTES - place.begin
-            block = self._blocks[number] = self._disk.read(place.name, at, BLOCK_BYTES)
-            if len(self._blocks) > SPILL_BLOCKS_MAX:
+            at = place.start + number * block_bytes - place.begin
+            block = self._blocks[number] = self._disk.read(place.name, at, block_bytes)
+            if len(self._blocks) > self._sizes.blocks_max:
                 self._blocks.popitem(last=False)
         else:
             self._blocks.move_to_end(number)
@@ -359,7 +377,7 @@ class Spill:
     def _stretch(self, begin: int, sizes: list[int]) -> bytes:
         """Sealed bodies that stand one behind another from a position on."""
         length = sum(sizes) + SEAL_BYTES * len(sizes)
-        place = self._places[begin // SPILL_FILE_BYTES]
+        place = self._places[begin // self._sizes.file_bytes]
         written = length
         if place is self._file:
             written = max(0, min(length, self._written - begin))
@@ -379,8 +397,8 @@ class Spill:
 
     def _release(self, place: _Place) -> None:
         for number in range(
-            place.begin // SPILL_FILE_BYTES,
-            max(place.begin + 1, place.end - 1) // SPILL_FILE_BYTES + 1,
+            place.begin // self._sizes.file_bytes,
+            max(place.begin + 1, place.end - 1) // self._sizes.file_bytes + 1,
         ):
             self._places.pop(number, None)
         if place.on_drained is not None:

@@ -96,11 +96,9 @@ def test_drains_are_bounded_and_the_oldest_that_is_gone_gives_way() -> None:
     assert list(grid.state.drained) == [W1, worker_id("w3")]
 
 
-def test_a_drained_worker_that_gives_way_within_the_command_is_not_drained_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(workers, "WORKERS_MAX", 2)
+def test_a_drained_worker_that_gives_way_within_the_command_is_not_drained_again() -> None:
     grid = Grid(workers=("w1", "w2"))
+    grid.state.bounds = Bounds(workers=2)
     grid.apply(DrainWorkers((W1, W2)))
     grid.apply(CloseWorker(W2, 1))
     grid.open_worker("w3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rollq.grid.commands import (
     Command,
     LostAttempt,
@@ -29,8 +31,9 @@ class AwakeExpiry(Expiry):
 class Leader(Grid):
     """A grid with timers; time passes only by `at`."""
 
-    def __init__(self, expiry: type[Expiry] = AwakeExpiry) -> None:
-        self.expiry = expiry()
+    def __init__(self, make_expiry: Callable[[], Expiry] = AwakeExpiry) -> None:
+        self._make_expiry = make_expiry
+        self.expiry = make_expiry()
         self.now_ms = 0
         super().__init__()
         self.expiry.gain(self.state, 0, self.stamp_ms)
@@ -66,7 +69,7 @@ class Leader(Grid):
     def take_over(self, now_ms: int, wall_ms: int) -> None:
         """Another member becomes the leader, with other clocks."""
         self.now_ms = now_ms
-        self.expiry = AwakeExpiry()
+        self.expiry = self._make_expiry()
         self.expiry.gain(self.state, now_ms, wall_ms)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
 
 from rollq.grid.commands import (
     AssignJob,
@@ -16,9 +16,8 @@ from rollq.grid.commands import (
     ReleaseJobs,
     Settings,
 )
-from rollq.policy import expiry as expiry_module
 from tests.unit.grid.kit import job_id, worker_id
-from tests.unit.policy.clocked import LEASE_MS, Leader, lost
+from tests.unit.policy.clocked import LEASE_MS, AwakeExpiry, Leader, lost
 
 
 class TestChangeOfLeader:
@@ -32,12 +31,9 @@ class TestChangeOfLeader:
         closed = leader.at(70_000 + Settings().lease_ms)
         assert closed == [CloseWorker(worker_id("w1"), 1, ())]
 
-    def test_a_silent_worker_keeps_a_job_until_its_own_longer_lease_ends(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
+    def test_a_silent_worker_keeps_a_job_until_its_own_longer_lease_ends(self) -> None:
         lease_ms = 2 * Settings().lease_ms
-        leader = Leader()
+        leader = Leader(partial(AwakeExpiry, (1, 1)))
         leader.start("short")
         leader.submit("long")
         leader.apply(AssignJob(job_id("long"), worker_id("w1"), 1, 1, lease_ms))
@@ -90,9 +86,8 @@ class TestChangeOfLeader:
         assert leader.next_due_ms() is None
         assert leader.at(10**9) == []
 
-    def test_a_large_state_is_read_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 2)
-        leader = Leader()
+    def test_a_large_state_is_read_in_pieces(self) -> None:
+        leader = Leader(partial(AwakeExpiry, (2, 2)))
         for number in range(5):
             leader.submit(f"j{number}", delay_ms=100, expire_ms=900)
         leader.start("ran")
@@ -109,11 +104,8 @@ class TestChangeOfLeader:
         assert sorted(released) == [job_id(f"j{number}") for number in range(5)]
         assert leader.next_due_ms() == 890  # the first one's patience, 60 ms of it used
 
-    def test_little_is_read_while_everybody_waits_for_the_new_leader(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_FIRST", 1)
-        leader = Leader()
+    def test_little_is_read_while_everybody_waits_for_the_new_leader(self) -> None:
+        leader = Leader(partial(AwakeExpiry, (1, 1_000)))
         for number in range(5):
             leader.submit(f"j{number}", delay_ms=1)
         leader.take_over(0, leader.stamp_ms)
@@ -121,11 +113,8 @@ class TestChangeOfLeader:
         assert leader.at(100) == [ReleaseJobs(tuple(released[:2]))]
         assert leader.at(500) == [ReleaseJobs(tuple(released[2:]))]
 
-    def test_a_lease_that_is_read_late_is_granted_in_full(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
-        leader = Leader()
+    def test_a_lease_that_is_read_late_is_granted_in_full(self) -> None:
+        leader = Leader(partial(AwakeExpiry, (1, 1)))
         leader.start("first", "second")
         leader.take_over(0, leader.stamp_ms)
         leader.expiry.worker_returned(worker_id("w1"))
@@ -134,13 +123,10 @@ class TestChangeOfLeader:
         assert leader.at(LEASE_MS) == [ExpireLeases((lost("first"),))]
         assert leader.at(LEASE_MS + 200) == [ExpireLeases((lost("second"),))]
 
-    def test_a_record_read_late_keeps_what_an_event_has_set(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        leader = Leader()
+    def test_a_record_read_late_keeps_what_an_event_has_set(self) -> None:
+        leader = Leader(partial(AwakeExpiry, (1, 1)))
         leader.submit("a", "b", "c", "d", expire_ms=10_000)
         leader.submit_array("arr", 1, result_ttl_ms=500)
-        monkeypatch.setattr(expiry_module, "SCAN_RECORDS_MAX", 1)
         leader.take_over(0, leader.stamp_ms)
         leader.expiry.worker_returned(worker_id("w1"))
         leader.now_ms = 300

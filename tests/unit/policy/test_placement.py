@@ -7,7 +7,7 @@ import pytest
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import BlobRef, JobOptions
 from rollq.grid.state import ClientRecord, GridState, PastRecord, QueuePolicy
-from rollq.policy import holdings, placement
+from rollq.policy import placement
 from rollq.policy.holdings import BlobHolders
 from rollq.policy.placement import Preference
 from rollq.policy.pools import DispatchSession, Pool
@@ -162,10 +162,10 @@ def test_of_equal_bytes_the_least_loaded_is_taken() -> None:
     assert candidates.pick() == "b"
 
 
-def test_what_is_known_of_contents_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "BLOBS_MAX", 3)
-    monkeypatch.setattr(holdings, "HOLDERS_MAX", 2)
+def test_what_is_known_of_contents_is_bounded() -> None:
     candidates = Candidates()
+    candidates.holdings = BlobHolders({}, blobs_max=3, holders_max=2)
+    candidates.holdings.is_used = True
     for number in range(9):
         blob = BlobRef(bytes([number % 5]) * 32, 7)
         candidates.job.past = PastRecord(blobs=(blob,))

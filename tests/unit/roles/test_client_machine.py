@@ -7,8 +7,6 @@ import pytest
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import BulkItem
 from rollq.base.limits import REDIAL_GROUP_MAX_MS
-from rollq.roles.client.session import delivered
-from rollq.roles.client.session import machine as client_machine
 from rollq.roles.client.session.machine import RETRY_MS, ClientMachine
 from rollq.roles.client.session.signals import (
     Abandoned,
@@ -56,12 +54,13 @@ def result(number: int, attempt: int = 1, outcome: str = "done") -> wire.Result:
     return wire.Result(job(number), outcome, attempt=attempt)
 
 
-def machine() -> ClientMachine:
-    return ClientMachine(ClientSetup("c", ("m1", "m2"), 3, ("compact",)), MiddleJitter())
+def machine(**bounds: int) -> ClientMachine:
+    setup = ClientSetup("c", ("m1", "m2"), 3, ("compact",), **bounds)
+    return ClientMachine(setup, MiddleJitter())
 
 
-def welcomed() -> ClientMachine:
-    client = machine()
+def welcomed(**bounds: int) -> ClientMachine:
+    client = machine(**bounds)
     client.handle(Started())
     client.handle(Connected())
     client.handle(WELCOME)
@@ -213,11 +212,8 @@ def test_result_is_delivered_once_and_confirmed_after_the_application_has_it() -
     assert client.handle(Received(result(1))) == [confirm]
 
 
-def test_results_that_nobody_takes_are_remembered_up_to_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(delivered, "CLIENT_UNTAKEN_MAX", 10)
-    client = welcomed()
+def test_results_that_nobody_takes_are_remembered_up_to_a_bound() -> None:
+    client = welcomed(untaken_max=10)
     for number in range(1, 101):
         client.handle(Received(result(number)))
     assert len(client._deliveries._untaken) <= 10
@@ -253,10 +249,8 @@ def test_a_result_that_came_unasked_for_comes_to_whoever_asks_then() -> None:
     assert client.handle(Received(result(1))) == [DeliverResults([result(1)])]
 
 
-def test_pending_and_delivered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_machine, "CLIENT_PENDING_MAX", 2)
-    monkeypatch.setattr(delivered, "CLIENT_DELIVERED_MAX", 2)
-    client = welcomed()
+def test_pending_and_delivered_are_bounded() -> None:
+    client = welcomed(pending_max=2, taken_max=2)
     for number in (1, 2):
         client.handle(Requested((submit(number),)))
     (told,) = client.handle(Requested((submit(3),)))

@@ -4,7 +4,6 @@ import pytest
 
 from rollq.base.jobs import AttemptRef, BulkItem
 from rollq.base.staged import StagedPart
-from rollq.roles.member import early_messages
 from rollq.roles.member.early_messages import EarlyMessages
 from rollq.wire import messages as wire
 from rollq.wire.output_messages import OutputChunk
@@ -33,16 +32,12 @@ BODY = bytes(5_000)
         CommitBatch(JOB, "batch", (StagedPart("p" * 5_000, 1, 1),)),
     ],
 )
-def test_what_is_large_counts_as_such(
-    message: wire.ToMemberMessage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(early_messages, "HELD_BYTES_MAX", 4_000)
-    assert not EarlyMessages().add(1, message)
+def test_what_is_large_counts_as_such(message: wire.ToMemberMessage) -> None:
+    assert not EarlyMessages(4_000).add(1, message)
 
 
-def test_what_is_taken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early_messages, "HELD_BYTES_MAX", 6_000)
-    held = EarlyMessages()
+def test_what_is_taken_makes_room() -> None:
+    held = EarlyMessages(6_000)
     large = wire.SubmitJob(JOB, "ann", "", "exe", BODY)
     assert held.add(1, large)
     assert not held.add(2, large)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
+from rollq.base.limits import HISTORY_REPLY_BYTES_MAX
 from rollq.grid.effects import Applied
 from rollq.grid.events import JOB_ENQUEUED, Event, Run, each_of
 from rollq.history.schema import from_line, to_lines
 from rollq.history.segments import Segments
-from rollq.roles.member import history_log
 from rollq.roles.member.history_log import HistoryLog
 from rollq.testing.disk import VirtualDisk
 from rollq.wire.messages import HistoryRows
@@ -39,8 +39,12 @@ def disk() -> VirtualDisk:
 
 @pytest.fixture
 def log(disk: VirtualDisk) -> HistoryLog:
+    return filled(disk)
+
+
+def filled(disk: VirtualDisk, reply_bytes_max: int = HISTORY_REPLY_BYTES_MAX) -> HistoryLog:
     """1 to 4 sealed, 5 to 8 in memory."""
-    made = HistoryLog(Segments(disk))
+    made = HistoryLog(Segments(disk), reply_bytes_max)
     made.segments.seal(1, 4, rows(1, 4).lines)
     for index in range(5, 9):
         made.add(applied(index))
@@ -68,13 +72,9 @@ def test_an_answer_ends_before_a_gap(disk: VirtualDisk) -> None:
     assert log.gaps(7) == [(4, 5)]
 
 
-def test_an_answer_has_whole_indexes_and_a_bounded_size(
-    log: HistoryLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_log, "HISTORY_REPLY_BYTES_MAX", 2 * len(lines(1)[0]) + 10)
-    assert log.rows(1, 8) == rows(1, 2)
-    monkeypatch.setattr(history_log, "HISTORY_REPLY_BYTES_MAX", 1)
-    assert log.rows(4, 8) == rows(4, 4)
+def test_an_answer_has_whole_indexes_and_a_bounded_size() -> None:
+    assert filled(VirtualDisk(), 2 * len(lines(1)[0]) + 10).rows(1, 8) == rows(1, 2)
+    assert filled(VirtualDisk(), 1).rows(4, 8) == rows(4, 4)
 
 
 def test_an_index_without_rows_is_no_gap(disk: VirtualDisk) -> None:

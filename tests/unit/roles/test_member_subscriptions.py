@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError, StateError
-from rollq.roles.member.leader import subscriptions as module
 from rollq.roles.member.leader.subscriptions import Route, SessionSubscription, Subscriptions
 from rollq.subjects.grammar import parse_subject
 from rollq.subjects.trie import Trie
@@ -134,11 +133,8 @@ def test_an_inbox_makes_no_route_outdated() -> None:
     assert held.known_route("_inbox.t.1") is None
 
 
-def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SUBSCRIPTIONS_PER_SESSION_MAX", 2)
-    monkeypatch.setattr(module, "SUBSCRIPTIONS_MAX", 3)
-    monkeypatch.setattr(module, "ROUTES_KEPT_MAX", 2)
-    held = Subscriptions()
+def test_bounds() -> None:
+    held = Subscriptions(of_session_max=2, count_max=3, routes_max=2)
     held.add(1, 1, "a")
     held.add(1, 2, "b")
     for session in (1, 2):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from rollq.base.jobs import BlobRef, BulkItem
 from rollq.base.limits import MULTI_GRACE_MS
 from rollq.base.router_limits import MULTI_AWAY_MS
 from rollq.base.staged import ids_of
-from rollq.roles.router import owners as owners_module
 from rollq.roles.router.owners import GivenResults, JobOwners
 from rollq.wire import messages as wire
 from rollq.wire.run_messages import RefusedJob, ResultRun, RunAccepted, SubmitRun
@@ -129,11 +127,9 @@ def test_a_moved_job_that_nobody_takes_is_dead_and_one_without_room_is_tried_aga
     assert kit.kept.size_bytes == 0
 
 
-def test_jobs_with_files_and_those_that_there_is_no_room_for_wait_for_their_group(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(owners_module, "ROUTER_KEPT_BYTES_MAX", 5)
+def test_jobs_with_files_and_those_that_there_is_no_room_for_wait_for_their_group() -> None:
     kit = Kit()
+    kit.kept.bytes_max = 5
     with_file = wire.SubmitJob(J, "ann", "calc", "calc", b"{}", blobs=(BlobRef(b"x" * 32, 1),))
     kit.says(with_file, submit(K), submit(L, body=b"large body"))
     kit.group(0, wire.Accepted(J), wire.Accepted(L))
@@ -231,10 +227,8 @@ def test_a_group_that_is_removed_loses_its_jobs_and_its_session() -> None:
     assert kit.group(0, wire.Accepted(J), done(J)) == []  # it is not one of ours
 
 
-def test_memories_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners_module, "ROUTER_JOBS_MAX", 2)
-    monkeypatch.setattr(owners_module, "ROUTER_GIVEN_MAX", 2)
-    owners, given_results = JobOwners(), GivenResults()
+def test_memories_are_bounded() -> None:
+    owners, given_results = JobOwners(2), GivenResults(2)
     owners.add((J, K, L), 5)
     assert [owners.find(one) for one in (J, K, L)] == [None, 5, 5]
     given_results.add((J, K, L), 5)

@@ -14,12 +14,13 @@ from rollq.base.sealed import seal
 from rollq.grid.apply import apply_entry
 from rollq.grid.snapshot import decode_snapshot, encode_snapshot, head_bytes
 from rollq.grid.state import GridState
-from rollq.store import spill as module
 from rollq.store.snapshot_layout import SnapshotLayout
-from rollq.store.spill import FOLDER, Spill, clear_spill
+from rollq.store.spill import FOLDER, Spill, SpillSizes, clear_spill
 from rollq.testing.disk import VirtualDisk
 from tests.effort import examples
 from tests.replay.commands_log import LOGS, read_log
+
+SMALL = SpillSizes(file_bytes=4_096, block_bytes=1_024, blocks_max=2, tail_bytes_max=700)
 
 
 def scratch(disk: VirtualDisk) -> list[str]:
@@ -47,31 +48,26 @@ def test_what_fits_the_hot_window_stays_in_memory() -> None:
 def test_every_body_comes_back_until_it_is_dropped(
     steps: list[tuple[bytes, int]], hot_bytes_max: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SPILL_FILE_BYTES", 4_096)
-        patch.setattr(module, "BLOCK_BYTES", 1_024)
-        patch.setattr(module, "TAIL_BYTES_MAX", 700)
-        patch.setattr(module, "SPILL_BLOCKS_MAX", 2)
-        disk = VirtualDisk()
-        spill = Spill(disk, "a", hot_bytes_max=hot_bytes_max)
-        kept: list[tuple[bytes | int, bytes]] = []
-        for body, dice in steps:
-            kept.append((spill.keep(body), body))
-            if dice < 60:
-                token, wanted = kept.pop(dice % len(kept))
-                assert spill.load(token) == wanted
-                spill.drop(token)
-            for token, wanted in kept[:: 1 + dice % 7]:
-                assert (spill.load(token), spill.size(token)) == (wanted, len(wanted))
-            some = kept[dice % 5 :: 1 + dice % 3]
-            sealed = b"".join(spill.sealed([token for token, _ in some]))
-            assert sealed == b"".join(seal(wanted) for _, wanted in some)
-        for token, wanted in kept:
+    disk = VirtualDisk()
+    spill = Spill(disk, "a", hot_bytes_max=hot_bytes_max, sizes=SMALL)
+    kept: list[tuple[bytes | int, bytes]] = []
+    for body, dice in steps:
+        kept.append((spill.keep(body), body))
+        if dice < 60:
+            token, wanted = kept.pop(dice % len(kept))
             assert spill.load(token) == wanted
             spill.drop(token)
-        assert len(scratch(disk)) <= 1  # the one that is written to
-        spill.close()
-        assert scratch(disk) == []
+        for token, wanted in kept[:: 1 + dice % 7]:
+            assert (spill.load(token), spill.size(token)) == (wanted, len(wanted))
+        some = kept[dice % 5 :: 1 + dice % 3]
+        sealed = b"".join(spill.sealed([token for token, _ in some]))
+        assert sealed == b"".join(seal(wanted) for _, wanted in some)
+    for token, wanted in kept:
+        assert spill.load(token) == wanted
+        spill.drop(token)
+    assert len(scratch(disk)) <= 1  # the one that is written to
+    spill.close()
+    assert scratch(disk) == []
 
 
 def test_the_largest_body_fits_and_blocks_are_bounded() -> None:
@@ -144,9 +140,9 @@ def test_a_snapshot_larger_than_a_file_takes_several_numbers() -> None:
     assert spill.load(other) == b"other"
 
 
-def test_a_stretch_for_a_snapshot_ends_with_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SPILL_FILE_BYTES", 3 * 14)  # three bodies fill a file
-    spill = Spill(VirtualDisk(), "a", hot_bytes_max=0)
+def test_a_stretch_for_a_snapshot_ends_with_its_file() -> None:
+    sizes = SpillSizes(file_bytes=3 * 14)  # three bodies fill a file
+    spill = Spill(VirtualDisk(), "a", hot_bytes_max=0, sizes=sizes)
     bodies = [b"%10d" % n for n in range(8)]
     tokens = [spill.keep(body) for body in bodies]
     assert b"".join(spill.sealed(tokens)) == b"".join(map(seal, bodies))

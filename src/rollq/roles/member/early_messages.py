@@ -20,13 +20,14 @@ MESSAGE_BYTES: Final = 128  # overhead of a queued message beside its encoding
 class EarlyMessages:
     """Queued messages and ends of sessions."""
 
-    __slots__ = ("_bytes", "_messages")
+    __slots__ = ("_bytes", "_bytes_max", "_messages")
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
         # Session, message (None: the end of the session), size. There are at most HELD_MESSAGES_MAX
-        # messages of HELD_BYTES_MAX in all, and no more ends than there were sessions.
+        # messages of `bytes_max` in all, and no more ends than there were sessions.
         self._messages: deque[tuple[int, ToMemberMessage | None, int]] = deque()
         self._bytes = 0
+        self._bytes_max = bytes_max
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -34,7 +35,7 @@ class EarlyMessages:
     def add(self, session: int, message: ToMemberMessage) -> bool:
         """Queue a message; false if there is no room for it."""
         size_bytes = held_bytes(message)
-        if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > HELD_BYTES_MAX:
+        if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > self._bytes_max:
             return False
         self._messages.append((session, message, size_bytes))
         self._bytes += size_bytes

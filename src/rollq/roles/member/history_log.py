@@ -23,8 +23,9 @@ from rollq.wire.messages import HistoryRows
 class HistoryLog:
     """Rows by log index: sealed ones in segments, newer ones in memory."""
 
-    def __init__(self, segments: Segments) -> None:
+    def __init__(self, segments: Segments, reply_bytes_max: int = HISTORY_REPLY_BYTES_MAX) -> None:
         self.segments = segments
+        self._reply_bytes_max = reply_bytes_max
         self._recent: list[PackedIndex] = []  # ascending by index, not sealed yet
         self._covered_to = segments.covered_to()  # sealed at the start: their replay is skipped
 
@@ -101,7 +102,7 @@ class HistoryLog:
             if index != reached + 1:
                 break
             size_bytes += sum(map(len, chunk))
-            if lines and size_bytes > HISTORY_REPLY_BYTES_MAX:
+            if lines and size_bytes > self._reply_bytes_max:
                 break
             lines += chunk
             reached = index

@@ -10,18 +10,19 @@ from rollq.base.router_limits import ROUTER_GIVEN_MAX, ROUTER_JOBS_MAX, ROUTER_K
 
 
 class JobOwners:
-    """Owning groups of the ROUTER_JOBS_MAX most recently accepted jobs."""
+    """Owning groups of the `jobs_max` most recently accepted jobs."""
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_groups", "_jobs_max")
 
-    def __init__(self) -> None:
+    def __init__(self, jobs_max: int = ROUTER_JOBS_MAX) -> None:
         self._groups: dict[bytes, int] = {}
+        self._jobs_max = jobs_max
 
     def add(self, job_ids: Iterable[JobId], group: int) -> None:
         """Record jobs that a group has accepted."""
         groups = self._groups
         groups.update(dict.fromkeys(job_ids, group))
-        while len(groups) > ROUTER_JOBS_MAX:
+        while len(groups) > self._jobs_max:
             del groups[next(iter(groups))]
 
     def add_array(self, array_id: JobId, group: int) -> None:
@@ -37,16 +38,17 @@ class JobOwners:
 class GivenResults:
     """The groups of results that were sent to one client and are not confirmed."""
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_groups", "_results_max")
 
-    def __init__(self) -> None:
+    def __init__(self, results_max: int = ROUTER_GIVEN_MAX) -> None:
         self._groups: dict[JobId, int] = {}
+        self._results_max = results_max
 
     def add(self, job_ids: Iterable[JobId], group: int) -> None:
         """Record results that are sent to the client."""
         groups = self._groups
         groups.update(dict.fromkeys(job_ids, group))
-        while len(groups) > ROUTER_GIVEN_MAX:
+        while len(groups) > self._results_max:
             del groups[next(iter(groups))]
 
     def confirmed(self, job_ids: Iterable[JobId]) -> tuple[dict[int, list[JobId]], list[JobId]]:
@@ -64,10 +66,11 @@ class KeptBytes:
     """The memory budget for bodies of accepted jobs, shared by all clients of a router."""
 
     size_bytes: int = 0
+    bytes_max: int = ROUTER_KEPT_BYTES_MAX
 
     def take(self, size_bytes: int) -> bool:
         """Reserve bytes; false if the budget is exceeded."""
-        if self.size_bytes + size_bytes > ROUTER_KEPT_BYTES_MAX:
+        if self.size_bytes + size_bytes > self.bytes_max:
             return False
         self.size_bytes += size_bytes
         return True

@@ -18,9 +18,13 @@ Mark: TypeAlias = tuple[int, str]  # attempt and outcome, which identify one end
 class DeliveredResults:
     """Results that are being delivered, and those that the application has taken."""
 
-    __slots__ = ("_taken", "_taken_before", "_untaken")
+    __slots__ = ("_taken", "_taken_before", "_taken_max", "_untaken", "_untaken_max")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, taken_max: int = CLIENT_DELIVERED_MAX, untaken_max: int = CLIENT_UNTAKEN_MAX
+    ) -> None:
+        self._taken_max = taken_max
+        self._untaken_max = untaken_max
         self._untaken: dict[JobId, Mark] = {}
         # In two generations, because removing the oldest keys of one large dict is slow.
         self._taken: dict[JobId, Mark] = {}
@@ -47,8 +51,8 @@ class DeliveredResults:
             elif untaken.get(job_id) != mark:
                 untaken[job_id] = mark
                 new.append(result)
-        if len(untaken) > CLIENT_UNTAKEN_MAX:
-            for job_id in list(islice(untaken, CLIENT_UNTAKEN_MAX // 2)):  # the oldest
+        if len(untaken) > self._untaken_max:
+            for job_id in list(islice(untaken, self._untaken_max // 2)):  # the oldest
                 del untaken[job_id]
         return new, again
 
@@ -59,7 +63,7 @@ class DeliveredResults:
             mark = take(job_id, None)
             if mark is not None:
                 taken[job_id] = mark
-        if len(taken) >= CLIENT_DELIVERED_MAX // 2:
+        if len(taken) >= self._taken_max // 2:
             self._taken_before, self._taken = taken, {}
 
 

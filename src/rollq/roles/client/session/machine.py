@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode
 from rollq.base.ids import JobId, MessageId
-from rollq.base.limits import CLIENT_PENDING_MAX, REDIAL_MIN_MS, SILENCE_BYTES_PER_MS
+from rollq.base.limits import REDIAL_MIN_MS, SILENCE_BYTES_PER_MS
 from rollq.base.stamp import Jitter
 from rollq.roles.client.session import signals
 from rollq.roles.client.session.delivered import DeliveredResults, DoubtfulSubmits
@@ -106,7 +106,9 @@ class ClientMachine:
         self._doubtful = DoubtfulSubmits()
         # Sent to every new leader, until the subscription ends or is refused.
         self._subscribes: dict[MessageId, subjects.Subscribe] = {}
-        self._deliveries = DeliveredResults()
+        self._deliveries = DeliveredResults(
+            taken_max=setup.taken_max, untaken_max=setup.untaken_max
+        )
         self._watches: dict[MessageId, WatchOutput] = {}
         self._now_ms = 0
         self._out: list[signals.Instruction] = []
@@ -144,7 +146,7 @@ class ClientMachine:
         if not pending:
             self._silence.began(self._now_ms)
         requests = event.requests
-        room = CLIENT_PENDING_MAX - len(pending)
+        room = self._setup.pending_max - len(pending)
         for request in requests[room:]:
             self._fail(id_of(request), ErrorCode.OVERLOADED, "too many requests wait", True)
         requests = requests[:room]

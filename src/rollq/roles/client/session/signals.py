@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
-from rollq.base.limits import REDIAL_MAX_MS
+from rollq.base.limits import (
+    CLIENT_DELIVERED_MAX,
+    CLIENT_PENDING_MAX,
+    CLIENT_UNTAKEN_MAX,
+    REDIAL_MAX_MS,
+)
 from rollq.roles.dialogue import (
     Connect,
     Connected,
@@ -83,6 +88,9 @@ class ClientSetup:
     desired_parallelism: int = 0
     features: tuple[str, ...] = ()
     redial_ms_max: int = REDIAL_MAX_MS  # the maximum delay between attempts to find the leader
+    pending_max: int = CLIENT_PENDING_MAX  # requests without an answer
+    taken_max: int = CLIENT_DELIVERED_MAX  # results that the application has, remembered
+    untaken_max: int = CLIENT_UNTAKEN_MAX  # results that it has not taken, remembered
 
 
 class SessionState(enum.IntEnum):

@@ -119,8 +119,18 @@ class Subscriptions:
         listened: The jobs whose events have subscribers.
     """
 
-    def __init__(self, topic_of: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(
+        self,
+        topic_of: Callable[[str], str] = lambda _: "",
+        *,
+        count_max: int = SUBSCRIPTIONS_MAX,
+        of_session_max: int = SUBSCRIPTIONS_PER_SESSION_MAX,
+        routes_max: int = ROUTES_KEPT_MAX,
+    ) -> None:
         self._topic_of = topic_of  # the topic of a subject
+        self._count_max = count_max
+        self._of_session_max = of_session_max
+        self._routes_max = routes_max
         self.listened = ListenedJobs()
         self._trie: Trie[SessionSubscription] = Trie()
         self._of_session: dict[int, dict[int, SessionSubscription]] = {}
@@ -128,7 +138,7 @@ class Subscriptions:
         # By token: the session that owns the inbox, and the number of its subscriptions in it.
         self._inboxes: dict[str, tuple[int, int]] = {}
         self._count = 0  # of `_of_session`, inboxes included
-        self._routes: dict[str, Route] = {}  # by subject as published; at most ROUTES_KEPT_MAX
+        self._routes: dict[str, Route] = {}  # by subject as published; at most `_routes_max`
         self._sets: dict[Receivers, Receivers] = {}  # the distinct receiver sets of `_routes`
 
     def __len__(self) -> int:
@@ -145,11 +155,11 @@ class Subscriptions:
         token = self._inbox_of(tokens, session) if is_inbox(tokens) else ""
         self.remove(session, number)
         own = self._of_session.get(session, {})
-        if len(own) >= SUBSCRIPTIONS_PER_SESSION_MAX or self._count >= SUBSCRIPTIONS_MAX:
+        if len(own) >= self._of_session_max or self._count >= self._count_max:
             raise StateError(
                 ErrorCode.OVERLOADED,
                 f"{len(own)} subscriptions of this session, {self._count} in all",
-                f"at most {SUBSCRIPTIONS_PER_SESSION_MAX} and {SUBSCRIPTIONS_MAX}; use wildcards",
+                f"at most {self._of_session_max} and {self._count_max}; use wildcards",
             )
         group = None
         if queue_group and not token:
@@ -212,7 +222,7 @@ class Subscriptions:
             return Route(SEPARATOR.join(tokens), found, count=len(found))
         route = self._routes.get(subject)
         if route is None:
-            if len(self._routes) >= ROUTES_KEPT_MAX:
+            if len(self._routes) >= self._routes_max:
                 self.forget_routes()
             route = self._routes[subject] = self._find(tokens)
         return route
