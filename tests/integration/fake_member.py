@@ -35,6 +35,7 @@ class FakeMember:
     def __init__(self, *, takes_acks: bool = True, features: tuple[str, ...] = FEATURES) -> None:
         self.takes_acks = takes_acks
         self.features = features  # that it knows
+        self.ping_ms = 0  # told to every worker; it answers no pings
         self.port = 0
         self.received: list[Message] = []
         self.hellos: list[wire.HelloWorker] = []
@@ -143,7 +144,7 @@ class FakeMember:
         self.hellos.append(hello)
         self.link = link
         known = tuple(one for one in agree(hello.features) if one in self.features)
-        link.send(wire.Welcome("g", 1, known))
+        link.send(wire.Welcome("g", 1, known, ping_ms=self.ping_ms))
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self.link:

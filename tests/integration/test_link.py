@@ -161,3 +161,18 @@ def test_what_is_no_member_is_named_as_such(caplog: pytest.LogCaptureFixture) ->
     assert reason.startswith(f"no rollq member at {address}: it answered 'HTTP/1.1 400 Bad")
     lines = [one for one in caplog.records if "no rollq member" in one.getMessage()]
     assert len(lines) == 1  # and then it is counted
+
+
+def test_http_on_the_port_of_a_member_is_named_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        listener = Listener("g", lambda link, messages: None, lambda link, reason: None)
+        port = await listener.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: grid\r\n\r\n")
+        async with asyncio.timeout(DEADLINE_S):
+            await reader.read()
+        writer.close()
+        await listener.stop("over")
+
+    asyncio.run(story())
+    assert "it speaks HTTP: pages, API and metrics are on the port of --http" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,36 @@ def test_a_follower_that_stops_is_not_missed(tmp_path: Path) -> None:
         follower.start()
         until(lambda: all(one.lag == 0 and one.active for one in cluster(talker).members))
         assert cluster(talker).term == term
+
+
+def test_a_member_that_is_stopped_is_gone_and_back_in_the_log_of_the_leader(tmp_path: Path) -> None:
+    """Its links stay open meanwhile, as they do when a network is cut."""
+    with Members(tmp_path, 3) as members:
+        address, _ = find_leader(members.addresses)
+        leader = members.at(address)
+        follower = next(member for member in members.all if member.address != address)
+        follower.send(signal.SIGSTOP)
+        leader.until_line(f"member at {follower.address} is gone: no answer")
+        follower.send(signal.SIGCONT)
+        leader.until_line(f"member at {follower.address} is back")
+
+
+def test_a_member_that_was_replaced_says_so_when_its_old_disk_is_put_back(tmp_path: Path) -> None:
+    with Members(tmp_path, 3) as members:
+        address, talker = find_leader(members.addresses)
+        assert accepted(talker, range(1, 20))
+        member = next(one for one in members.all if one.address != address)
+        member.kill()
+        member.state.rename(tmp_path / "old")
+        member.start()
+        own = int(member.until_line("serving").split()[-1])
+        until(lambda: any(one.member_id == own and one.active for one in cluster(talker).members))
+        assert accepted(talker, range(20, 40))
+        member.kill()
+        shutil.rmtree(member.state)
+        (tmp_path / "old").rename(member.state)
+        member.start()
+        member.until_line("this member is not in the group")
 
 
 def test_a_member_that_lost_its_disk_joins_under_a_new_id_and_catches_up(tmp_path: Path) -> None:

@@ -130,6 +130,21 @@ def test_a_lost_leader_ends_nothing_and_a_redirect_is_followed(tmp_path: Path) -
     asyncio.run(story())
 
 
+def test_a_leader_that_does_not_answer_is_told_as_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "rollq.worker")
+
+    async def story() -> None:
+        member = FakeMember()
+        member.ping_ms = 50
+        async with running(tmp_path, member) as (node, _):
+            await eventually(lambda: node._counted.disconnected)
+            assert f"connection to {member.address} lost: no answer" in caplog.messages
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(("ahead", "most"), [(0, 2), (3, 5)])
 def test_credit_follows_the_slots_and_looks_ahead_for_short_jobs(
     tmp_path: Path, ahead: int, most: int

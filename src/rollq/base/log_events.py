@@ -97,6 +97,12 @@ DAMAGED: Final = LogEvent(
     "parts of the log on disk were unreadable: check the disk. The readable parts were "
     "rewritten, the old files are kept in STATE/broken; other members send missing entries",
 )
+SNAPSHOT_DAMAGED: Final = LogEvent(
+    "snapshot_damaged",
+    "warning",
+    "{name} on disk was unreadable: check the disk. It is kept in STATE/broken; an older one and "
+    "the log, or other members, have what it held",
+)
 UNPROTECTED: Final = LogEvent(
     "unprotected", "warning", "no logins on {address} (--unsafe-no-auth): every peer has all rights"
 )
@@ -126,8 +132,8 @@ REMOVED: Final = LogEvent("removed", "warning", "this member was removed from th
 NOT_A_MEMBER: Final = LogEvent(
     "not_a_member",
     "warning",
-    "this member is not in the group {voters}: it was removed, or is not let in yet; one that "
-    "was removed is started on an empty state directory",
+    "this member is not in the group {voters}: it was removed, or another took its place; stop it, "
+    "or start it on an empty state directory to join anew",
 )
 ELECTED: Final = LogEvent(
     "elected", "info", "this member is the leader in term {term}", ("voters", "unled_ms")

@@ -3,6 +3,7 @@ group."""
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from rollq.cli.grid import all_rows, connected, query_view
 from rollq.grid.views import CountsView, RawQueueView, RawWorkerView, UnservedView
 from rollq.history.arrow_cache import copies_there
 from rollq.history.segments import Segments
-from rollq.net.dialer import dial, is_served
+from rollq.net.dialer import dial, is_served, takes_connections
 from rollq.roles.client.addresses import as_addresses
 from rollq.roles.member.readers.columns import is_worth
 from rollq.roles.member.status import ClusterView
@@ -33,6 +34,7 @@ MEMORY_FULL: Final = 0.95  # of a worker's machine
 DISK_FREE_BYTES_MIN: Final = 1024**3
 SILENT: Final = "accepts connections but does not answer"
 WAKE: Final = "its process is stopped or hangs: continue it, or restart it"
+APART: Final = "its log says why: it was started on another state directory, or the network is cut"
 
 
 def history_findings(disk: Disk) -> list[Finding]:
@@ -120,9 +122,22 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
         findings.append(Finding(PROBLEM, warning, RENEW))
     findings += _jobs(counts, queues, workers)
     findings += unserved_findings(unserved) if workers else []
+    findings += away_findings(workers)
     findings += layer_findings(workers)
     findings += load_findings(workers)
     return True, findings
+
+
+def away_findings(workers: list[RawWorkerView]) -> list[Finding]:
+    """Workers that are not connected, and have their grace to come back; a few are named."""
+    away = [one for one in workers if one.connected is False]
+    if not away or len(away) == len(workers):  # none at all is another finding
+        return []
+    held = sum(len(one.held) for one in away)
+    names = _some([one.name or guid_to_text(one.worker_id) for one in away])
+    what = f"not connected: worker {names}, with {counted(held, 'job')}"
+    todo = "their jobs go to other workers when their grace is over; look at their logs"
+    return [Finding(NOTE, what, todo)]
 
 
 def layer_findings(workers: list[RawWorkerView]) -> list[Finding]:
@@ -188,19 +203,20 @@ async def member_findings(cluster: ClusterView) -> list[Finding]:
     named GROUP/HOST:PORT, without the number of voters of each."""
     findings = [Finding(PROBLEM, alarm.text, alarm.todo) for alarm in cluster.alarms]
     is_of_router = any("/" in member.address for member in cluster.members)
-    for member in cluster.members:
-        address = member.address.rpartition("/")[2]
-        trouble = await _trouble(address)
+    addresses = [member.address.rpartition("/")[2] for member in cluster.members]
+    troubles = await asyncio.gather(*map(_trouble, addresses))
+    for member, address, trouble in zip(cluster.members, addresses, troubles, strict=True):
         if trouble == SILENT:
             findings.append(Finding(PROBLEM, f"member {member.address} {trouble}", WAKE))
-        elif trouble or not member.active:
-            findings.append(
-                Finding(
-                    PROBLEM,
-                    f"member {member.address} is down: {trouble or 'no answer to the leader'}",
-                    f"start it again, or remove it: rollq cluster remove {address}",
-                )
+        elif trouble:
+            what = f"member {member.address} is down: {trouble}"
+            todo = (
+                "start it, or mend the network to it; if it is gone for good: rollq cluster remove"
             )
+            findings.append(Finding(PROBLEM, what, f"{todo} {address}"))
+        elif not member.active:
+            what = f"member {member.address} runs, but does not answer the leader"
+            findings.append(Finding(PROBLEM, what, APART))
         elif member.lag > LAG_MAX:
             findings.append(
                 Finding(
@@ -238,7 +254,9 @@ async def _trouble(address: str) -> str:
             address, "", lambda *_: None, lambda *_: None, credentials=given_credentials()
         )
     except RollqError as error:
-        return error.message
+        # For a stopped process the system accepts connections, on which nobody speaks TLS.
+        is_silent = await takes_connections(address) and not await is_served(address)
+        return SILENT if is_silent else error.message
     link.close("probe only")
     return "" if await is_served(address) else SILENT
 

@@ -111,8 +111,9 @@ def _show_layers(workers: list[dict[str, Any]]) -> None:
         write_line(NO_WORKERS)
     for one in workers:
         name = one["name"] or one["id"]
-        layers = ", ".join(one["layers"]) or "unknown (worker of an older version)"
-        write_line(f"layers of {name}: {layers}")
+        if one["connected"] is not False:  # one that is away told nothing to this leader
+            layers = ", ".join(one["layers"]) or "unknown (worker of an older version)"
+            write_line(f"layers of {name}: {layers}")
         if one["resources"]:
             write_line(f"resources of {name}: {', '.join(_resources(one))}")
         if one["labels"]:

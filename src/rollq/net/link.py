@@ -44,6 +44,8 @@ CUT_OFF: Final = Repeats()  # of all links of this process
 TLS_RECORD: Final = b"\x16\x03"
 TLS_MINORS: Final = (1, 2, 3, 4)
 TLS_HEAD_BYTES: Final = 3
+HTTP_VERBS: Final = (b"GET /", b"HEAD /", b"POST /", b"PUT /", b"OPTIONS ")
+HTTP_IS_ELSEWHERE: Final = "it speaks HTTP: pages, API and metrics are on the port of --http"
 TLS_IS_OFF: Final = (
     "it speaks TLS, which is off here; start this process with --credentials and --tls allow, or "
     "the other without ca.pem"
@@ -436,6 +438,8 @@ class Link(asyncio.Protocol):
         if self._was_heard or not self._first_bytes:
             return ""
         if self.connection.side is Side.ACCEPTER:
+            if self._first_bytes.startswith(HTTP_VERBS):
+                return HTTP_IS_ELSEWHERE
             return TLS_IS_OFF if is_tls(self._first_bytes) else ""
         text = self._first_bytes[:40].decode("latin-1")
         return f"no rollq member at {self.address}: it answered {text!a}"

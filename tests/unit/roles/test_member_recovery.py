@@ -7,6 +7,7 @@ import pytest
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import TERM_MAX
 from rollq.raft.types import HardState
+from rollq.roles.member.node_log import NodeLog
 from rollq.roles.member.recovery import plausible
 from rollq.roles.member.rollcall import JoinPhase
 from rollq.store.wal import Wal
@@ -135,13 +136,29 @@ def test_rot_is_healed_by_the_others() -> None:
     rot_log(group.disks[victim], 10)
     healed = group.start(victim)
     assert healed.raft.suspect is not None
-    assert healed.was_damaged
+    assert healed.damage.log
     group.until(lambda: healed.raft.suspect is None and len(healed.state.jobs) == 30)
     group.run(4)
     assert healed.state.log_hash == group.leader.state.log_hash
     group.kill(victim)
     again = group.start(victim)
-    assert (again.raft.suspect, again.was_damaged) == (None, False)
+    assert (again.raft.suspect, again.damage) == (None, (False, ()))
+
+
+def test_a_rotten_snapshot_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    group = with_jobs("a", "b", "c", snapshot_entries=10)
+    victim = group.follower()
+    group.kill(victim)
+    disk = group.disks[victim]
+    name = f"snapshots/{max(disk.names('snapshots'))}"
+    disk.rot(name, disk.size(name) // 2, 3)
+    healed = group.start(victim)
+    assert healed.damage == (False, (name,))
+    NodeLog().recovered(healed, 0.0)
+    assert f"{name} on disk was unreadable: check the disk" in caplog.text
+    group.until(lambda: len(healed.state.jobs) == 30)
+    group.kill(victim)
+    assert group.start(victim).damage == (False, ())
 
 
 def test_a_lonely_member_mends_what_it_has_twice_and_says_so() -> None:
@@ -151,10 +168,10 @@ def test_a_lonely_member_mends_what_it_has_twice_and_says_so() -> None:
     for place in range(7):  # of the head of the first segment: records are whole
         disk.rot(f"wal/{min(disk.names('wal'))}", place, 3)
     mended = group.start("a")
-    assert mended.was_damaged
+    assert mended.damage.log
     group.until(lambda: len(mended.state.jobs) == 5)
     group.kill("a")
-    assert not group.start("a").was_damaged
+    assert not group.start("a").damage.log
 
 
 def test_a_disk_that_fails_while_it_is_written_stops_the_member() -> None:

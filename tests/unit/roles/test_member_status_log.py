@@ -7,8 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from rollq.raft.types import NO_MEMBER, Config, Member
+from rollq.roles.member.keyring import KeyRing
+from rollq.roles.member.rollcall import RollCall
 from rollq.roles.member.status_log import StatusLog
+from rollq.store.identity import NO_KEY, NONCE_BITS
+from rollq.wire.messages import RollAnswer
 
+LIFE = 1 << NONCE_BITS
 A, B, C = Member(1, "a:1"), Member(2, "b:1"), Member(3, "c:1")
 
 
@@ -66,16 +71,42 @@ def test_every_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_member_that_was_removed_says_so_at_every_start(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_was_removed_says_so_once_at_every_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "rollq.member")
+
+    def told(*answers: tuple[int, Config], admitted: bool = True) -> list[str]:
+        """What is logged after answers of member 2, of these indexes; our log ends at 7."""
+        caplog.clear()
+        keys = KeyRing(NO_KEY, b"s" * 32, b"secret")
+        roll = RollCall(A, b"c" * 16, (A, B), (LIFE,), keys, admitted=admitted)
+        news = StatusLog()
+        for index, config in answers:
+            heard = RollAnswer(
+                2, B.address, b"c" * 16, LIFE, LIFE, config=config, config_index=index
+            )
+            roll.take(heard, (B.address,))
+            news.log_roll(roll, (B.address,), 7)
+        lines = [record.getMessage() for record in caplog.records]
+        return [line for line in lines if not line.startswith("waiting")]
+
+    without = Config((B, C))
+    (line,) = told((8, without), (9, without))
+    assert line.startswith("this member is not in the group b:1, c:1: it was removed, or ")
+    assert told((8, Config((A, B)))) == []
+    assert told((6, without)) == []  # from before it was let in, of a member that lags
+    assert told((8, without), admitted=False) == []  # about to be let in
+
+
+def test_the_log_of_a_member_that_was_let_in_is_no_news_of_its_removal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO", "rollq.member")
     raft = Raft()
-    raft.config = Config((B, C))
+    raft.config = Config((B, C))  # of its last snapshot, which is older
     StatusLog().log_changes(raft)  # type: ignore[arg-type]
-    raft.last_index = 0  # a new one, which is about to be let in
-    StatusLog().log_changes(raft)  # type: ignore[arg-type]
-    first, second = [record.getMessage() for record in caplog.records]
-    assert first.startswith("this member is not in the group b:1, c:1: it was removed, or ")
-    assert second == "the group is b:1, c:1"
+    assert [record.getMessage() for record in caplog.records] == ["the group is b:1, c:1"]
 
 
 def test_a_member_says_whom_it_waits_for_when_that_changes(
@@ -85,8 +116,10 @@ def test_a_member_says_whom_it_waits_for_when_that_changes(
     news = StatusLog()
     missing = [("b:1", "c:1"), ("b:1", "c:1"), ("c:1",), ()]
     for addresses in missing:
-        roll = SimpleNamespace(me=A, missing=lambda peers, found=addresses: found)
-        news.log_roll(roll, ("b:1", "c:1"))  # type: ignore[arg-type]
+        roll = SimpleNamespace(
+            me=A, missing=lambda peers, found=addresses: found, is_removed=lambda last: False
+        )
+        news.log_roll(roll, ("b:1", "c:1"), 7)  # type: ignore[arg-type]
     assert [record.getMessage() for record in caplog.records] == [
         "waiting for peers b:1, c:1 (1 of 3 connected)",
         "waiting for peers c:1 (2 of 3 connected)",

@@ -87,7 +87,7 @@ class Driver:
         self._store = recovered.store
         self.replica = recovered.replica
         self.raft = recovered.raft
-        self.was_damaged = recovered.was_damaged  # whether recovery found the log damaged
+        self.damage = recovered.damage
         self._suspect_on_disk = self.raft.suspect is not None
         self._outputs = Outputs()
         self.counters = MemberCounters()

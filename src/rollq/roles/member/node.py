@@ -310,7 +310,7 @@ class MemberNode:
             return
         self._follow_rules(driver)
         self._status_log.log_changes(driver.raft)
-        self._status_log.log_roll(driver.roll, self.setup.peers)
+        self._status_log.log_roll(driver.roll, self.setup.peers, driver.raft.last_index)
         if driver.raft.role is not Role.LEADER:
             self._deposed.set()
         if driver.leading:
@@ -396,6 +396,7 @@ class MemberNode:
                 self._blob_work.begin(output)
             elif isinstance(output, ClosePeer):
                 self._peers.cut(output.address, output.reason)
+                self._incoming.silent(output.address, output.reason)
             elif isinstance(output, ProvePeer):
                 self._peers.prove(output.address)
             elif isinstance(output, LogLine | Mishap):

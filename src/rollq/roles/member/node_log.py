@@ -16,6 +16,7 @@ from rollq.base.log_events import (
     HANDLER_FAILED,
     LOOP_STALLED,
     RECOVERED,
+    SNAPSHOT_DAMAGED,
     STARTED,
     STOPPED,
     STOPPING,
@@ -45,8 +46,10 @@ class NodeLog:
     def recovered(self, driver: Driver, began_s: float) -> None:
         """Recovery from disk is over."""
         raft, snapshot = driver.raft, driver.state.applied_index
-        if driver.was_damaged:
+        if driver.damage.log:
             tell(log, DAMAGED)
+        for name in driver.damage.snapshots:
+            tell(log, SNAPSHOT_DAMAGED, name=name)
         tell(
             log,
             RECOVERED,

@@ -245,8 +245,10 @@ class IncomingPeers:
             if isinstance(message, LeaderHello):
                 self._callers[link] = _Caller(message, is_proven)
                 if is_proven or not self._driver.roll.keys.is_guarded:
-                    self._log_back(message.address)
+                    self._unproven.pop(message.address, None)
             hello = self._callers[link].hello
+            if self._gone and (is_proven or not self._driver.roll.keys.is_guarded):
+                self._log_back(hello.address)
             if isinstance(message, RaftMessage) and not self._is_of(hello, message):
                 link.close("not a member of this cluster, or not the member it claims to be")
                 break
@@ -265,6 +267,11 @@ class IncomingPeers:
     def stop(self) -> None:
         """This member stops: log no lost links from now on."""
         self._stopped = True
+
+    def silent(self, address: str, reason: str) -> None:
+        """A member does not answer. If its process is stopped or the network is cut, its links to
+        this member stay open."""
+        self._log_gone(address, reason)
 
     def closed(self, link: Link, reason: str) -> None:
         """A member is gone when its last link closes. If members must prove the key, links without
@@ -286,17 +293,16 @@ class IncomingPeers:
         return is_same and message.sender == hello.member_id
 
     def _log_gone(self, address: str, reason: str) -> None:
-        """Log that a member has no link to this one any more. While a group forms, links are
-        replaced, and a closed link means nothing."""
+        """Log once that a member does not answer, or has no link to this one any more. While a
+        group forms, links are replaced, and a closed link means nothing."""
         config = self._driver.raft.config
         known = {member.address for member in (*config.voters, *config.learners)}
         counts = not self._stopped and self._driver.roll.phase is JoinPhase.PRESENT
-        if counts and address in known:
+        if counts and address in known and address not in self._gone:
             self._gone[address] = None
             _log_seldom(self._repeats, MEMBER_GONE, {"address": address, "cause": reason})
 
     def _log_back(self, address: str) -> None:
-        self._unproven.pop(address, None)
         if address in self._gone:
             del self._gone[address]
             _log_seldom(self._repeats, MEMBER_BACK, {"address": address})

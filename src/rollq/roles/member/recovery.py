@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import NIL_ID, MemberId
@@ -30,6 +31,13 @@ from rollq.store.wal import Wal
 MEMBER_ID_BYTES = 7  # fits every language's signed 64-bit integer
 
 
+class Damage(NamedTuple):
+    """What of the disk was unreadable, and was put aside."""
+
+    log: bool  # parts of it
+    snapshots: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Recovery:
     """What a driver starts from."""
@@ -39,7 +47,7 @@ class Recovery:
     raft: RaftNode
     roll: RollCall
     peer_boots: dict[MemberId, int]
-    was_damaged: bool  # parts of the log were unreadable
+    damage: Damage
 
 
 def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
@@ -109,7 +117,7 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
         raft,
         roll,
         peer_boots=dict(found.peer_boots),
-        was_damaged=found.damaged,
+        damage=Damage(found.damaged, tuple(snapshots.corrupt)),
     )
 
 

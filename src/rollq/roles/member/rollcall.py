@@ -134,6 +134,17 @@ class RollCall:
         """The members of the newest known configuration."""
         return self._config.voters + self._config.learners
 
+    @property
+    def voters(self) -> tuple[Member, ...]:
+        """The voters of the newest known configuration."""
+        return self._config.voters
+
+    def is_removed(self, last_index: int) -> bool:
+        """Whether the group removed this member, as a member told: it was in a configuration of our
+        log, which ends at `last_index`, and is missing in one from there on."""
+        is_later = 0 < self._config_index >= last_index
+        return self.admitted and is_later and not self._is_in(self._config)
+
     def note_config(self, config: Config) -> bool:
         """A configuration is applied. True: it has this member for the first time; write that
         down."""

@@ -30,7 +30,10 @@ log = logging.getLogger("rollq.member")
 class StatusLog:
     """Compares raft with what was logged last; cheap while nothing changes."""
 
-    __slots__ = ("_config", "_leader", "_term", "_transferee", "_unled_ms", "_waited_for")
+    __slots__ = (
+        *("_config", "_is_removal_logged", "_leader", "_term", "_transferee", "_unled_ms"),
+        "_waited_for",
+    )
 
     def __init__(self) -> None:
         self._config = Config()
@@ -39,9 +42,14 @@ class StatusLog:
         self._transferee = NO_MEMBER  # to which this member was transferring leadership
         self._unled_ms = _now_ms()  # since when no leader is known
         self._waited_for: tuple[str, ...] = ()
+        self._is_removal_logged = False  # of one before this start
 
-    def log_roll(self, roll: RollCall, peers: tuple[str, ...]) -> None:
-        """Log the members that this one waits for before it takes part, when that changes."""
+    def log_roll(self, roll: RollCall, peers: tuple[str, ...], last_index: int) -> None:
+        """Log the members that this one waits for before it takes part, when that changes, and once
+        that it was removed from the group before it started. `last_index`: of our log."""
+        if not self._is_removal_logged and roll.is_removed(last_index):
+            self._is_removal_logged = True
+            tell(log, NOT_A_MEMBER, voters=", ".join(voter.address for voter in roll.voters))
         missing = roll.missing(peers)
         if missing == self._waited_for:
             return
@@ -68,9 +76,6 @@ class StatusLog:
         voters = ", ".join(member.address for member in now.voters)
         if _has(before, own) and not _has(now, own):
             tell(log, REMOVED)
-            return
-        if before == Config() and raft.last_index and not _has(now, own):
-            tell(log, NOT_A_MEMBER, voters=voters)  # started with the disk of a removed member
             return
         learners = tuple(member.address for member in now.learners)
         tell(log, GROUP_CHANGED, voters=voters, learners=learners)

@@ -102,8 +102,8 @@ class WorkerNode:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._looking: asyncio.Task[None] | None = None  # scans for programs
         self._turn_due = False  # whether `_end_turn` is scheduled
-        self._log = WorkerLog()
         self._counted = WorkerCounters()
+        self._log = WorkerLog(self._counted)
         self._traces = traces
         self._draining = False
         self._stopping: asyncio.Task[None] | None = None
@@ -327,6 +327,7 @@ class WorkerNode:
     def _do_disconnect(self, instruction: signals.Disconnect) -> None:
         link, self._link = self._link, None
         if link is not None and instruction.stuck:
+            self._log.disconnected(link.address, "no answer")
             link.hang_up("no answer")
         elif link is not None:
             link.close("told to")
@@ -382,9 +383,8 @@ class WorkerNode:
 
     def _closed(self, link: Link, reason: str) -> None:
         if link is self._link:
-            self._log.seldom(lines.DISCONNECTED, link.address, address=link.address, cause=reason)
+            self._log.disconnected(link.address, reason)
             self._link = None
-            self._counted.disconnected += 1
             self._feed(signals.Disconnected())
 
     # --- results

@@ -24,6 +24,7 @@ from rollq.base.log_events import (
     tell,
 )
 from rollq.base.repeats import Repeats
+from rollq.roles.worker.counted import WorkerCounters
 from rollq.roles.worker.execs import ExecDir
 from rollq.roles.worker.setup import NodeSetup
 from rollq.roles.worker.signals import StoredResult
@@ -39,7 +40,8 @@ FAILED: Final = int(Status.FAILED)
 class WorkerLog:
     """Writes the lines of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: WorkerCounters) -> None:
+        self._counted = counted
         self._repeats = Repeats(LINES_MAX)
         self._logs_jobs = log.isEnabledFor(logging.DEBUG)
 
@@ -66,7 +68,8 @@ class WorkerLog:
         self._repeats = Repeats(LINES_MAX)
 
     def disconnected(self, address: str, cause: str) -> None:
-        """The connection to a leader is lost."""
+        """The connection to a leader is lost; counted, too."""
+        self._counted.disconnected += 1
         self.seldom(DISCONNECTED, address, address=address, cause=cause)
 
     def not_let_in(self, address: str, error: Error) -> None:
