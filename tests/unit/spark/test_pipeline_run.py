@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rollq.spark.pipeline.bronze import Reading
 from rollq.spark.pipeline.feed import Feed
-from rollq.spark.pipeline.run import Pipeline
+from rollq.spark.pipeline.run import BATCH_BYTES, Pipeline
 from rollq.spark.source.options import read_options
 from rollq.spark.source.places import Extent
 
@@ -64,3 +64,26 @@ def test_an_idle_group_gets_one_entry_however_often_it_is_looked_at(tmp_path: Pa
     IdleFeed.stop = staticmethod(pipeline.stop)
     manifest = pipeline.run(every_s=0.001)
     assert (manifest.number, feed.looks, feed.entries) == (0, LOOKS + 1, 6)
+
+
+class LongFeed(IdleFeed):
+    """A group with so many bytes that a batch ends after forty entries."""
+
+    entries = 100
+    read: ClassVar[list[tuple[int, int]]] = []
+
+    def bounded(
+        self, starts: Mapping[str, int], ends: Mapping[str, int], most: int
+    ) -> dict[str, int]:
+        assert most == BATCH_BYTES
+        return {"default": min(starts["default"] + 40, ends["default"])}
+
+    def reading(self, starts: Mapping[str, int], ends: Mapping[str, int]) -> Reading:
+        self.read.append((starts["default"], ends["default"]))
+        return super().reading(starts, ends)
+
+
+def test_a_long_history_is_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
+    feed = LongFeed(path="somewhere")
+    Pipeline(Settings(), feed, tmp_path).run()  # type: ignore[arg-type]
+    assert feed.read == [(1, 41), (41, 81), (81, 101)]

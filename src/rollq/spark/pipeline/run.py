@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_INDEXES: Final = 5_000_000
-BATCH_BYTES: Final = 256 << 20  # as it is stored: some 16 million events, if it is packed
+BATCH_BYTES: Final = 64 << 20  # as it is stored: some 4 million events, if it is packed
 TRIES_MAX: Final = 4
 READING: Final = "bronze"  # the stage in which it is found whether there is anything new
 SWEEP_BATCHES: Final = 20  # interval of sweeps in a long run
