@@ -12,29 +12,39 @@ from rollq.grid import job_index
 from rollq.grid.job_index import JobIndex
 from rollq.grid.state import QUEUED, ClientRecord, JobRecord
 
-STEPS = st.lists(st.tuples(st.sampled_from(("add", "drop", "file")), st.integers(1, 99)))
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("add", "add", "drop", "file")),
+        st.sampled_from((1, 1, 2, 99)),
+        st.integers(1, 9),
+        st.integers(0, 300),
+    )
+)
 CLIENT = ClientRecord("ann")
 
 
 @given(STEPS, st.integers(0, 300))
 def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
-    steps: list[tuple[str, int]], place: int
+    steps: list[tuple[str, int, int, int]], place: int
 ) -> None:
     with patch.object(job_index, "CHUNK_JOBS", 4), patch.object(job_index, "OFFSET_MAX", 150):
         index = JobIndex()
         model: dict[int, bytes] = {}
         last = 0
-        for what, number in steps:
+        for what, step, count, where in steps:
             if what == "add":
-                last += number
-                model[last] = last.to_bytes(16, "big")
-                index.fresh.append(job(last, model[last]))
+                for _ in range(count):
+                    last += step
+                    model[last] = last.to_bytes(16, "big")
+                    index.fresh.append(job(last, model[last]))
             elif what == "file":
                 index.file_fresh()
             elif model:
-                seq = sorted(model)[number % len(model)]
-                del model[seq]
-                index.remove(seq)
+                start = where % len(model)
+                seqs = sorted(model)[start : start + count]
+                for seq in seqs:
+                    del model[seq]
+                index.remove_all(reversed(seqs))
         rows = sorted(model.items())
         assert len(index) == len(model)
         assert list(index.after(place)) == [row for row in rows if row[0] > place]

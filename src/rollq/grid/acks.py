@@ -4,6 +4,7 @@ does not match the running attempt is stale and changes nothing, so late message
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rollq.base.ids import GUID_BYTES
 from rollq.base.jobs import Status
@@ -16,7 +17,7 @@ from rollq.grid.commands import (
 )
 from rollq.grid.effects import Applied, Duplicate, Outcome, Refused, RunDone
 from rollq.grid.events import JOB_ACKED, JOB_CANCELLED, Event, Run
-from rollq.grid.facts import are_alike, column_of, fact, keys_of
+from rollq.grid.facts import column_of, fact, keys_of
 from rollq.grid.moves import (
     end_done,
     finish,
@@ -37,6 +38,7 @@ from rollq.grid.runs import (
     has_twice,
     ids_in,
     in_turn,
+    known_groups,
     refuse_columns,
     refuse_run,
     run_done,
@@ -50,6 +52,8 @@ from rollq.grid.state import (
     JobRecord,
 )
 
+_fence = attrgetter("fence")
+_past = attrgetter("past")
 _CANCELLED_STATUS = int(Status.CANCELLED)
 _FAILED_STATUS = int(Status.FAILED)
 
@@ -74,35 +78,15 @@ def ack_run(state: GridState, command: AckRun, out: Applied) -> Outcome:
         runs = [part_of(command, position) for position in range(len(job_ids))]
         return in_turn([ack_run(state, run, out) for run in runs])
     others: Others = []
-    group: list[JobRecord] = []  # alike, and done
-    first = 0  # position of the first of them
-    jobs, attempt, is_plain = state.jobs, command.attempt, gives_plain_results(command)
-    for position, job_id in enumerate(job_ids):
-        record = jobs.get(job_id)
-        if (
-            record is not None
-            and record.fence == command.fences[position]
-            and record.attempt == attempt
-            and record.state is ASSIGNED
-            and record.past is None
-            and is_plain
-        ):
-            if group and are_alike(group[0], record):
-                group.append(record)
-                continue
-            if not is_retried(record, command):
-                if group:
-                    take_results(state, group, command, first, out)
-                group, first = [record], position
-                continue
-        if group:
+    is_plain = gives_plain_results(command)
+    for first, group in known_groups(state, job_ids):
+        if is_plain and are_done(group, command, first):
             take_results(state, group, command, first, out)
-            group = []
-        other = ack_one(state, record, part_of(command, position), out)
-        if other is not None:
-            others.append((position, other))
-    if group:
-        take_results(state, group, command, first, out)
+            continue
+        for position, record in enumerate(group or (None,), first):
+            other = ack_one(state, record, part_of(command, position), out)
+            if other is not None:
+                others.append((position, other))
     return run_done(len(job_ids), others)
 
 
@@ -120,6 +104,19 @@ def gives_plain_results(command: AckRun) -> bool:
     results = command.results
     longest = len(results[0]) if len(results) == 1 else max(map(len, results))
     return longest <= INLINE_BYTES_MAX
+
+
+def are_done(records: Sequence[JobRecord], command: AckRun, first: int) -> bool:
+    """Whether the plain acks from position `first` on are of the running attempts of these equal
+    jobs, which have no past, and end them. False if there are no jobs."""
+    if not records or records[0].state is not ASSIGNED or records[0].attempt != command.attempt:
+        return False
+    fences = command.fences[first : first + len(records)]
+    return (
+        fences == tuple(map(_fence, records))
+        and not any(map(_past, records))
+        and not is_retried(records[0], command)
+    )
 
 
 def is_retried(record: JobRecord, command: AckRun) -> bool:

@@ -24,7 +24,7 @@ from rollq.grid.commands import (
 )
 from rollq.grid.effects import Applied, Done, Outcome, Refused, SendAssign
 from rollq.grid.events import JOB_ASSIGNED, Event, Run
-from rollq.grid.facts import are_alike, keys_of
+from rollq.grid.facts import keys_of
 from rollq.grid.moves import (
     enter_assigned,
     lose_attempt,
@@ -41,7 +41,16 @@ from rollq.grid.outcomes import (
     UNKNOWN_WORKER,
     WORKER_IS_DRAINED,
 )
-from rollq.grid.runs import Others, alone, has_twice, ids_in, in_turn, refuse_run, run_done
+from rollq.grid.runs import (
+    Others,
+    alone,
+    has_twice,
+    ids_in,
+    in_turn,
+    known_groups,
+    refuse_run,
+    run_done,
+)
 from rollq.grid.state import (
     ASSIGNED,
     QUEUED,
@@ -67,34 +76,19 @@ def assign_run(state: GridState, command: AssignRun, out: Applied) -> Outcome:
         runs = [msgspec.structs.replace(command, job_ids=job_id) for job_id in job_ids]
         return in_turn([assign_run(state, run, out) for run in runs])
     others: Others = []
-    group: list[JobRecord] = []  # equal jobs that may start
-    room = 0  # how many more of these may start
-    jobs, before = state.jobs, command.attempt - 1
-    for position, job_id in enumerate(job_ids):
-        record = jobs.get(job_id)
-        if record is None:
+    for position, group in known_groups(state, job_ids):
+        if not group:
             others.append((position, UNKNOWN_JOB))
-        elif record.state is not QUEUED:
-            others.append((position, NOT_QUEUED))
-        elif record.attempt != before:
-            others.append((position, STALE_ATTEMPT))
+        elif group[0].state is not QUEUED:
+            others += [(position + at, NOT_QUEUED) for at in range(len(group))]
+        elif group[0].attempt != command.attempt - 1:
+            others += [(position + at, STALE_ATTEMPT) for at in range(len(group))]
         elif worker is None:
-            others.append((position, UNKNOWN_WORKER))
-        elif room > 0 and are_alike(group[0], record):  # true only if the group is not empty
-            group.append(record)
-            room -= 1
+            others += [(position + at, UNKNOWN_WORKER) for at in range(len(group))]
         else:
-            if group:
-                start_attempts(state, group, worker, command.lease_ms, out)
-                group, room = [], 0
-            refusal = refuse_start(state, record, record.array, worker)
+            started, refusal = start_equal(state, group, worker, command.lease_ms, out)
             if refusal is not None:
-                others.append((position, refusal))
-            else:
-                group = [record]
-                room = room_left(state, record) - 1
-    if group and worker is not None:
-        start_attempts(state, group, worker, command.lease_ms, out)
+                others += [(position + at, refusal) for at in range(started, len(group))]
     return run_done(len(job_ids), others)
 
 
@@ -104,6 +98,26 @@ def assign_job(state: GridState, command: AssignJob, out: Applied) -> Outcome:
         return UNKNOWN_JOB
     which = command.worker_id, command.incarnation, command.attempt, command.lease_ms
     return alone(assign_run(state, AssignRun(*which, command.job_id), out))
+
+
+def start_equal(
+    state: GridState,
+    records: Sequence[JobRecord],
+    worker: WorkerRecord,
+    lease_ms: int,
+    out: Applied,
+) -> tuple[int, Refused | None]:
+    """Start as many of these equal queued jobs as may start now: how many, and why not the next."""
+    started = 0
+    while started < len(records):
+        record = records[started]
+        refusal = refuse_start(state, record, record.array, worker)
+        if refusal is not None:
+            return started, refusal
+        part = records[started : started + room_left(state, record)]
+        start_attempts(state, part, worker, lease_ms, out)
+        started += len(part)
+    return started, None
 
 
 def refuse_start(

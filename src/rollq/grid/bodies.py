@@ -45,8 +45,8 @@ class Bodies(Protocol):
     def size(self, token: Token) -> int:
         """The length of a body, without loading it."""
 
-    def drop(self, token: Token) -> None:
-        """Delete a body."""
+    def drop_all(self, tokens: Sequence[Token]) -> None:
+        """Delete several bodies."""
 
 
 class MemoryBodies:
@@ -83,7 +83,7 @@ class MemoryBodies:
         """Its length."""
         return len(self.load(token))
 
-    def drop(self, token: Token) -> None:
+    def drop_all(self, tokens: Sequence[Token]) -> None:
         """Nothing to do."""
 
 

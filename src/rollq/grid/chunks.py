@@ -137,8 +137,7 @@ def drop_chunk(state: GridState, chunk: StagedChunk, client_id: ClientId) -> Non
     """Remove a chunk: its jobs are unpacked, or will never be accepted."""
     state.staged_count -= chunk.count
     state.staged_bytes -= bytes_of(state, chunk)
-    for token in chunk.pieces:
-        state.bodies.drop(token)
+    state.bodies.drop_all(chunk.pieces)
     release_blobs(state, chunk.blobs, client_id)
     for cache_id in chunk.caches:
         state.caches[cache_id].user_count -= 1

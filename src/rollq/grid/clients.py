@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rollq.base.ids import ClientId, JobId
 from rollq.grid.admission import admit_client, refuse_client, refused_bounds
 from rollq.grid.commands import ConfirmResults, ConfirmRun, OpenClient
 from rollq.grid.effects import Applied, Done, Outcome
 from rollq.grid.events import CLIENT_OPENED, JOB_FORGOTTEN, RESULT_CONFIRMED, Event
-from rollq.grid.facts import are_alike, array_fact, fact, run_fact
+from rollq.grid.facts import array_fact, fact, run_fact
 from rollq.grid.moves import drop_jobs, next_seq
 from rollq.grid.outcomes import DONE_ONE
-from rollq.grid.runs import ids_in, refuse_run
+from rollq.grid.runs import ids_in, known_groups, refuse_run
 from rollq.grid.state import DEAD, PREFIX_BYTES, GridState, JobRecord
 
 _FORGET_PER_CONFIRM = 2  # so that a lowered bound is reached soon, at bounded cost
@@ -58,32 +60,37 @@ def confirm_run(state: GridState, command: ConfirmRun, out: Applied) -> Outcome:
     refusal = refuse_run(command.job_ids)
     if refusal is not None:
         return refusal
-    client_id, jobs, count = command.client_id, state.jobs, 0
-    group: list[JobRecord] = []  # alike
-    for job_id in ids_in(command.job_ids):
-        record = jobs.get(job_id)
-        if record is None:
-            if group:
-                out.events.append(run_fact(RESULT_CONFIRMED, group))
-                group = []
-            count += confirm_cut(state, client_id, job_id, out)
-            continue
-        end = record.end
-        if record.client.client_id != client_id or end is None or end.confirmed_seq:
-            continue
-        record.client.owed.remove(end.seq)
-        end.confirmed_seq = next_seq(state)
-        if record.state is not DEAD:
-            state.confirmed.add(end.confirmed_seq, job_id)
-        if group and not are_alike(group[0], record):
-            out.events.append(run_fact(RESULT_CONFIRMED, group))
-            group = []
-        group.append(record)
-        count += 1
-    if group:
-        out.events.append(run_fact(RESULT_CONFIRMED, group))
+    job_ids = list(dict.fromkeys(ids_in(command.job_ids)))
+    count = 0
+    for position, group in known_groups(state, job_ids):
+        if not group:
+            count += confirm_cut(state, command.client_id, job_ids[position], out)
+        elif group[0].client.client_id == command.client_id:
+            count += confirm_equal(state, group, out)
     forget_oldest(state, out, count)
     return Done(count)
+
+
+def confirm_equal(state: GridState, records: Sequence[JobRecord], out: Applied) -> int:
+    """The client has the results of those of its equal jobs that have ended and are not confirmed;
+    returns how many these are."""
+    found = [
+        (record, end)
+        for record in records
+        if (end := record.end) is not None and not end.confirmed_seq
+    ]
+    if not found:
+        return 0
+    confirmed = [record for record, _ in found]
+    first, count = state.last_seq + 1, len(found)
+    state.last_seq += count
+    records[0].client.owed.remove_all([end.seq for _, end in found])
+    for seq, (_, end) in enumerate(found, first):
+        end.confirmed_seq = seq
+    if records[0].state is not DEAD:  # dead ones wait for an operator; only their TTL ends them
+        state.confirmed.add_all(first, [record.job_id for record in confirmed])
+    out.events.append(run_fact(RESULT_CONFIRMED, confirmed))
+    return count
 
 
 def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Applied) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
 
 from rollq.base.ids import WorkerId
 from rollq.base.jobs import Status
+from rollq.base.limits import RUN_JOBS_MAX
 from rollq.base.staged import join_keys
 from rollq.grid.commands import AckJob, Cause
 from rollq.grid.effects import SendResult
@@ -18,6 +21,10 @@ from rollq.grid.state import CANCELLED, DEAD, DONE, ArrayRecord, EndRecord, JobR
 Value = TypeVar("Value")
 
 OUTCOME_WORDS: dict[JobState, str] = {DONE: "done", DEAD: "dead", CANCELLED: "cancelled"}
+
+_shared = attrgetter(
+    "client", "queue", "exec_name", "options", "array", "state", "attempt", "worker_id"
+)
 
 
 def fact(
@@ -67,19 +74,13 @@ def run_fact(kind: str, records: Sequence[JobRecord]) -> Event:
     return msgspec.structs.replace(event, job_id=b"", run=Run(job_ids, keys=keys_of(records)))
 
 
-def are_alike(one: JobRecord, other: JobRecord) -> bool:
-    """Whether one event or effect can cover both: they share client, queue, exec, options and
-    array, and their last attempts have the same number and worker. By value: which of them are one
-    object differs between members."""
-    return (
-        one.client is other.client
-        and one.worker_id == other.worker_id
-        and one.queue == other.queue
-        and one.exec_name == other.exec_name
-        and one.attempt == other.attempt
-        and (one.options is other.options or one.options == other.options)
-        and one.array is other.array
-    )
+def alike_groups(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
+    """Split records, in order, into groups of equal ones, which one event or effect can cover: they
+    share client, queue, exec, options, array and state, and their last attempts have the same
+    number and worker. By value: which of them are one object differs between members."""
+    for _, alike in groupby(records, _shared):
+        while group := list(islice(alike, RUN_JOBS_MAX)):
+            yield group
 
 
 def array_fact(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -76,7 +76,7 @@ class JobIndex:
     A new job is appended to `fresh`, its `seq` higher than all before it, and is filed with all
     others of its log entry at once (`file_fresh`), at a fifth of the cost of filing one by one.
     Readers file first, so that they see every job; a record keeps its `seq` while it is in `fresh`,
-    because only `remove` comes before a change of it.
+    because only `remove_all` comes before a change of it.
     """
 
     __slots__ = ("_chunks", "_firsts", "fresh")
@@ -101,26 +101,15 @@ class JobIndex:
             chunk.note = None
             at = fits
 
-    def remove(self, seq: int) -> None:
-        """Remove the job at this number; KeyError if there is none."""
+    def remove_all(self, seqs: Iterable[int]) -> None:
+        """Remove the jobs at these numbers, each given once; KeyError if there is none. Jobs that
+        were accepted together are removed at a fraction of the cost of one after the other."""
         if self.fresh:
             self.file_fresh()
-        at = bisect_right(self._firsts, seq) - 1
-        if at < 0:
-            raise KeyError(seq)
-        chunk, first = self._chunks[at], self._firsts[at]
-        place = bisect_left(chunk.offsets, seq - first)
-        is_there = place < len(chunk.ids) and chunk.offsets[place] == seq - first
-        if not is_there or chunk.ids[place] is None:
-            raise KeyError(seq)
-        chunk.ids[place] = None
-        chunk.live -= 1
-        if not chunk.live:
-            del self._chunks[at], self._firsts[at]
-        elif chunk.live * 4 < len(chunk.ids):
-            kept = [number for number, one in enumerate(chunk.ids) if one is not None]
-            chunk.offsets = array("I", [chunk.offsets[number] for number in kept])
-            chunk.ids = [chunk.ids[number] for number in kept]
+        ascending = sorted(seqs)
+        at = 0
+        while at < len(ascending):
+            at += self._remove_stretch(ascending, at)
 
     def after(self, seq: int) -> Iterator[tuple[int, JobId]]:
         """(seq, id) of all higher numbers, ascending."""
@@ -141,6 +130,34 @@ class JobIndex:
 
     def __len__(self) -> int:
         return len(self.fresh) + sum(chunk.live for chunk in self._chunks)
+
+    def _remove_stretch(self, seqs: list[int], at: int) -> int:
+        """Remove the job at `seqs[at]`, and as many of those behind it as directly follow in its
+        chunk; returns how many."""
+        seq = seqs[at]
+        number = bisect_right(self._firsts, seq) - 1
+        if number < 0:
+            raise KeyError(seq)
+        chunk, first = self._chunks[number], self._firsts[number]
+        offsets, ids = chunk.offsets, chunk.ids
+        place = bisect_left(offsets, seq - first)
+        room = min(len(seqs) - at, len(offsets) - place)
+        count = 0
+        for wanted, offset in zip(seqs[at : at + room], offsets[place : place + room], strict=True):
+            if wanted != first + offset:
+                break
+            count += 1
+        if not count or None in ids[place : place + count]:
+            raise KeyError(seq)
+        ids[place : place + count] = [None] * count
+        chunk.live -= count
+        if not chunk.live:
+            del self._chunks[number], self._firsts[number]
+        elif chunk.live * 4 < len(ids):
+            kept = [number for number, one in enumerate(ids) if one is not None]
+            chunk.offsets = array("I", [offsets[number] for number in kept])
+            chunk.ids = [ids[number] for number in kept]
+        return count
 
     def _tail(self, seq: int) -> tuple[int, IndexChunk]:
         """The chunk to which a job with this number is added, and its `first`."""

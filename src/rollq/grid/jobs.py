@@ -44,7 +44,6 @@ from rollq.grid.moves import (
     move,
     next_seq,
     replace_body,
-    settle,
     submitted_crc,
 )
 from rollq.grid.outcomes import BEING_UNPACKED
@@ -187,7 +186,9 @@ def redrive_job(
     unique."""
     end = record.end
     if end is not None:
-        settle(state, record, end)
+        state.dead.remove(end.seq)
+        if not end.confirmed_seq:
+            record.client.owed.remove(end.seq)
     past = record.past
     if past is None:
         past = record.past = PastRecord()
@@ -202,7 +203,7 @@ def redrive_job(
         release_blobs(state, end.blobs, record.client.client_id)
     record.end = None
     record.fence = 0
-    state.job_index.remove(record.seq)
+    state.job_index.remove_all((record.seq,))
     record.seq = next_seq(state)
     state.job_index.fresh.append(record)
     if record.array is not None:

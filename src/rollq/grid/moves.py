@@ -16,7 +16,7 @@ from zlib import crc32
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.jobs import Status
-from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX, RUN_JOBS_MAX
+from rollq.base.limits import ATTEMPTS_MAX, DETAIL_BYTES_MAX
 from rollq.base.requests import all_kept, kept_of
 from rollq.grid.commands import NOBODY, AckJob, Cause
 from rollq.grid.edges import forget_edges, note_change, note_ends
@@ -30,7 +30,7 @@ from rollq.grid.events import (
     JOB_TIMED_OUT,
     JOB_WORKER_LOST,
 )
-from rollq.grid.facts import are_alike, array_fact, fact, result_of, results_of, run_fact
+from rollq.grid.facts import alike_groups, array_fact, fact, result_of, results_of, run_fact
 from rollq.grid.limits import give_tokens, take_tokens
 from rollq.grid.refs import (
     files_crc,
@@ -94,9 +94,9 @@ def own(state: GridState, client: ClientRecord, count: int = 1) -> None:
         client.idle_seq = 0
 
 
-def disown(state: GridState, client: ClientRecord) -> None:
-    """A client has one record less."""
-    client.record_count -= 1
+def disown(state: GridState, client: ClientRecord, count: int = 1) -> None:
+    """A client has `count` records less."""
+    client.record_count -= count
     if not client.record_count:
         rest_client(state, client)
 
@@ -367,10 +367,17 @@ def change_queue(state: GridState, record: JobRecord, queue: QueueRecord) -> Non
 
 
 def replace_body(state: GridState, record: JobRecord, body: bytes) -> None:
-    """Replace the body of a job; the old one is dropped, unless it is that of the whole array."""
-    if record.array is None or record.body is not record.array.body:
-        state.bodies.drop(record.body)
+    """Replace the body of a job."""
+    drop_own_bodies(state, (record,))
     record.body = state.bodies.keep(body)
+
+
+def drop_own_bodies(state: GridState, records: Sequence[JobRecord]) -> None:
+    """Drop the bodies of equal jobs, unless they are that of their whole array."""
+    array = records[0].array
+    state.bodies.drop_all(
+        [record.body for record in records if array is None or record.body is not array.body]
+    )
 
 
 def submitted_crc(state: GridState, record: JobRecord) -> int:
@@ -386,24 +393,18 @@ def submitted_crc(state: GridState, record: JobRecord) -> int:
 
 def drop_jobs(state: GridState, records: Sequence[JobRecord], kind: str, out: Applied) -> None:
     """Delete the records of ended jobs. Adjacent equal ones share an event."""
-    group: list[JobRecord] = []
-    for record in records:
-        is_full = len(group) == RUN_JOBS_MAX
-        if group and (is_full or record.array is not None or not are_alike(group[0], record)):
+    for group in alike_groups(records):
+        if group[0].array is None:
+            _remove(state, group)
             out.events.append(run_fact(kind, group))
-            group = []
-        if record.array is None:
-            _remove(state, record)
-            group.append(record)
         else:
-            drop_job(state, record, kind, out)
-    if group:
-        out.events.append(run_fact(kind, group))
+            for record in group:
+                drop_job(state, record, kind, out)
 
 
 def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: str = "") -> None:
     """Delete the record of an ended job, and its array if only that kept it."""
-    _remove(state, record)
+    _remove(state, (record,))
     out.events.append(fact(kind, record, detail=by, by=by))
     array = record.array
     if array is not None:
@@ -411,37 +412,39 @@ def drop_job(state: GridState, record: JobRecord, kind: str, out: Applied, by: s
         maybe_drop_array(state, array, out)
 
 
-def _remove(state: GridState, record: JobRecord) -> None:
-    """Delete the record of an ended job from every table."""
-    end = record.end
-    if end is None:
-        raise LocalError(ErrorCode.BUG, f"a job in {record.state.name} cannot be forgotten")
-    settle(state, record, end)
-    replace_body(state, record, b"")
-    if record.past is not None:
-        give_up_files(state, record.past, record.client.client_id)
-    if end.blobs:
-        release_blobs(state, end.blobs, record.client.client_id)
-    if record.state is not DEAD and end.confirmed_seq:
-        state.confirmed.remove(end.confirmed_seq)
-    if state.edges.parents:
-        forget_edges(state, record.job_id)
-    del state.jobs[record.job_id]
-    state.job_index.remove(record.seq)
-    queue = state.queues[record.queue]
-    queue.counts[record.state] -= 1
-    if record.state is DONE and end.status == FAILED:
-        queue.failed -= 1
-    maybe_drop_queue(state, record.queue)
-    disown(state, record.client)
-
-
-def settle(state: GridState, record: JobRecord, end: EndRecord) -> None:
-    """Remove a job from the indexes of its end: owed, and dead."""
-    if not end.confirmed_seq:
-        record.client.owed.remove(end.seq)
-    if record.state is DEAD:
-        state.dead.remove(end.seq)
+def _remove(state: GridState, records: Sequence[JobRecord]) -> None:
+    """Delete the records of equal ended jobs from every table."""
+    first, jobs = records[0], state.jobs
+    client, queue, job_state = first.client, state.queues[first.queue], first.state
+    owed: list[int] = []  # the places of these jobs in the indexes of ends
+    confirmed: list[int] = []
+    for record in records:
+        end = record.end
+        if end is None:
+            raise LocalError(ErrorCode.BUG, f"a job in {job_state.name} cannot be forgotten")
+        if end.confirmed_seq:
+            confirmed.append(end.confirmed_seq)
+        else:
+            owed.append(end.seq)
+        if record.past is not None:
+            give_up_files(state, record.past, client.client_id)
+        if end.blobs:
+            release_blobs(state, end.blobs, client.client_id)
+        if end.status == FAILED and job_state is DONE:
+            queue.failed -= 1
+        if state.edges.parents:
+            forget_edges(state, record.job_id)
+        del jobs[record.job_id]
+    drop_own_bodies(state, records)
+    client.owed.remove_all(owed)
+    if job_state is DEAD:
+        state.dead.remove_all([record.end.seq for record in records if record.end is not None])
+    else:
+        state.confirmed.remove_all(confirmed)
+    state.job_index.remove_all([record.seq for record in records])
+    queue.counts[job_state] -= len(records)
+    maybe_drop_queue(state, first.queue)
+    disown(state, client, len(records))
 
 
 def maybe_drop_array(state: GridState, array: ArrayRecord, out: Applied) -> None:

@@ -6,7 +6,7 @@ single jobs splits it. So no handler may decide about a job by its run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
@@ -16,7 +16,9 @@ from rollq.base.limits import RUN_JOBS_MAX
 from rollq.base.staged import KEY_END
 from rollq.grid.admission import refused_bounds
 from rollq.grid.effects import Duplicate, Outcome, Refused, RunDone
+from rollq.grid.facts import alike_groups
 from rollq.grid.outcomes import DONE_ONE
+from rollq.grid.state import GridState, JobRecord
 
 DONE_RUN_OF_ONE: Final = RunDone(1)
 
@@ -58,6 +60,23 @@ def keys_in(column: str) -> Sequence[str]:
 def has_twice(job_ids: Sequence[JobId]) -> bool:
     """Whether a run has an id more than once: then its jobs are applied one by one."""
     return len(job_ids) > 1 and len(set(job_ids)) != len(job_ids)
+
+
+def known_groups(
+    state: GridState, job_ids: Sequence[JobId]
+) -> Iterator[tuple[int, list[JobRecord]]]:
+    """The jobs of a run in groups of equal ones, each with the position of its first job; an empty
+    group stands for one unknown job. A group is as its jobs were when it began."""
+    records = list(map(state.jobs.get, job_ids))
+    known = [record for record in records if record is not None]
+    if len(known) < len(records):  # rare: then each job is a group
+        for position, record in enumerate(records):
+            yield position, [] if record is None else [record]
+        return
+    position = 0
+    for group in alike_groups(known):
+        yield position, group
+        position += len(group)
 
 
 def run_done(count: int, others: Others) -> RunDone:

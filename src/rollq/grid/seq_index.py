@@ -8,7 +8,7 @@ the front again and again, walks over removed entries.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -44,8 +44,13 @@ class SeqIndex(Generic[Key]):
 
     def remove(self, seq: int) -> None:
         """Remove the key at this number; KeyError if there is none."""
+        self.remove_all((seq,))
+
+    def remove_all(self, seqs: Iterable[int]) -> None:
+        """Remove the keys at these numbers, each given once; KeyError if there is none."""
         items = self._items
-        del items[seq]
+        for seq in seqs:
+            del items[seq]
         if len(self._order) > 2 * len(items) + _SLACK:
             self._order = list(items)
             self._head = 0
@@ -66,9 +71,9 @@ class SeqIndex(Generic[Key]):
         self._head = head
         found: list[Key] = []
         while head < len(order) and len(found) < count:
-            if order[head] in items:
-                found.append(items[order[head]])
-            head += 1
+            seqs = order[head : head + count - len(found)]
+            found += [items[seq] for seq in seqs if seq in items]
+            head += len(seqs)
         return found
 
     def page(self, after: int, limit: int) -> list[tuple[int, Key]]:

@@ -16,13 +16,12 @@ from msgspec.structs import replace
 
 from rollq.base.edges import MET
 from rollq.base.ids import JobId, guid_to_text
-from rollq.base.limits import RUN_JOBS_MAX
 from rollq.grid.commands import Cause
 from rollq.grid.edge_records import Ending
 from rollq.grid.edges import VERDICTS, add_child, ending_of, place_of
 from rollq.grid.effects import Applied, Done, Outcome
-from rollq.grid.events import JOB_CANCELLED, JOB_UNBLOCKED, Event
-from rollq.grid.facts import are_alike, fact, run_fact
+from rollq.grid.events import JOB_CANCELLED, JOB_UNBLOCKED
+from rollq.grid.facts import alike_groups, fact, run_fact
 from rollq.grid.flow_commands import SettleChildren
 from rollq.grid.moves import end_waiting, move
 from rollq.grid.outcomes import DONE_NONE
@@ -96,18 +95,9 @@ def tell(
 
 def release(state: GridState, records: Sequence[JobRecord], out: Applied) -> None:
     """Queue jobs, or start their delay. Adjacent equal ones share an event."""
-    group: list[JobRecord] = []
-    for record in records:
-        if group and (len(group) == RUN_JOBS_MAX or not are_alike(group[0], record)):
-            out.events.append(_released(group))
-            group = []
-        delay_ms = record.options.delay_ms
-        move(state, record, DELAYED if delay_ms else QUEUED, out.stamp_ms)
-        record.delay_ms = delay_ms
-        group.append(record)
-    if group:
-        out.events.append(_released(group))
-
-
-def _released(records: Sequence[JobRecord]) -> Event:
-    return replace(run_fact(JOB_UNBLOCKED, records), delay_ms=records[0].delay_ms)
+    for group in alike_groups(records):
+        delay_ms = group[0].options.delay_ms
+        for record in group:
+            move(state, record, DELAYED if delay_ms else QUEUED, out.stamp_ms)
+            record.delay_ms = delay_ms
+        out.events.append(replace(run_fact(JOB_UNBLOCKED, group), delay_ms=delay_ms))

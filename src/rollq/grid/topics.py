@@ -257,11 +257,9 @@ def _cut_to_bounds(state: GridState, topic: TopicRecord) -> None:
 def _drop_before(state: GridState, topic: TopicRecord, before: int) -> int:
     """Drop the messages before an index, at most all; returns how many."""
     count = max(0, before - topic.first_index)
-    dropped_bytes = 0
-    for index in range(topic.first_index, before):
-        message = topic.messages.pop(index)
-        state.bodies.drop(message.payload)
-        dropped_bytes += message.size_bytes
+    dropped = [topic.messages.pop(index) for index in range(topic.first_index, before)]
+    dropped_bytes = sum([message.size_bytes for message in dropped])
+    state.bodies.drop_all([message.payload for message in dropped])
     topic.first_index += count
     topic.size_bytes -= dropped_bytes
     state.topics.size_bytes -= dropped_bytes

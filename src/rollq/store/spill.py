@@ -216,21 +216,13 @@ class Spill:
         """The length of a body."""
         return len(token) if isinstance(token, bytes) else token & SIZE_MASK
 
-    def drop(self, token: bytes | int) -> None:
-        """Delete a body; with the last one of a file, the file."""
-        if isinstance(token, bytes):
-            self._hot_bytes -= len(token)
-            return
-        if token >= FIRST_TOKEN:
-            self._hot_bytes -= len(self._hot.pop(token, b""))
-            if token not in self._moved:
-                self._log_bodies.drop(token)
-                return
-            token = self._moved.pop(token)
-        place = self._places[(token >> SIZE_BITS) // self._sizes.file_bytes]
-        place.live -= 1
-        if not place.live and place is not self._file:
-            self._release(place)
+    def drop_all(self, tokens: Sequence[bytes | int]) -> None:
+        """Delete several bodies; with the last one of a file, the file."""
+        for token in tokens:
+            if isinstance(token, bytes):
+                self._hot_bytes -= len(token)
+            else:
+                self._drop(token)
 
     # --- snapshots
 
@@ -304,6 +296,18 @@ class Spill:
     def _log_bodies(self) -> LogBodies:
         assert self._log is not None, "a token of a body in a log that is not known"
         return self._log
+
+    def _drop(self, token: int) -> None:
+        if token >= FIRST_TOKEN:
+            self._hot_bytes -= len(self._hot.pop(token, b""))
+            if token not in self._moved:
+                self._log_bodies.drop(token)
+                return
+            token = self._moved.pop(token)
+        place = self._places[(token >> SIZE_BITS) // self._sizes.file_bytes]
+        place.live -= 1
+        if not place.live and place is not self._file:
+            self._release(place)
 
     def _adopt_each(self, base: _Place, offset: int, size: int, count: int) -> Iterator[int]:
         """As `adopt`, where some of them are in the log."""

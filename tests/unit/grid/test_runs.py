@@ -293,6 +293,22 @@ def test_a_confirmed_run_makes_room_for_itself() -> None:
     assert grid.apply(c.ConfirmRun("bob", column(*names))).outcomes == [Done(0)]
 
 
+def test_a_run_confirms_each_ended_job_of_its_client_once() -> None:
+    grid = Grid()
+    grid.apply(submit_run("a", "b", "open"))
+    grid.submit("other", client="bob")
+    grid.apply(assign_run("a", "b"))
+    grid.assign("other")
+    grid.apply(ack_run(grid, "a", "b"))
+    grid.ack("other")
+    applied = grid.apply(c.ConfirmRun("ann", column("b", "other", "a", "open", "b", "a")))
+    assert applied.outcomes == [Done(2)]
+    assert [event.job_id for event in each_of(applied.events)] == [job_id("b"), job_id("a")]
+    assert grid.apply(c.ConfirmRun("ann", column("a", "b"))).outcomes == [Done(0)]
+    assert list(grid.state.clients["bob"].owed) == [job_id("other")]
+    assert check(grid.state) == []
+
+
 def test_jobs_that_are_alike_are_forgotten_as_a_run() -> None:
     grid = Grid()
     names = ["a", "b", "x", "c", "d"]

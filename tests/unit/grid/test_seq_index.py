@@ -27,6 +27,7 @@ def test_an_index_by_seq_is_a_sorted_dict(steps: list[Step]) -> None:
             index.remove(oldest)
         later = [(seq, key) for seq, key in model.items() if seq > number]
         assert index.page(number, 3) == later[:3]
+        assert index.first(number % 5) == list(model.values())[: number % 5]
         assert len(index) == len(model)
     assert list(index) == list(model.values())
     assert list(index.items()) == list(model.items())

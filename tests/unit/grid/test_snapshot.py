@@ -238,11 +238,12 @@ class Shelved:
         """Fetch and count it."""
         return len(self.load(token))
 
-    def drop(self, token: Token) -> None:
+    def drop_all(self, tokens: Sequence[Token]) -> None:
         """Once only."""
-        self.load(token)
-        assert isinstance(token, int)
-        self.kept[token] = None
+        for token in tokens:
+            self.load(token)
+            assert isinstance(token, int)
+            self.kept[token] = None
 
 
 def test_bytes_do_not_depend_on_where_bodies_are() -> None:

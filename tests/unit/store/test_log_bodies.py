@@ -75,7 +75,7 @@ class Shelf:
         if entry.data.startswith(b"+"):
             self.tokens.append(self.spill.keep(entry.data[1:]))
         elif self.tokens:
-            self.spill.drop(self.tokens.pop(0))
+            self.spill.drop_all((self.tokens.pop(0),))
 
     def append(self, *texts: bytes) -> None:
         """One record with an entry for each, durable, and applied."""
@@ -205,7 +205,7 @@ def test_a_segment_is_not_kept_for_very_few_bodies() -> None:
             shelf.append(b"+" + body(number))
         shelf.snapshot()
         for _ in range(9):
-            shelf.spill.drop(shelf.tokens.pop())
+            shelf.spill.drop_all((shelf.tokens.pop(),))
     for _ in range(2):
         shelf.append(b"+" + body(99))
         shelf.snapshot()
@@ -220,7 +220,7 @@ def test_a_segment_is_not_kept_for_very_few_bodies() -> None:
     assert shelf.bodies[:2] == bodies
     wanted = shelf.bodies
     assert b"".join(shelf.spill.sealed(shelf.tokens[:2])) == b"".join(map(seal, bodies))
-    shelf.spill.drop(shelf.tokens.pop(0))
+    shelf.spill.drop_all((shelf.tokens.pop(0),))
     assert shelf.bodies == wanted[1:]
     shelf.append(b"+")  # nothing else was lost
     shelf.snapshot()

@@ -36,7 +36,7 @@ def test_what_fits_the_hot_window_stays_in_memory() -> None:
     third = spill.keep(b"x")
     assert isinstance(third, int)
     assert (spill.load(third), spill.size(third), spill.size(first)) == (b"x", 1, 5)
-    spill.drop(first)
+    spill.drop_all((first,))
     assert spill.keep(b"again") == b"again"
 
 
@@ -56,7 +56,7 @@ def test_every_body_comes_back_until_it_is_dropped(
         if dice < 60:
             token, wanted = kept.pop(dice % len(kept))
             assert spill.load(token) == wanted
-            spill.drop(token)
+            spill.drop_all((token,))
         for token, wanted in kept[:: 1 + dice % 7]:
             assert (spill.load(token), spill.size(token)) == (wanted, len(wanted))
         some = kept[dice % 5 :: 1 + dice % 3]
@@ -64,7 +64,7 @@ def test_every_body_comes_back_until_it_is_dropped(
         assert sealed == b"".join(seal(wanted) for _, wanted in some)
     for token, wanted in kept:
         assert spill.load(token) == wanted
-        spill.drop(token)
+        spill.drop_all((token,))
     assert len(scratch(disk)) <= 1  # the one that is written to
     spill.close()
     assert scratch(disk) == []
@@ -106,10 +106,10 @@ def test_a_snapshot_is_kept_until_its_last_body_is_dropped() -> None:
     spill.adopted()
     later = spill.keep(b"later")
     assert (spill.load(one), nothing, spill.load(three)) == (b"one", b"", b"three")
-    spill.drop(one)
-    spill.drop(nothing)
+    spill.drop_all((one,))
+    spill.drop_all((nothing,))
     assert drained == []
-    spill.drop(three)
+    spill.drop_all((three,))
     assert drained == ["s"]
     assert spill.load(later) == b"later"
     spill.close()
@@ -136,7 +136,7 @@ def test_a_snapshot_larger_than_a_file_takes_several_numbers() -> None:
     assert spill.load(token) == b"end"
     other = spill.keep(b"other")
     assert spill.load(other) == b"other"
-    spill.drop(token)
+    spill.drop_all((token,))
     assert spill.load(other) == b"other"
 
 

@@ -79,9 +79,15 @@ def _half_a_run(old: Any) -> Any:
     return submit_run
 
 
-@mutant("split_of_a_run_is_lost", attempts, "are_alike", faults=())
+@mutant("split_of_a_run_is_lost", attempts, "known_groups", faults=())
 def _split_lost(old: Any) -> Any:
-    return lambda one, other: True  # even if they have different clients
+    def known_groups(state: GridState, job_ids: Any) -> Any:
+        groups = list(old(state, job_ids))
+        if not all(group for _, group in groups):
+            return groups
+        return [(0, [record for _, group in groups for record in group])]
+
+    return known_groups
 
 
 @mutant("cap_counts_runs", attempts, "room_left", cap=1, slots=3)
