@@ -7,15 +7,18 @@ import errno
 import io
 import os
 import signal
+import subprocess
 import zipfile
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from rollq.base.jobs import JobOptions, Status
 from rollq.base.limits import ARCHIVE_RAW_BYTES_MAX, INLINE_BYTES_MAX, STREAM_BYTES_MAX
 from rollq.roles.worker import spawn
+from rollq.roles.worker.child_processes import LEFT_SWEEPS
 from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, encode_model, job_request
 from tests.integration.fake_member import job_id
@@ -236,6 +239,28 @@ def test_a_daemon_does_not_outlive_its_job(tmp_path: Path) -> None:
             assert ack.status == Status.OK
             (pid,) = [int(line) for line in await eventually(lambda: lines_of(pids))]
             await eventually(lambda: not is_alive(pid))
+
+    asyncio.run(story())
+
+
+def test_a_process_of_a_function_is_left_for_it_to_wait_for(tmp_path: Path) -> None:
+    def begin() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sh", "-c", "exit 3"], start_new_session=True)
+
+    async def story() -> None:
+        async with running(tmp_path) as (node, _):
+            process = begin()
+            status = psutil.Process(process.pid).status
+            await eventually(lambda: status() == psutil.STATUS_ZOMBIE)
+            node._executor._children.sweep()
+            assert process.wait() == 3
+            left = begin()
+            status = psutil.Process(left.pid).status
+            await eventually(lambda: status() == psutil.STATUS_ZOMBIE)
+            for _ in range(LEFT_SWEEPS + 1):
+                node._executor._children.sweep()
+            assert not psutil.pid_exists(left.pid)
+            left.wait()
 
     asyncio.run(story())
 

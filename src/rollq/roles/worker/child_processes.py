@@ -31,6 +31,7 @@ from rollq.roles.worker.spawn import Cwd, ProgramFd, Spawner, environ_bytes, mer
 PR_SET_CHILD_SUBREAPER: Final = 36
 STAT_GROUP: Final = 2  # index among the fields of /proc/PID/stat after the name in brackets
 RUN: Final = b"ROLLQ_RUN="
+LEFT_SWEEPS: Final = 20  # that a zombie is left to a function that may wait for it
 
 
 class Reaped(NamedTuple):
@@ -65,6 +66,7 @@ class ChildProcesses:
         self._reaps_orphans = False
         self._children_path = f"/proc/self/task/{os.getpid()}/children"
         self._group = os.getpgrp()
+        self._zombies: dict[int, int] = {}  # leaders of their own groups: sweeps that saw them
 
     def open(self) -> None:
         """Open the sandbox, start the guard and become a subreaper.
@@ -194,18 +196,29 @@ class ChildProcesses:
             return
         with open(self._children_path, "rb") as file:
             pids = [int(word) for word in file.read().split()]
+        self._zombies = {pid: count for pid, count in self._zombies.items() if pid in pids}
         for pid in pids:
             if pid not in self._pids and pid not in ours:
                 self._sweep_one(pid)
 
     def _sweep_one(self, pid: int) -> None:
         """Kill or reap one child; processes started by functions of an application are left
-        alone."""
+        alone: they are in our group, or lead one of their own, as some orphans do."""
         with contextlib.suppress(OSError, IndexError):
-            environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            runs = [entry for entry in environ if entry.startswith(RUN)]
-            if self._mark in environ and runs and runs[0] not in self._pids.values():
-                os.kill(pid, signal.SIGKILL)
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] == b"Z" and int(fields[STAT_GROUP]) != self._group:
+            if fields[0] != b"Z":
+                self._kill_if_orphan(pid)
+                return
+            group = int(fields[STAT_GROUP])
+            if group == self._group:
+                return
+            self._zombies[pid] = self._zombies.get(pid, 0) + 1
+            if group != pid or self._zombies[pid] > LEFT_SWEEPS:
                 os.waitpid(pid, os.WNOHANG)
+
+    def _kill_if_orphan(self, pid: int) -> None:
+        """Kill a process of an ended run. Raises OSError; a zombie has no environment."""
+        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        runs = [entry for entry in environ if entry.startswith(RUN)]
+        if self._mark in environ and runs and runs[0] not in self._pids.values():
+            os.kill(pid, signal.SIGKILL)
