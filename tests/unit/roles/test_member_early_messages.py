@@ -33,11 +33,11 @@ BODY = bytes(5_000)
     ],
 )
 def test_what_is_large_counts_as_such(message: wire.ToMemberMessage) -> None:
-    assert not EarlyMessages(4_000).add(1, message)
+    assert not EarlyMessages(bytes_max=4_000).add(1, message)
 
 
 def test_what_is_taken_makes_room() -> None:
-    held = EarlyMessages(6_000)
+    held = EarlyMessages(bytes_max=6_000)
     large = wire.SubmitJob(JOB, "ann", "", "exe", BODY)
     assert held.add(1, large)
     assert not held.add(2, large)

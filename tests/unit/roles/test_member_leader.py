@@ -14,7 +14,7 @@ from rollq.grid.commands import DropBatches, FreeHistory, Settings
 from rollq.grid.state import ASSIGNED, DELAYED
 from rollq.raft.node import RaftOptions
 from rollq.raft.types import AppendResponse, RaftHeartbeat, RequestVote, Role
-from rollq.roles.member import early_messages
+from rollq.roles.member.early_messages import EarlyMessages
 from rollq.wire import messages as wire
 from rollq.wire.staging_messages import StageJobs
 from tests.unit.roles.members import TICK_MS, Group, job, submit, worker
@@ -287,13 +287,11 @@ def test_what_is_held_is_sent_away_if_leadership_is_lost_before_it_began() -> No
     assert group.closed == {11: "not the leader"}
 
 
-@pytest.mark.parametrize(("limit", "most"), [("HELD_MESSAGES_MAX", 2), ("HELD_BYTES_MAX", 400)])
-def test_more_than_can_be_held_is_sent_away(
-    monkeypatch: pytest.MonkeyPatch, limit: str, most: int
-) -> None:
-    monkeypatch.setattr(early_messages, limit, most)
+@pytest.mark.parametrize("bounds", [{"messages_max": 2}, {"bytes_max": 400}])
+def test_more_than_can_be_held_is_sent_away(bounds: dict[str, int]) -> None:
     group = three_members()
     address = not_ready(group)
+    group.members[address]._early = EarlyMessages(**bounds)
     group.tell(11, wire.HelloClient("ann"), submit(1), to=address)
     (told,) = group.say(12, wire.HelloClient("bob"), to=address)
     assert isinstance(told, wire.NotLeader)

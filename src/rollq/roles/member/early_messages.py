@@ -20,14 +20,17 @@ MESSAGE_BYTES: Final = 128  # overhead of a queued message beside its encoding
 class EarlyMessages:
     """Queued messages and ends of sessions."""
 
-    __slots__ = ("_bytes", "_bytes_max", "_messages")
+    __slots__ = ("_bytes", "_bytes_max", "_messages", "_messages_max")
 
-    def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
-        # Session, message (None: the end of the session), size. There are at most HELD_MESSAGES_MAX
+    def __init__(
+        self, *, messages_max: int = HELD_MESSAGES_MAX, bytes_max: int = HELD_BYTES_MAX
+    ) -> None:
+        # Session, message (None: the end of the session), size. There are at most `messages_max`
         # messages of `bytes_max` in all, and no more ends than there were sessions.
         self._messages: deque[tuple[int, ToMemberMessage | None, int]] = deque()
         self._bytes = 0
         self._bytes_max = bytes_max
+        self._messages_max = messages_max
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -35,7 +38,8 @@ class EarlyMessages:
     def add(self, session: int, message: ToMemberMessage) -> bool:
         """Queue a message; false if there is no room for it."""
         size_bytes = held_bytes(message)
-        if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + size_bytes > self._bytes_max:
+        is_full = len(self._messages) >= self._messages_max
+        if is_full or self._bytes + size_bytes > self._bytes_max:
             return False
         self._messages.append((session, message, size_bytes))
         self._bytes += size_bytes
