@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from rollq.base.jobs import Cause
 from tests.spark.plain import MINUTE, REQUEUES, Row
 from tests.spark.plain_gold import CAUSES, Plain, percentile
 
@@ -60,8 +61,9 @@ class PlainReport:
         return dict(shares)
 
     def lost(self) -> int:
-        """Jobs that workers had when they went."""
-        return sum(row.get("count", 0) for row in self.events if row["type"] == "worker_down")
+        """Jobs that workers had when they went, or began anew."""
+        went = sum(row.get("count", 0) for row in self.events if row["type"] == "worker_down")
+        return went + sum(row.get("cause") == Cause.WORKER_RESTARTED for row in self.events)
 
     def depth(self, step: int) -> dict[int, tuple[int, int]]:
         """By slot: how many wait and run at its end, or if a slot is minutes, the most that did at

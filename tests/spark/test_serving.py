@@ -85,7 +85,7 @@ def ask(served: Served, query: str) -> subprocess.CompletedProcess[str]:
 
 def test_commands_find_it_and_start_no_java(served: Served) -> None:
     assert served.told["batch"] == 1
-    assert find_server(served.tables) == served.told["address"]
+    assert find_server(served.tables, {}) == served.told["address"]
     ended = ask(served, COUNT.format(""))
     assert (ended.returncode, ended.stdout.split()[0]) == (0, "n")
     assert int(ended.stdout.split()[1]) > 40
@@ -135,7 +135,7 @@ def test_it_ends_as_it_is_told_and_is_found_no_more(served: Served) -> None:
     _, errors = served.process.communicate(timeout=DEADLINE_S)
     assert (served.process.returncode, errors) == (0, "starting Spark\nopening the tables\n")
     assert psutil.wait_procs(children, timeout=DEADLINE_S)[1] == []
-    assert find_server(served.tables) == ""
+    assert find_server(served.tables, {}) == ""
     query = "SELECT exek FROM jobs"
     ended = rollq(served.folder, "sql", query, "--tables", "tables")
     assert ended.stderr.splitlines()[0] == (

@@ -61,7 +61,7 @@ def serve(
     from rollq.cli.progress import spinner
     from rollq.cli.service import interrupted_by_signals
     from rollq.cli.spark import REMOTE
-    from rollq.cli.tables import spark_with
+    from rollq.cli.tables import spark_conf, spark_with
     from rollq.spark import serving
     from rollq.spark.pipeline.formats import expect_files, form_of
 
@@ -73,7 +73,7 @@ def serve(
     expect_files(tables, form)  # before Spark is started
     with (
         interrupted_by_signals(),
-        serving.announcing(tables) as announce,
+        serving.announcing(tables, spark_conf(conf)) as announce,
         serving.with_token() as token,
     ):
         port = serving.usable_port(port)

@@ -74,18 +74,18 @@ def spark_to_ask(
     from rollq.spark.pipeline.settings import COLD_SETTINGS, SMALL_ROWS, SMALL_SETTINGS
 
     found = form_of(tables, form)
+    given = spark_conf(conf)
     if found != PARQUET:
-        with spark_with(found, tables, master or _warm_place(tables), conf, {}) as spark:
+        with spark_with(found, tables, master or _warm_place(tables, given), conf, {}) as spark:
             yield spark, lambda: loader(spark, tables, found)
         return
-    given = spark_conf(conf)
     book = Book(Path(tables))
     if master.startswith(REMOTE) and book.newest() is None:
         with quiet_spark(master, **given) as spark:
             yield spark, lambda: served(spark)
         return
     manifest = book.expect()
-    place = master or _warm_place(tables)
+    place = master or _warm_place(tables, given)
     settings = {} if place.startswith(REMOTE) else suited_to(manifest)
     if _rows(manifest) <= SMALL_ROWS:
         settings = {**settings, **SMALL_SETTINGS, **COLD_SETTINGS}
@@ -93,7 +93,7 @@ def spark_to_ask(
         yield spark, lambda: loader(spark, tables, found)
 
 
-def _warm_place(tables: str) -> str:
+def _warm_place(tables: str, conf: Mapping[str, str]) -> str:
     """The address of a running server for the tables; empty, with a remark, if there is none."""
     from rollq.cli.options import DEFAULT_MASTER, DEFAULT_TABLES
     from rollq.cli.output import remark
@@ -101,7 +101,7 @@ def _warm_place(tables: str) -> str:
 
     if _is_running():
         return DEFAULT_MASTER
-    found = find_server(tables)
+    found = find_server(tables, conf)
     if not found:
         which = "" if tables == DEFAULT_TABLES else f" --tables {shlex.quote(tables)}"
         remark(f"starting Spark; for faster answers keep it running: rollq pipeline serve{which}")

@@ -3,18 +3,20 @@
 The server registers the tables for all of its sessions as `rollq.jobs` and so on, always of the
 newest batch. It writes its address beside the tables and locks that file while it runs, so an
 unlocked file is from a server that has ended. For tables at a URL or in a catalog the file is in
-the user's cache, named by their location.
+the user's cache, named by their location and by the settings that say which store or catalog it is.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import os
+import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -39,6 +41,8 @@ BUGS: Final = (TypeError, AttributeError, NameError, LookupError, AssertionError
 LOCK_S_MAX: Final = 1.0  # `find_server` holds the lock briefly
 _LOOPBACK: Final = "127.0.0.1"
 _NOTE: Final = "server.json"
+_PLACE_SETTINGS: Final = ("spark.sql.catalog.", "spark.hadoop.")  # which store or catalog it is
+_DEFAULT: Final = re.compile(r"\s*(spark\.[^\s=:]+)\s*[\s=:]\s*(.*?)\s*")  # of spark-defaults.conf
 # In the environment, as the arguments of a process are readable by every user.
 _TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 
@@ -53,23 +57,30 @@ class ServerNote(msgspec.Struct, frozen=True):
     pid: int
 
 
-def find_server(tables: str | Path) -> str:
+def find_server(tables: str | Path, conf: Mapping[str, str]) -> str:
     """The address of the running server over these tables on this machine; "" if there is none
-    that is ready, or it is of another user."""
+    that is ready, or it is of another user.
+
+    Args:
+        tables: a folder, a URL, or a database of a catalog.
+        conf: the settings of the user. Where they and `spark-defaults.conf` say nothing of stores
+            and catalogs, the only server over tables of this name is found.
+    """
     try:
-        with _note_of(tables).open("rb") as stream:
-            if _is_locked_by_us(stream, fcntl.LOCK_SH):
-                return ""
-            note = msgspec.json.decode(stream.read(), type=ServerNote)
-    except (OSError, msgspec.MsgspecError):
+        found = list(filter(None, map(_address_in, _notes_of(tables, conf))))
+    except OSError:
         return ""
-    return note.address if note.host == socket.gethostname() else ""
+    return found[0] if len(found) == 1 else ""
 
 
 @contextmanager
-def announcing(tables: str | Path) -> Iterator[Callable[[str], None]]:
+def announcing(tables: str | Path, conf: Mapping[str, str]) -> Iterator[Callable[[str], None]]:
     """Hold the lock as the only server over these tables; yields the function that publishes its
     address.
+
+    Args:
+        tables: a folder, a URL, or a database of a catalog.
+        conf: the settings of the user.
 
     Raises:
         DiskError: DISK_BUSY if there is a server already, DISK_FAILED if the folder is not
@@ -77,7 +88,7 @@ def announcing(tables: str | Path) -> Iterator[Callable[[str], None]]:
     """
     path: Path | str = "the address of the server"
     try:
-        path = _note_of(tables)
+        path = _note_of(tables, conf)
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
     except OSError as error:
@@ -235,9 +246,16 @@ def warm_up(address: str) -> None:
         remote.stop()
 
 
-def _note_of(tables: str | Path) -> Path:
-    """Where a server over these tables leaves its address. A folder is named in full: the same
-    relative path means others elsewhere.
+def _notes_of(tables: str | Path, conf: Mapping[str, str]) -> list[Path]:
+    """Where servers that these settings may mean leave their addresses."""
+    note = _note_of(tables, conf)
+    if note.name == _NOTE or _place_settings(conf):
+        return [note]
+    return list(note.parent.glob(f"{_key_of(tables)}-*.json"))
+
+
+def _note_of(tables: str | Path, conf: Mapping[str, str]) -> Path:
+    """Where a server over these tables leaves its address.
 
     Raises:
         OSError: this user has no home directory to keep it in.
@@ -245,12 +263,54 @@ def _note_of(tables: str | Path) -> Path:
     folder = Path(tables)
     if (folder / FOLDER).is_dir():
         return folder / FOLDER / _NOTE
-    place = str(folder.resolve()) if folder.is_dir() else str(tables)
-    key = hashlib.sha256(place.encode()).hexdigest()[:16]
+    settings = [] if folder.is_dir() else _place_settings(conf)
     try:
-        return user_cache() / "serve" / f"{key}.json"
+        return user_cache() / "serve" / f"{_key_of(tables)}-{_short_hash(repr(settings))}.json"
     except RuntimeError as error:
         raise OSError(str(error)) from None
+
+
+def _key_of(tables: str | Path) -> str:
+    """The name of tables in the cache. A folder is named in full: the same relative path means
+    others elsewhere."""
+    folder = Path(tables)
+    return _short_hash(str(folder.resolve()) if folder.is_dir() else str(tables))
+
+
+def _place_settings(conf: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Settings that tell stores and catalogs of one name apart."""
+    every = _default_settings() | dict(conf)
+    return sorted(one for one in every.items() if one[0].startswith(_PLACE_SETTINGS))
+
+
+def _default_settings() -> dict[str, str]:
+    """What `spark-defaults.conf` says."""
+    folder = os.environ.get("SPARK_CONF_DIR", "")
+    if not folder:
+        spec = importlib.util.find_spec("pyspark")
+        home = next(iter(spec.submodule_search_locations or ()), "") if spec else ""
+        folder = str(Path(os.environ.get("SPARK_HOME") or home) / "conf")
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {found[1]: found[2] for found in map(_DEFAULT.fullmatch, lines) if found}
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _address_in(note: Path) -> str:
+    """The address of the server that holds this file; "" if none does, or it is not ready."""
+    try:
+        with note.open("rb") as stream:
+            if _is_locked_by_us(stream, fcntl.LOCK_SH):
+                return ""
+            found = msgspec.json.decode(stream.read(), type=ServerNote)
+    except (OSError, msgspec.MsgspecError):
+        return ""
+    return found.address if found.host == socket.gethostname() else ""
 
 
 def _is_locked_by_us(stream: IO[bytes], kind: int) -> bool:

@@ -17,6 +17,7 @@ from rollq.spark.report.model import Attempt, Depth, ExecRow, Percentiles, Repor
 from rollq.spark.report.page import page_of
 from rollq.spark.report.scales import HOUR, SECOND
 from rollq.spark.report.stories import story_of
+from rollq.spark.report.style import STYLE
 from tests.effort import examples
 from tests.unit.spark import samples
 
@@ -193,6 +194,14 @@ def test_a_job_of_a_thousand_attempts_stays_short() -> None:
     page = story_of(Story("id", "", "dead", "x", submitted_ms=0, attempts=attempts), 1)
     assert "976 earlier attempts are left out" in page
     assert len(page) < 40_000
+
+
+def test_what_a_phone_has_no_room_for_goes_with_its_heading() -> None:
+    causes = page_of(samples.week()).split("Dead letters")[1].split("<table")[1]
+    head, body = causes.split("</table>")[0].split("</thead>")
+    hidden = [html.count('class="soft"') for html in (head, body)]
+    assert hidden == [1, body.count("<tr>")]
+    assert ".drawn td.soft,.drawn th.soft{display:none}" in STYLE
 
 
 def test_markup_escapes_all_but_itself() -> None:

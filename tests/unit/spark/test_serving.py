@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 from rollq.spark.serving import announcing
-with announcing(Path(sys.argv[1])) as announce:
+with announcing(Path(sys.argv[1]), {}) as announce:
     announce("sc://localhost:1/;token=a")
     print("ready", flush=True)
     sys.stdin.read()
@@ -36,17 +36,17 @@ def tables(tmp_path: Path) -> Path:
 
 
 def test_a_server_is_found_from_when_it_is_ready_until_it_ends(tables: Path) -> None:
-    assert serving.find_server(tables) == ""
-    with serving.announcing(tables) as announce:
-        assert serving.find_server(tables) == ""
+    assert serving.find_server(tables, {}) == ""
+    with serving.announcing(tables, {}) as announce:
+        assert serving.find_server(tables, {}) == ""
         announce("sc://localhost:7/;token=x")
-        assert serving.find_server(tables) == "sc://localhost:7/;token=x"
+        assert serving.find_server(tables, {}) == "sc://localhost:7/;token=x"
         mode = (tables / FOLDER / "server.json").stat().st_mode
         assert stat.S_IMODE(mode) == 0o600
-    assert serving.find_server(tables) == ""
-    with serving.announcing(tables) as announce:
+    assert serving.find_server(tables, {}) == ""
+    with serving.announcing(tables, {}) as announce:
         announce("sc://localhost:8/;token=y")
-        assert serving.find_server(tables) == "sc://localhost:8/;token=y"
+        assert serving.find_server(tables, {}) == "sc://localhost:8/;token=y"
 
 
 def test_one_that_was_killed_is_not_found(tables: Path) -> None:
@@ -56,30 +56,30 @@ def test_one_that_was_killed_is_not_found(tables: Path) -> None:
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        assert serving.find_server(tables) == "sc://localhost:1/;token=a"
-        with pytest.raises(DiskError) as caught, serving.announcing(tables):
+        assert serving.find_server(tables, {}) == "sc://localhost:1/;token=a"
+        with pytest.raises(DiskError) as caught, serving.announcing(tables, {}):
             pass
         assert caught.value.code is ErrorCode.DISK_BUSY
         process.kill()
     assert (tables / FOLDER / "server.json").read_bytes() != b""
-    assert serving.find_server(tables) == ""
+    assert serving.find_server(tables, {}) == ""
 
 
 def test_one_of_another_machine_is_not_found(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving.announcing(tables) as announce:
+    with serving.announcing(tables, {}) as announce:
         announce("sc://localhost:7/;token=x")
         monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
-        assert serving.find_server(tables) == ""
+        assert serving.find_server(tables, {}) == ""
 
 
 def test_tables_at_a_url_have_it_in_the_cache_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with serving.announcing("s3a://bucket/lake") as announce:
+    with serving.announcing("s3a://bucket/lake", {}) as announce:
         announce("sc://localhost:7/;token=x")
-        assert serving.find_server("s3a://bucket/lake") == "sc://localhost:7/;token=x"
-        assert serving.find_server("s3a://bucket/other") == ""
+        assert serving.find_server("s3a://bucket/lake", {}) == "sc://localhost:7/;token=x"
+        assert serving.find_server("s3a://bucket/other", {}) == ""
     [note] = (tmp_path / "rollq" / "serve").iterdir()
     assert note.stat().st_mode & 0o077 == 0
 
@@ -92,12 +92,40 @@ def test_the_same_relative_folder_elsewhere_is_another_one(
     for place in ("here", "there"):
         (tmp_path / place / "lake").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "here")
-    with serving.announcing("lake") as announce:
+    with serving.announcing("lake", {}) as announce:
         announce("sc://localhost:7/;token=x")
-        assert serving.find_server("./lake") == "sc://localhost:7/;token=x"
-        assert serving.find_server(tmp_path / "here" / "lake") == "sc://localhost:7/;token=x"
+        assert serving.find_server("./lake", {}) == "sc://localhost:7/;token=x"
+        assert serving.find_server(tmp_path / "here" / "lake", {}) == "sc://localhost:7/;token=x"
         monkeypatch.chdir(tmp_path / "there")
-        assert serving.find_server("lake") == ""
+        assert serving.find_server("lake", {}) == ""
+
+
+def test_catalogs_of_one_name_are_told_apart_by_their_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers over both run at once, and each client finds its own: not that of the other."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    mine, yours = ({"spark.sql.catalog.lake.uri": f"http://{host}"} for host in ("a", "b"))
+    with serving.announcing("lake.rollq", mine) as announce:
+        announce("sc://localhost:1/;token=mine")
+        assert serving.find_server("lake.rollq", yours) == ""
+        assert serving.find_server("lake.rollq", {}) == "sc://localhost:1/;token=mine"
+        with serving.announcing("lake.rollq", yours) as announce_yours:
+            announce_yours("sc://localhost:2/;token=yours")
+            assert serving.find_server("lake.rollq", mine) == "sc://localhost:1/;token=mine"
+            other = {"spark.sql.shuffle.partitions": "1"}
+            assert serving.find_server("lake.rollq", yours | other) == (
+                "sc://localhost:2/;token=yours"
+            )
+            assert serving.find_server("lake.rollq", {}) == ""  # it could be either
+            with pytest.raises(DiskError), serving.announcing("lake.rollq", mine | other):
+                pass
+        defaults = "# catalogs\nspark.sql.catalog.lake.uri = http://a\nspark.executor.cores 2\n"
+        (tmp_path / "spark-defaults.conf").write_text(defaults)
+        assert serving.find_server("lake.rollq", {}) == "sc://localhost:1/;token=mine"
+        (tmp_path / "spark-defaults.conf").write_text(defaults.replace("//a", "//b"))
+        assert serving.find_server("lake.rollq", {}) == ""
 
 
 def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,14 +134,17 @@ def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
-    assert serving.find_server("s3a://bucket/lake") == ""
-    with pytest.raises(DiskError, match="home directory"), serving.announcing("s3a://bucket/lake"):
+    assert serving.find_server("s3a://bucket/lake", {}) == ""
+    with (
+        pytest.raises(DiskError, match="home directory"),
+        serving.announcing("s3a://bucket/lake", {}),
+    ):
         pass
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / FOLDER / "server.json").mkdir(parents=True)
-    with pytest.raises(DiskError) as caught, serving.announcing(tmp_path):
+    with pytest.raises(DiskError) as caught, serving.announcing(tmp_path, {}):
         pass
     assert caught.value.code is ErrorCode.DISK_FAILED
 

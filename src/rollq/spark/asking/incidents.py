@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from rollq.base.jobs import Cause
 from rollq.grid.events import QUEUE_PAUSED, QUEUE_RESUMED, WORKER_CLOSED
 from rollq.spark.asking.busy import WorkerUptime
 from rollq.spark.asking.periods import Period, PeriodQueries
@@ -46,12 +47,15 @@ class Incidents(PeriodQueries):
         return shown, len(every) - len(shown)
 
     def _lost(self) -> list[Incident]:
-        """Workers that were lost while they held jobs."""
+        """Workers that were lost while they held jobs: given up by the leader, or started again
+        before that, without these jobs."""
         names = {one.worker_id: one.name for one in self._sessions}
         rows = self.rows(f"""
-            SELECT unix_millis(_ts), worker_id, `count` FROM events
-            WHERE type = '{WORKER_CLOSED}' AND `count` > 0 AND {self.within("_ts")}
-            ORDER BY _ts, worker_id LIMIT {100 * INCIDENTS_MAX}
+            SELECT unix_millis(_ts), worker_id, sum(if(type = '{WORKER_CLOSED}', `count`, 1))
+            FROM events
+            WHERE (type = '{WORKER_CLOSED}' AND `count` > 0
+                   OR cause = {int(Cause.WORKER_RESTARTED)}) AND {self.within("_ts")}
+            GROUP BY _ts, worker_id ORDER BY _ts, worker_id LIMIT {100 * INCIDENTS_MAX}
         """)
         found = [
             Incident(at, "lost", names.get(worker, worker[:8]), count=int(held))

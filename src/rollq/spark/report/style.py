@@ -133,7 +133,7 @@ h1{font-size:1.35rem}
 .drawn tbody th,.drawn.shares tbody th{min-width:104px}
 .heat tbody th,.gantt tbody th{min-width:60px}
 .heat .wide,.gantt .wide{width:72%}
-.drawn td.soft{display:none}
+.drawn td.soft,.drawn th.soft{display:none}
 .drawn th,.drawn td{padding-right:8px}
 }
 @media print{section,.tiles{break-inside:avoid}.hits{display:none}}

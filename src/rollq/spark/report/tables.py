@@ -41,7 +41,7 @@ def bars(head: tuple[str, str], rows: Sequence[CauseRow], style: str) -> Markup:
         "tr",
         *(tag("th", say(title), scope="col") for title in head),
         tag("td"),
-        tag("th", say("programs"), scope="col"),
+        tag("th", say("programs"), scope="col", class_="soft"),
     )
     return tag("table", tag("thead", titles), tag("tbody", *body), class_="drawn")
 
