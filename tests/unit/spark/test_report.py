@@ -28,6 +28,7 @@ ELEMENTS = (
     "path rect section small span strong style summary svg table tbody td th thead title tr ul"
 )
 HARMLESS = frozenset(ELEMENTS.split())
+ENDED = ("succeeded", "failed", "dead", "cancelled")
 
 
 class Reader(HTMLParser):
@@ -100,6 +101,15 @@ def test_the_page_says_which_data_it_shows() -> None:
     for figure in ("worker down", "attempts used up", "waited too long", "5.17 min", samples.JOB):
         assert figure in said
     assert "85 % from caches" in said
+
+
+def test_the_peak_is_that_of_the_columns_of_throughput() -> None:
+    """Not a rate a second: of a few jobs an hour that would be none."""
+    week = samples.week()
+    slots = tuple(dataclasses.replace(one, **dict.fromkeys(ENDED, 0)) for one in week.slots)
+    slots = (dataclasses.replace(slots[0], succeeded=7), *slots[1:])
+    page = page_of(dataclasses.replace(week, slots=slots))
+    assert "<dt>peak</dt><dd>7<small>jobs ended in 1 h</small></dd>" in page
 
 
 def test_a_page_without_data_says_so_everywhere() -> None:

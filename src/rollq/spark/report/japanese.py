@@ -39,7 +39,7 @@ JAPANESE: Final = {
     "retried": "再試行",
     "retries": "再試行",
     "peak": "最大",
-    "jobs ended a second": "件/秒 (終了)",
+    "jobs ended in {length}": "{length} 間の終了件数",
     "wait": "待ち",
     "run": "実行",
     "wait p95": "待ち p95",

@@ -169,7 +169,11 @@ def _tiles(report: Report) -> Markup | str:
         ),
         ("dead", scales.count(report.total("dead")), scales.share(report.total("dead"), ended)),
         ("retries", scales.count(report.total("retried")), ""),
-        ("peak", _rate(peak, report.slot_ms), say("jobs ended a second")),
+        (
+            "peak",
+            scales.count(peak),
+            say("jobs ended in {length}", length=scales.duration(report.slot_ms)),
+        ),
         ("wait p95", _p95(report.wait), _p50(report.wait)),
         ("run p95", _p95(report.run), _p50(report.run)),
     ]
@@ -202,11 +206,6 @@ def _foot(report: Report) -> Markup:
             "holds everything it shows."
         ),
     )
-
-
-def _rate(number: int, step_ms: int) -> str:
-    rate = number * 1000 / step_ms
-    return scales.count(round(rate) if rate >= 10 else round(rate, 1))
 
 
 def _p95(one: Percentiles | None) -> str:
