@@ -62,8 +62,9 @@ class PlainReport:
 
     def lost(self) -> int:
         """Jobs that workers had when they went, or began anew."""
-        went = sum(row.get("count", 0) for row in self.events if row["type"] == "worker_down")
-        return went + sum(row.get("cause") == Cause.WORKER_RESTARTED for row in self.events)
+        went = [row.get("count", 0) for row in self.events if row["type"] == "worker_down"]
+        anew = [1 for row in self.events if row.get("cause") == Cause.WORKER_RESTARTED]
+        return sum([*went, *anew])
 
     def depth(self, step: int) -> dict[int, tuple[int, int]]:
         """By slot: how many wait and run at its end, or if a slot is minutes, the most that did at

@@ -65,6 +65,15 @@ def test_that_there_are_no_tables_is_told_before_spark_is_started(
     assert "holds no tables of a pipeline" in done.stderr
 
 
+def test_who_names_a_database_without_its_format_is_told_to_say_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["sql", "SELECT 1", "--tables", "lake.rollq"])
+    assert done.exit_code == 2
+    assert "--format" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("tables", "to"),
     [

@@ -106,7 +106,8 @@ class Book:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 f"{self.out} holds no tables of a pipeline",
-                f"make them: rollq pipeline run --once --tables {self.out}",
+                f"make them: rollq pipeline run --once --tables {self.out}; "
+                "of tables in a catalog, say their --format",
             )
         return manifest
 
