@@ -4,6 +4,7 @@ messages."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import sys
@@ -41,6 +42,7 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
     spark = _start(master, conf)
     from pyspark.errors import PySparkException
 
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         yield spark
     except PySparkException as error:
@@ -49,6 +51,7 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
         if not was_there:
             with contextlib.suppress(Exception):
                 spark.stop()
+        logging.getLogger().removeFilter(_is_not_of_py4j)
 
 
 @contextlib.contextmanager
@@ -167,6 +170,11 @@ def _start(master: str, conf: dict[str, object]) -> SparkSession:
             for line in lines[-SAID_LINES:]:
                 failure.add_note(line)
             raise failure from error
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """py4j logs what it raises, with a traceback and by the root logger; Ctrl-C, too."""
+    return record.module != "java_gateway"
 
 
 def _not_fetched(lines: Sequence[str]) -> LocalError | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -53,6 +55,24 @@ def test_what_spark_says_is_not_heard(
     assert made.stops == 1
     os.write(2, b"heard again\n")
     assert capfd.readouterr().err == "starting Spark\nheard again\n"
+
+
+def test_an_interrupt_is_no_traceback_of_py4j(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    replace(monkeypatch, lambda master, **conf: Session())
+    connection = SimpleNamespace(send_command=interrupted, socket=None, close=lambda *_: None)
+    java = GatewayClient()
+    monkeypatch.setattr(java, "_get_connection", lambda: connection)
+    with pytest.raises(KeyboardInterrupt), quiet_spark("local[1]"):
+        java.send_command("")
+    assert caplog.records == []
+    with pytest.raises(KeyboardInterrupt):
+        java.send_command("")
+    assert len(caplog.records) == 1  # the logs of others are as they were
 
 
 def test_a_session_that_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
