@@ -10,11 +10,11 @@ The machine decides and is pure; everything else carries out its instructions. R
 4. `node`: the process around the machine: socket, timers, result table (`writer`, `results`);
    `setup`: its start options; `cpu`: samples for the CPU cap; `capacity`: resources of the machine
    and their use; `worker_log`, `tracing`; `counted`: metrics;
-5. `executor`: runs jobs: `programs` (with `directories`, `inputs`, `outputs`, `capture`, `execs`,
-   `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions (`warm`,
-   `warm_main`, `app`, `call_files`, `bundles`), `fitting` of results, and the processes themselves
-   (`child_processes`, `spawn`, `exits`, `fd_poller`, `guard_main`), in the layers of the
-   package `sandbox`;
+5. `executor`: runs jobs: `programs` (with `directories`, `inputs`, `outputs`, `program_streams`,
+   `capture`, `execs`, `sealed_execs`, `environment`, `given_secrets`), `calls` of Python functions
+   (`warm`, `warm_main`, `app`, `call_files`, `bundles`), `fitting` of results, and the processes
+   themselves (`child_processes`, `spawn`, `exits`, `fd_poller`, `guard_main`), in the layers of
+   the package `sandbox`;
 6. files: `blobs` (the worker's store; `verified`, `neighbours`), `preparations` (inputs before a
    start), `parent_results` (results of parent jobs as inputs), `output_uploads` (large outputs
    before a result), `pending_uploads` (until it is taken), `caches`, `cache_index` and

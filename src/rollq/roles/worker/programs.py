@@ -1,8 +1,8 @@
 """Programs: one execution, from its directory to its result.
 
-A program runs in a directory and a process group of its own. Its output is read from pipes, and its
-end is kept. When it exits, the rest of its group is killed, its outputs are collected and the
-directory is emptied. All of it runs in the loop; only removing a deep tree runs on a thread.
+A program runs in a directory and a process group of its own. When it exits, the rest of its group
+is killed, its outputs are collected and the directory is emptied. All of it runs in the loop; only
+removing a deep tree runs on a thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from functools import partial
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -42,24 +41,21 @@ from rollq.roles.worker.environment import env_of
 from rollq.roles.worker.execs import ExecDir, is_shipped, no_function, not_allowed, why_not_started
 from rollq.roles.worker.exits import watch_exit
 from rollq.roles.worker.fd_poller import FdPoller
-from rollq.roles.worker.fitting import STREAMS, set_stream
 from rollq.roles.worker.given_secrets import NONE_GIVEN, GivenSecrets, find_secrets
 from rollq.roles.worker.inputs import PAYLOAD, Input, Stamps, checked_inputs, place_input
 from rollq.roles.worker.output_uploads import LargeOutputs
 from rollq.roles.worker.outputs import ExecutionEnd, Terms
 from rollq.roles.worker.preparations import Prepared
+from rollq.roles.worker.program_streams import ProgramStreams
 from rollq.roles.worker.sandbox.launcher import NotLayeredError
 from rollq.roles.worker.sandbox.sandbox import NO_PLACE, Place, Sandbox
 from rollq.roles.worker.sealed_execs import SealedExecs
-from rollq.security.masking import Masker
 from rollq.security.vault import Vault
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import JobRequest
 
 log = logging.getLogger("rollq.worker")
 
-PIPE_READ_BYTES: Final = 64 * 1024
-DRAIN_READS_MAX: Final = 64  # more than a pipe holds; the rest is of an escaped process
 PROGRESS_FILE: Final = "rollq-progress"
 PARENTS_FILE: Final = "rollq-parents"
 PROGRESS_IGNORED: Final = 'ignored progress that is not as {"done": 3, "total": 10, "note": "…"}'
@@ -148,8 +144,8 @@ class ProgramRun:
         self._inputs: Stamps = {} if prepared is None else prepared.stamps
         # A legacy grid accepts inline results only; its attempts have no fence.
         self._as_blobs = job.fence > 0
-        self._tails = (programs.tail(), programs.tail()) if self._as_blobs else (Tail(), Tail())
-        self._pipes = [-1, -1]
+        tails = (programs.tail(), programs.tail()) if self._as_blobs else (Tail(), Tail())
+        self._streams = ProgramStreams(programs.poller, tails)
         self._timers: list[asyncio.TimerHandle] = []
         self._notes: list[str] = []
         self._pid = 0
@@ -159,12 +155,11 @@ class ProgramRun:
         self._is_over = False
         self._comes_with_job = False  # the program is shipped with the job
         self._measure: Future[int] | None = None  # of the directory, under way
-        self._maskers: tuple[Masker, ...] = ()  # of the streams, if the job has secrets
 
     @property
     def tails(self) -> tuple[Tail, Tail]:
         """The captured stdout and stderr so far."""
-        return self._tails
+        return self._streams.tails
 
     def start(self) -> None:
         """Make the directory and start the program.
@@ -196,8 +191,7 @@ class ProgramRun:
                 if stdin != self._programs.null_fd:
                     os.close(stdin)
         except BaseException:
-            self._close_pipe(0)
-            self._close_pipe(1)
+            self._streams.close()
             if directory is not None:
                 directories.drop(directory)
             raise
@@ -228,15 +222,9 @@ class ProgramRun:
         progress_bytes = self._directory.read_tmp(PROGRESS_FILE, PROGRESS_BYTES_MAX)
         if progress_bytes and progress_bytes != self._progress_seen:
             self._progress_seen = progress_bytes
-            progress = last_progress(self._masked(progress_bytes))
+            progress = last_progress(self._streams.masked(progress_bytes))
             if progress is not None:
                 self._on_progress(progress)
-
-    def _masked(self, data: bytes) -> bytes:
-        """Without the secrets of the job."""
-        if not self._maskers:
-            return data
-        return self._maskers[0].mask(data)
 
     # --- start
 
@@ -271,7 +259,7 @@ class ProgramRun:
     def _find_secrets(self, own: Mapping[str, str]) -> GivenSecrets:
         programs = self._programs
         found = find_secrets(self._job, programs.vault, own, may_load=programs.may_load)
-        self._maskers = (found.masker(), found.masker())
+        self._streams.mask(found)
         return found
 
     def _checked_inputs(self) -> list[Input]:
@@ -318,7 +306,6 @@ class ProgramRun:
         job = self._job
         create = self._directory.create_private
         ends = create(PARENTS_FILE, parent_lines(job.ends)) if job.ends else ""
-        ends_of_pipes: list[int] = []  # of the program
         env = [
             b"ROLLQ_JOB_ID=%b" % guid_to_text(job.job_id).encode(),
             b"ROLLQ_ATTEMPT=%d" % job.attempt,
@@ -333,10 +320,8 @@ class ProgramRun:
         sealed, program, sandbox = self._programs.sealed, None, self._programs.sandbox
         self._started_s = time.perf_counter()
         user = 0
+        pipes = self._streams.open()
         try:
-            for place in (0, 1):
-                self._pipes[place], end = os.pipe()
-                ends_of_pipes.append(end)
             if sealed is not None:
                 program = sealed.get(job.exec_name, argv[0], directory_fd).program
             user = sandbox.take_user()
@@ -347,7 +332,7 @@ class ProgramRun:
             if sandbox.is_launching:
                 own_place = Place(self._directory.folders, user=user)
             self._pid = self._programs.children.spawn(
-                *(argv, env, directory_fd, (stdin, ends_of_pipes[0], ends_of_pipes[1]), own),
+                *(argv, env, directory_fd, (stdin, *pipes), own),
                 program=program,
                 place=own_place,
             )
@@ -364,12 +349,10 @@ class ProgramRun:
                 raise _bad(message) from None
             raise StateError(ErrorCode.NO_PROGRAM, message) from None
         finally:
-            for end in ends_of_pipes:
+            for end in pipes:
                 os.close(end)
         watch_exit(self._programs.poller, self._pid, self._exited)
-        for place in (0, 1):
-            os.set_blocking(self._pipes[place], False)
-            self._programs.poller.add(self._pipes[place], partial(self._readable, place))
+        self._streams.watch()
 
     def _set_limits(self) -> None:
         options = self._job.options or DEFAULT_OPTIONS
@@ -381,17 +364,6 @@ class ProgramRun:
                 self._timers.append(self._loop.call_later(limit_ms / 1000, act, limit_ms))
 
     # --- while it runs
-
-    def _readable(self, place: int) -> None:
-        data = os.read(self._pipes[place], PIPE_READ_BYTES)
-        if data:
-            self._tails[place].feed(self._shown(place, data))
-        else:
-            self._close_pipe(place)
-
-    def _shown(self, place: int, data: bytes) -> bytes:
-        """Without the secrets of the job."""
-        return self._maskers[place].feed(data) if self._maskers else data
 
     def _end_softly(self, limit_ms: int) -> None:
         self._notes.append(f"told to end, soft run limit of {limit_ms / 1000:g} s exceeded")
@@ -423,7 +395,7 @@ class ProgramRun:
         self._is_over = True
         reaped = self._programs.children.reap(self._pid)
         self._look_for_progress()
-        self._drain_pipes()
+        self._streams.drain()
         self._directory.clear_private()
         ending = self._ending(reaped.status, reaped.usage, run_ms)
         if self._progress_seen:
@@ -434,31 +406,16 @@ class ProgramRun:
         if reaped.box is not None and ending.status == Status.FAILED and not ending.notes:
             ending.notes.extend(reaped.box.why_failed(ending.stderr))
         left = self._programs.directories.give(self._directory, self._inputs, ending, self._terms())
-        if left is None and not any(tail.is_spooled for tail in self._tails):
+        if left is None and not any(tail.is_spooled for tail in self._streams.tails):
             self._on_end(ending)
         else:
-            self._on_left(ending, LargeOutputs(self._directory, left, self._tails))
+            self._on_left(ending, LargeOutputs(self._directory, left, self._streams.tails))
 
     def _terms(self) -> Terms:
         request, prepared = self._request, self._prepared
         wanted = () if request is None or request.outputs is UNSET else request.outputs
         links = () if prepared is None else tuple(link.inode for link in prepared.links)
         return Terms(links, wanted, self._as_blobs)
-
-    def _drain_pipes(self) -> None:
-        for place, fd in enumerate(self._pipes):
-            if fd < 0:
-                continue
-            with contextlib.suppress(BlockingIOError):
-                for _ in range(DRAIN_READS_MAX):
-                    data = os.read(fd, PIPE_READ_BYTES)
-                    if not data:
-                        break
-                    self._tails[place].feed(self._shown(place, data))
-            self._close_pipe(place)
-        for place, masker in enumerate(self._maskers):
-            if rest := masker.finish():
-                self._tails[place].feed(rest)
 
     def _ending(self, status: int, usage: Any, run_ms: int) -> ExecutionEnd:
         code = os.waitstatus_to_exitcode(status)
@@ -472,12 +429,7 @@ class ProgramRun:
             system_ms=int(usage.ru_stime * 1000),
             peak_bytes=self._peak_bytes(usage.ru_maxrss),
         )
-        for name, tail in zip(STREAMS, self._tails, strict=True):
-            if tail.total:
-                end = tail.end()
-                set_stream(ending, name, end, tail.total)
-                if len(end) < tail.total and not self._as_blobs:
-                    ending.notes.append(f"{name}: the last {len(end)} of {tail.total} bytes")
+        self._streams.put_into(ending, as_blobs=self._as_blobs)
         ending.notes.extend(self._notes)
         if self._prepared is not None:
             ending.fetched_bytes = self._prepared.fetched_bytes
@@ -488,12 +440,6 @@ class ProgramRun:
         """Until the program is loaded the kernel counts our own memory as the program's: its figure
         is meaningful only if it is larger than ours; else the sampled one is used."""
         return max_rss * RSS_UNIT_BYTES if max_rss > self._programs.own_rss else self._seen_bytes
-
-    def _close_pipe(self, place: int) -> None:
-        fd = self._pipes[place]
-        if fd >= 0:
-            self._programs.poller.close_fd(fd)
-            self._pipes[place] = -1
 
 
 def _bad(why: str) -> RemoteError:
