@@ -12,7 +12,8 @@ help;
 - `published`: subjects and messages, for `publish`, `subscribe` and `request`;
 - `rows`, `event_lines`: live history rows, for `watch` and `history tail`;
 - `service`, `notify`, `logs`, `tracing`, `places`: processes that run until a signal;
-- `submitting`, `submit_checks`, `needs`, `following`, `joblist`, `filejobs` for `submit`;
+- `submit_options`, `submit_checks`, `submitting`, `needs`, `following`, `joblist`, `filejobs` for
+  `submit`;
   `flow_file` and `flow_changes` for `flow`; `health` for `doctor`; `jobfollow` for `job`;
   `fleet` and `audit` for `demo`;
   `spark` and `tables` for `sql`, `report` and `pipeline`, `sql_shell` for `sql`,

@@ -8,7 +8,7 @@ import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.schedules import CATCH_UPS, LAST, OVERLAPS, SKIP
-from rollq.cli import needs, submit
+from rollq.cli import needs, submit, submit_options
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Limit, Servers, Timeout
 
 if TYPE_CHECKING:
@@ -87,19 +87,19 @@ def add(
     jitter: Jitter = "",
     overlap: Overlap = SKIP,
     catch_up: CatchUp = LAST,
-    file: submit.Files = None,
-    cached: submit.Cached = None,
-    output: submit.Outputs = None,
-    queue: submit.Queue = "",
-    priority: submit.Priority = 0,
-    max_attempts: submit.MaxAttempts = 0,
-    run_limit: submit.RunLimit = 0,
-    soft_limit: submit.SoftLimit = 0,
-    retry_exit_code: submit.RetryExitCodes = None,
-    lease: submit.Lease = 0,
-    result_ttl: submit.ResultTtl = 0,
-    expire: submit.Expire = 0,
-    worker: submit.Worker = "",
+    file: submit_options.Files = None,
+    cached: submit_options.Cached = None,
+    output: submit_options.Outputs = None,
+    queue: submit_options.Queue = "",
+    priority: submit_options.Priority = 0,
+    max_attempts: submit_options.MaxAttempts = 0,
+    run_limit: submit_options.RunLimit = 0,
+    soft_limit: submit_options.SoftLimit = 0,
+    retry_exit_code: submit_options.RetryExitCodes = None,
+    lease: submit_options.Lease = 0,
+    result_ttl: submit_options.ResultTtl = 0,
+    expire: submit_options.Expire = 0,
+    worker: submit_options.Worker = "",
     cpu: needs.Cpu = "",
     memory: needs.Memory = "",
     gpu: needs.Gpu = "",
@@ -107,8 +107,8 @@ def add(
     label: needs.Label = None,
     limit: needs.Limit = None,
     sticky_key: needs.StickyKey = "",
-    env: submit.Env = None,
-    secret: submit.Secrets = None,
+    env: submit_options.Env = None,
+    secret: submit_options.Secrets = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
-from rollq.base.traces import VARIABLE, is_traceparent
-from rollq.cli import following, needs
+from rollq.base.traces import is_traceparent
+from rollq.cli import following, needs, submit_options
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
 from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
@@ -33,13 +32,6 @@ Examples:
 """
 
 FED = ("args", "file", "folder", "cached", "input_", "output", "payload")  # inputs of a job
-
-
-class ExitRule(enum.StrEnum):
-    """How the exit code depends on the job."""
-
-    PROGRAM = "program"
-    SIMPLE = "simple"
 
 
 @dataclass(slots=True)
@@ -67,178 +59,8 @@ class SubmitOrder:
     wait: bool
     wait_s: float | None
     save: Path | None
-    exit_code: ExitRule
+    exit_code: submit_options.ExitRule
     as_json: bool
-
-
-Files = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--file", "-f", metavar="[NAME=]PATH", help="Input file of any size; may be repeated."
-    ),
-]
-Dirs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dir",
-        metavar="[NAME=]PATH",
-        help="Input directory, stored under its name or NAME; .=PATH puts its files at the top.",
-    ),
-]
-Cached = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="CACHE:NAME", help="Input file from a cache (rollq cache put); may be repeated."
-    ),
-]
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="NAME=ID:FILE",
-        help="Input file from the output of job ID, which is waited for; - = stdout. Repeatable.",
-    ),
-]
-Outputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--output",
-        metavar="GLOB",
-        help="Output files to keep; may be repeated. Default: all new files.",
-    ),
-]
-Payload = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Send this file as payload instead of arguments; - is stdin."
-    ),
-]
-Array = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Submit an array of N tasks.", show_default=False),
-]
-RunningMax = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Run at most N tasks at once (0 = no limit).")
-]
-FromFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Submit one job per line of a .jsonl or .csv file. Without EXEC each line names its "
-        "program: field exec, or the first column of CSV.",
-    ),
-]
-Header = Annotated[bool, typer.Option("--header", help="Skip the first row of a CSV file.")]
-BatchKey = Annotated[
-    str,
-    typer.Option(
-        metavar="KEY", help="Batch key: resubmitting it with the same --client-id is idempotent."
-    ),
-]
-Queue = Annotated[str, typer.Option(metavar="NAME", help="Queue of the job.", show_default="EXEC")]
-Priority = Annotated[
-    int, typer.Option(min=0, max=9, metavar="N", help="Priority, 0 to 9; higher runs first.")
-]
-Delay = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Do not start before this delay is over.")
-]
-MaxAttempts = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Attempts that may be lost before the job is dead (0 = grid setting).",
-    ),
-]
-RunLimit = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="Kill the job after this run time (0 = never)."),
-]
-SoftLimit = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="Send SIGTERM after this run time (0 = never)."),
-]
-RetryExitCodes = Annotated[
-    list[int] | None,
-    typer.Option(metavar="N", help="Retry on this exit code; may be repeated."),
-]
-Lease = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="Lease, at least 1 s (0 = grid setting)."),
-]
-ResultTtl = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="Keep the result this long (0 = grid setting)."),
-]
-Expire = Annotated[
-    float,
-    typer.Option(min=0, metavar="SECONDS", help="Fail if not started within SECONDS (0 = never)."),
-]
-Worker = Annotated[str, typer.Option(metavar="NAME", help="Run only on the worker with this name.")]
-Env = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--env",
-        metavar="NAME[=VALUE]",
-        help="Environment variable of the job; NAME alone copies it from here. May be repeated.",
-    ),
-]
-Secrets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--secret",
-        metavar="NAME=[file:]SECRET",
-        help="Set NAME to a secret of the worker's vault, or to the path of a file with it.",
-    ),
-]
-Traceparent = Annotated[
-    str,
-    typer.Option(
-        envvar=VARIABLE,
-        metavar="TRACEPARENT",
-        help="Span that the job belongs to, as in W3C Trace Context.",
-        show_default=False,
-    ),
-]
-OwnId = Annotated[
-    str, typer.Option("--id", metavar="ID", help="Job id; resubmitting it is idempotent.")
-]
-Key = Annotated[
-    str,
-    typer.Option(metavar="KEY", help="Idempotency key, unique per --client-id."),
-]
-ClientId = Annotated[
-    str,
-    typer.Option(envvar="ROLLQ_CLIENT_ID", metavar="NAME", help="Client id that receives results."),
-]
-WaitTimeout = Annotated[
-    float,
-    typer.Option(
-        min=0, metavar="SECONDS", help="With --wait: stop waiting after this time (0 = never)."
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        "--out",
-        metavar="DIR",
-        help="With --wait: save output files here; of many jobs in DIR/task-0, DIR/line-1, ….",
-    ),
-]
-
-
-Like = Annotated[
-    str,
-    typer.Option(
-        metavar="ID",
-        help="Copy this job; arguments given here replace all of its arguments.",
-    ),
-]
-ExitCode = Annotated[
-    ExitRule,
-    typer.Option("--exit-code", help="With --wait: exit with the program's code, or with 0 or 1."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -252,29 +74,29 @@ def submit(
         str, typer.Argument(metavar="EXEC", help="Program or @task function to run.")
     ] = "",
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
-    file: Files = None,
-    folder: Dirs = None,
-    cached: Cached = None,
-    input_: Inputs = None,
-    output: Outputs = None,
-    payload: Payload = None,
-    array: Array = None,
-    running_max: RunningMax = 0,
-    from_file: FromFile = None,
-    header: Header = False,
-    batch: BatchKey = "",
-    like: Like = "",
-    queue: Queue = "",
-    priority: Priority = 0,
-    delay: Delay = 0,
-    max_attempts: MaxAttempts = 0,
-    run_limit: RunLimit = 0,
-    soft_limit: SoftLimit = 0,
-    retry_exit_code: RetryExitCodes = None,
-    lease: Lease = 0,
-    result_ttl: ResultTtl = 0,
-    expire: Expire = 0,
-    worker: Worker = "",
+    file: submit_options.Files = None,
+    folder: submit_options.Dirs = None,
+    cached: submit_options.Cached = None,
+    input_: submit_options.Inputs = None,
+    output: submit_options.Outputs = None,
+    payload: submit_options.Payload = None,
+    array: submit_options.Array = None,
+    running_max: submit_options.RunningMax = 0,
+    from_file: submit_options.FromFile = None,
+    header: submit_options.Header = False,
+    batch: submit_options.BatchKey = "",
+    like: submit_options.Like = "",
+    queue: submit_options.Queue = "",
+    priority: submit_options.Priority = 0,
+    delay: submit_options.Delay = 0,
+    max_attempts: submit_options.MaxAttempts = 0,
+    run_limit: submit_options.RunLimit = 0,
+    soft_limit: submit_options.SoftLimit = 0,
+    retry_exit_code: submit_options.RetryExitCodes = None,
+    lease: submit_options.Lease = 0,
+    result_ttl: submit_options.ResultTtl = 0,
+    expire: submit_options.Expire = 0,
+    worker: submit_options.Worker = "",
     cpu: needs.Cpu = "",
     memory: needs.Memory = "",
     gpu: needs.Gpu = "",
@@ -286,16 +108,16 @@ def submit(
     then: following.Then = None,
     notify: following.Notify = None,
     notify_key: following.NotifyKey = "",
-    env: Env = None,
-    secret: Secrets = None,
-    traceparent: Traceparent = "",
-    job_id: OwnId = "",
-    key: Key = "",
-    client_id: ClientId = "",
+    env: submit_options.Env = None,
+    secret: submit_options.Secrets = None,
+    traceparent: submit_options.Traceparent = "",
+    job_id: submit_options.OwnId = "",
+    key: submit_options.Key = "",
+    client_id: submit_options.ClientId = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the result.")] = False,
-    wait_timeout: WaitTimeout = 0,
-    save: Save = None,
-    exit_code: ExitCode = ExitRule.PROGRAM,
+    wait_timeout: submit_options.WaitTimeout = 0,
+    save: submit_options.Save = None,
+    exit_code: submit_options.ExitCode = submit_options.ExitRule.PROGRAM,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
