@@ -111,8 +111,7 @@ SessionMessage: TypeAlias = ClientMessage | WorkerMessage | MemberMessage
 
 
 class HelloClient(ClientMessage, frozen=True, tag=9):
-    """Opens a client session; its cap on jobs in flight is `desired_parallelism` (0: the
-    default)."""
+    """Opens a client session; its cap on jobs in flight is `desired_parallelism` (0: default)."""
 
     client_id: ClientId
     desired_parallelism: Int32 = 0
@@ -472,7 +471,7 @@ class HistoryRows(PeerMessage, frozen=True, tag=67):
 
 
 class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
-    """Sent to the leader periodically: wall clock, state hash, protection of the port, disk."""
+    """Sent to the leader periodically: clock, state hash, protection of the port, disk, history."""
 
     member_id: MemberId
     wall_ms: Number
@@ -481,6 +480,7 @@ class MemberReport(PeerMessage, frozen=True, gc=False, tag=68):
     certificate_ends_ms: Number = 0  # by the wall clock; 0: no certificate
     is_unprotected: bool = False  # its port is reachable without TLS, or without a login
     disk: DiskUse | None = None
+    lacks_history: bool = False  # rows that other members may have
 
 
 # --- the legacy cache messages (relayed; the file plane gives them meaning)

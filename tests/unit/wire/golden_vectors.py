@@ -54,6 +54,12 @@ def from_parts(*parts: str | bytes) -> bytes:
     return b"".join(bytes.fromhex(part) if isinstance(part, str) else part for part in parts)
 
 
+def _report(size: str, body_size: str, body: str) -> bytes:
+    """A MemberReport."""
+    subject = b"cluster.g1.report"
+    return from_parts(f"{size} 44", NIL, NIL, "1100", subject, body_size, body)
+
+
 VECTORS = [
     Vector(
         "1 SubmitJob with a JobRequest",
@@ -175,42 +181,36 @@ VECTORS = [
     ),
     Vector(
         "68 MemberReport",
-        from_parts(
-            "3e000000 44" + NIL + NIL,
-            "1100",
-            b"cluster.g1.report",
-            "06000000",
-            "94 01 02 03 c400",
-        ),
+        _report("3e000000", "06000000", "94 01 02 03 c400"),
         m.MemberReport(1, 2, 3),
         ours=False,
     ),
     Vector(
         "68 MemberReport with how it is protected",
-        from_parts(
-            "40000000 44" + NIL + NIL,
-            "1100",
-            b"cluster.g1.report",
-            "08000000",
-            "96 01 02 03 c400 04 c3",
-        ),
+        _report("40000000", "08000000", "96 01 02 03 c400 04 c3"),
         m.MemberReport(1, 2, 3, certificate_ends_ms=4, is_unprotected=True),
         ours=False,
     ),
     Vector(
         "68 MemberReport with its disk",
-        from_parts(
-            "48000000 44" + NIL + NIL,
-            "1100",
-            b"cluster.g1.report",
-            "10000000",
-            "97 01 02 03 c400 04 c3 97 05 06 07 08 09 0a 0b",
-        ),
+        _report("48000000", "10000000", "97 01 02 03 c400 04 c3 97 05 06 07 08 09 0a 0b"),
         m.MemberReport(
             *(1, 2, 3),
             certificate_ends_ms=4,
             is_unprotected=True,
             disk=DiskUse(5, 6, 7, 8, 9, 10, 11),
+        ),
+        ours=False,
+    ),
+    Vector(
+        "68 MemberReport of one that lacks history",
+        _report("49000000", "11000000", "98 01 02 03 c400 04 c3 97 05 06 07 08 09 0a 0b c3"),
+        m.MemberReport(
+            *(1, 2, 3),
+            certificate_ends_ms=4,
+            is_unprotected=True,
+            disk=DiskUse(5, 6, 7, 8, 9, 10, 11),
+            lacks_history=True,
         ),
     ),
     Vector(

@@ -138,6 +138,7 @@ SAMPLES: list[Message] = [
     m.MemberReport(
         *(1, 1_700_000_000_000, 2, b"hash", 1_800_000_000_000, True),
         DiskUse(2**30, 2**28, 2**33, 2**40, 4_096, 2**41, 2**42),
+        True,
     ),
     b.HelloBlobs("client", "g1", ("zstd",)),
     b.BlobAsk(JOB, (BLOB, BLOB[::-1])),

@@ -92,7 +92,7 @@ class Driver:
         self._outputs = Outputs()
         self.counters = MemberCounters()
         self._steps = StepTimer(clock, self.counters.step_us)
-        self.reports = Reports(clock, is_unprotected=setup.is_unprotected)
+        self.reports = Reports(clock, self.replica.lacks_history, setup.is_unprotected)
         self._peers = Peers(
             recovered.roll,
             setup.peers,

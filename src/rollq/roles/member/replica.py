@@ -102,6 +102,10 @@ class Replica:
             return self.state.state_hash
         return self._hashes.get(index)
 
+    def lacks_history(self) -> bool:
+        """Whether rows are missing here that other members may have."""
+        return bool(self.history.gaps(self.state.applied_index))
+
     def replace(self, state: GridState) -> None:
         """Replace the state by another. The rows in memory are sealed; those that this member never
         made are requested from peers."""

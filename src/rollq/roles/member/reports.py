@@ -1,7 +1,7 @@
 """Reports of the other members to the leader: their wall clocks, to move the group's time only as
 a majority agrees and to find wrong clocks; their state hashes, to find a member whose state
-diverged; the protection of their ports, to warn of open ports and expiring certificates; and their
-disks, to warn before one is full."""
+diverged; the protection of their ports, to warn of open ports and expiring certificates; their
+disks, to warn before one is full; and whether they lack history, to keep a member that has it."""
 
 from __future__ import annotations
 
@@ -65,13 +65,20 @@ class Reported:
     certificate_ends_ms: int = 0
     is_unprotected: bool = False
     disk: DiskUse | None = None  # None: a member of an older version does not tell
+    lacks_history: bool = False
 
 
 class Reports:
     """The reports to one leader; cleared when leadership changes."""
 
-    def __init__(self, clock: Clock, *, is_unprotected: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        lacks_history: Callable[[], bool] = lambda: False,
+        is_unprotected: bool = False,
+    ) -> None:
         self._clock = clock
+        self._lacks_history = lacks_history  # of this member
         self._is_unprotected = is_unprotected  # this member itself
         # Until when the certificate of this member is valid; 0: it has none. It may be renewed.
         self.certificate_ends_ms: Callable[[], int] = lambda: 0
@@ -97,6 +104,7 @@ class Reports:
             certificate_ends_ms=self.certificate_ends_ms(),
             is_unprotected=self._is_unprotected,
             disk=self.disk,
+            lacks_history=self._lacks_history(),
         )
 
     def take(self, report: MemberReport, own_hash: bytes | None) -> None:
@@ -115,6 +123,7 @@ class Reports:
             report.certificate_ends_ms,
             report.is_unprotected,
             report.disk,
+            report.lacks_history,
         )
 
     def wall_ms(self, own: MemberId, config: Config) -> int | None:
@@ -142,6 +151,14 @@ class Reports:
         """The disks of the members that have told of theirs."""
         told = {one: report.disk for one, report in self._recent().items()} | {own: self.disk}
         return {one: disk for one, disk in told.items() if disk is not None}
+
+    def is_sole_keeper(self, member_id: MemberId, own: MemberId, config: Config) -> bool:
+        """Whether this member alone has the whole history, of those who have told lately. False if
+        nobody has it."""
+        told = {one: report.lacks_history for one, report in self._recent().items()}
+        told[own] = self._lacks_history()
+        keepers = [one.id for one in config.voters if told.get(one.id) is False]
+        return keepers == [member_id] and len(config.voters) > 1
 
     def _ahead(self, own: MemberId, config: Config) -> list[int]:
         recent = self._recent()

@@ -62,6 +62,7 @@ from rollq.roles.member.leader.shell import Shell
 from rollq.roles.member.leader.workers import Workers
 from rollq.roles.member.membership import find
 from rollq.roles.member.replica import Replica
+from rollq.roles.member.reports import Reports
 from rollq.subjects.grammar import parse_pattern, parse_subject
 from rollq.subjects.overlap import overlaps
 from rollq.subjects.queues import queue_of, queue_pattern, worker_pattern
@@ -90,6 +91,7 @@ class AdminRequests:
         replica: Replica,
         shell: Shell,
         raft: Callable[[], RaftNode],
+        reports: Reports,
     ) -> None:
         self._proposals = proposals
         self._replies = replies
@@ -100,6 +102,7 @@ class AdminRequests:
         self._replica = replica
         self._shell = shell
         self._raft = raft
+        self._reports = reports
 
     def handle(self, session: ClientSession, message: Admin) -> None:
         """Run the handler of a verb."""
@@ -197,8 +200,12 @@ class AdminRequests:
     def remove_member(
         self, session: ClientSession, message: Admin, wanted: MemberArguments
     ) -> None:
-        """Remove a member."""
-        member = self._known(wanted.member_id)
+        """Remove a member; not the only one that has the whole history."""
+        member, raft = self._known(wanted.member_id), self._raft()
+        if self._reports.is_sole_keeper(member.id, raft.member_id, raft.config):
+            what = f"no other member has told that it has the whole history of {member.address}"
+            todo = "new members fetch it in the background: ask again in a while"
+            raise StateError(ErrorCode.BAD_CONFIG_CHANGE, what, todo)
         self._change_members(session, message, MemberChange(ChangeKind.REMOVE, member))
 
     def transfer(self, session: ClientSession, message: Admin, wanted: MemberArguments) -> None:

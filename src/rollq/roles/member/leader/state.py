@@ -105,6 +105,7 @@ class LeaderState:
         metrics: Callable[[], list[Family]],
     ) -> None:
         self._replica, self._clock, self._jitter, self._time = replica, clock, jitter, time
+        self._reports = reports
         self.counted, self._look_at_ms = LeaderCounters(), 0  # time of the next check, see LOOK_MS
         self.shell, self.sessions = shell, sessions = Shell(), Sessions()
         self.proposals = proposals = Proposals()
@@ -170,6 +171,7 @@ class LeaderState:
             replica=self._replica,
             shell=shell,
             raft=raft,
+            reports=self._reports,
         )
         return Gateway(
             sessions,
