@@ -29,6 +29,8 @@ SMALL = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    # On a busy machine Python may take longer than 15 s to reach Java.
+    "spark.python.authenticate.socketTimeout": "180s",
 }
 # Tests are over before a better compiler, or collecting garbage beside them, has paid for itself.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
