@@ -60,7 +60,8 @@ class Story:
             return self.job(name, "dead", start, start + 400, detail="no such exec")
         if number % 20 == 19:
             self.attempt(name, 1, start, start + 200, "worker_down")
-            self.event("worker_down_requeue", start + 200, job_id=name, cause=2)
+            worker = self.attempts[-1]["worker_id"]  # it was started again
+            self.event("worker_down_requeue", start + 200, job_id=name, cause=6, worker_id=worker)
             self.attempt(name, 2, start + 200, start + 640, "ok")
             self.event("ack", start + 640, job_id=name, run_ms=400)
             return self.job(name, "ok", start, start + 640, attempts=2)

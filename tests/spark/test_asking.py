@@ -118,6 +118,11 @@ def test_who_is_busy_and_who_waits_is_added_up(told: Report) -> None:
 
 
 @pytest.mark.any_spark
+def test_workers_that_began_anew_without_their_jobs_are_told(told: Report) -> None:
+    (lost,) = told.incidents
+    assert (lost.at_ms, lost.kind, lost.count) == (FIRST_MS + 19 * 500 + 200, "lost", 2)
+
+
 def test_jobs_that_stand_out_are_told(told: Report) -> None:
     most, died = told.stories
     assert (most.job_id, most.why) == (job_id(39), "most attempts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -60,15 +60,22 @@ def note_work(spark: SparkSession, rows: int) -> None:
 
 @contextmanager
 def changed(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings inside the block, and restore the previous ones."""
+    """Apply settings inside the block, and restore the previous ones.
+
+    An interrupt cuts the connection to Java; what is raised then is the interrupt, as there is
+    nothing left to restore.
+    """
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
+        with suppress(Py4JNetworkError):
+            for name, was in before.items():
+                if was is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, was)
