@@ -18,7 +18,6 @@ from typing import Any, Final, Protocol
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.jobs import DEFAULT_OPTIONS, AttemptRef, Status
-from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.app import load_apps
 from rollq.roles.worker.blobs import WorkerBlobs
 from rollq.roles.worker.calls import (
@@ -35,10 +34,10 @@ from rollq.roles.worker.environment import INTERPRETER, clean_environ, env_of
 from rollq.roles.worker.execs import ExecDir, NoProgramError
 from rollq.roles.worker.exits import leave_exits_to_others
 from rollq.roles.worker.fd_poller import FdPoller
-from rollq.roles.worker.fitting import fit
+from rollq.roles.worker.fitting import fitted_result
 from rollq.roles.worker.given_secrets import end_masked, find_secrets, no_file_for_function
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
-from rollq.roles.worker.outputs import ExecutionEnd, encode_result, refusal
+from rollq.roles.worker.outputs import ExecutionEnd, refusal
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.programs import ProgramRun, Programs
 from rollq.roles.worker.progress import ProgressBook
@@ -445,30 +444,11 @@ class JobExecutor:
     def _result_of(
         self, job: AssignJob, ref: AttemptRef, ending: ExecutionEnd
     ) -> StoredResult | None:
-        """The result for the grid and for the report, with the same status: it must not change
-        later.
-        None: outputs that do not fit are uploaded first; the result follows.
-        """
-        encoded = encode_result(job, ending)
-        if len(encoded) > INLINE_BYTES_MAX or ending.separate:
-            # A legacy grid accepts inline results only; its attempts have no fence.
-            encoded = fit(job, ending, as_blobs=job.fence > 0)
-        if ending.separate:
+        """The result of an attempt. None: parts of it are uploaded first; it follows."""
+        result = fitted_result(job, ref, ending)
+        if result is None:
             self._uploads.begin(job, ref, ending)
-            return None
-        return StoredResult(
-            ref,
-            job.lease_ms,
-            ending.status,
-            encoded,
-            ending.exit_code,
-            ending.signal,
-            ending.run_ms,
-            ending.peak_bytes,
-            ending.blobs,
-            ending.fetched_bytes,
-            ending.held_bytes,
-        )
+        return result
 
     def _report_soon(self) -> None:
         """Pass results on after this turn of the loop, together."""

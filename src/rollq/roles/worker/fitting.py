@@ -12,15 +12,40 @@ from typing import Final
 
 from msgspec import UNSET, UnsetType
 
-from rollq.base.jobs import Status
+from rollq.base.jobs import AttemptRef, Status
 from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.roles.worker.capture import end_of
 from rollq.roles.worker.outputs import ExecutionEnd, SeparatePart, encode_result
+from rollq.roles.worker.signals import StoredResult
 from rollq.wire.messages import AssignJob
 from rollq.wire.models import encode_model
 
 STREAMS: Final = ("stdout", "stderr")
 END_BYTES: Final = 2 * 1024  # of a stream that is uploaded, kept in the result
+
+
+def fitted_result(job: AssignJob, ref: AttemptRef, ending: ExecutionEnd) -> StoredResult | None:
+    """The result of an attempt, whose status is that of its report: neither changes later. None:
+    parts of the ending do not fit, and must be uploaded before."""
+    encoded = encode_result(job, ending)
+    if len(encoded) > INLINE_BYTES_MAX or ending.separate:
+        # A legacy grid accepts inline results only; its attempts have no fence.
+        encoded = fit(job, ending, as_blobs=job.fence > 0)
+    if ending.separate:
+        return None
+    return StoredResult(
+        ref,
+        job.lease_ms,
+        ending.status,
+        encoded,
+        ending.exit_code,
+        ending.signal,
+        ending.run_ms,
+        ending.peak_bytes,
+        ending.blobs,
+        ending.fetched_bytes,
+        ending.held_bytes,
+    )
 
 
 def fit(job: AssignJob, ending: ExecutionEnd, *, as_blobs: bool) -> bytes:
