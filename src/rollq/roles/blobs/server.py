@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeAlias
 
 from rollq.base.access import Principal
+from rollq.base.counters import Family, counters_by
 from rollq.base.digests import Digest, digest_to_text
 from rollq.base.errors import RollqError
 from rollq.base.limits import (
@@ -23,7 +24,6 @@ from rollq.base.limits import (
 )
 from rollq.net.link import Link
 from rollq.roles.blobs.carrier import Sink, Source, make_pool
-from rollq.roles.blobs.counted import TransferCounters
 from rollq.roles.blobs.pace import Throttle
 from rollq.roles.blobs.relay import Relay
 from rollq.roles.blobs.server_session import ServerSession
@@ -216,3 +216,38 @@ class BlobServer:
             waiting -= session.tick(waiting)
         if self._sessions and self._pool is not None:
             self._tick_later()
+
+
+class TransferCounters:
+    """Counts since the process started: incoming blobs when they are verified, outgoing ones when
+    they begin."""
+
+    __slots__ = ("bytes_in", "bytes_out", "count_in", "count_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = self.count_in = self.count_out = 0
+
+    def count_incoming(self, size_bytes: int) -> None:
+        """Count an incoming blob."""
+        self.count_in += 1
+        self.bytes_in += size_bytes
+
+    def count_outgoing(self, size_bytes: int) -> None:
+        """Count an outgoing blob."""
+        self.count_out += 1
+        self.bytes_out += size_bytes
+
+    def families(self) -> list[Family]:
+        """Metrics."""
+        return [
+            counters_by(
+                "rollq_blob_transfers_total",
+                "direction",
+                {"in": self.count_in, "out": self.count_out},
+            ),
+            counters_by(
+                "rollq_blob_transfer_bytes_total",
+                "direction",
+                {"in": self.bytes_in, "out": self.bytes_out},
+            ),
+        ]
