@@ -9,10 +9,11 @@ import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.jobs import JobOptions
-from rollq.base.limits import READER_HOLD_MS_MAX
+from rollq.base.limits import READER_HOLD_MS_MAX, REPORT_TICKS
 from rollq.grid.commands import Settings
 from rollq.grid.readers import held_from
 from rollq.grid.state import ASSIGNED, DEAD, DELAYED, QUEUED
+from rollq.raft.types import AppendResponse
 from rollq.roles.member.driver import Driver
 from rollq.testing.disk import VirtualDisk
 from rollq.wire import messages as wire
@@ -204,6 +205,25 @@ def test_a_member_is_removed(group: Group) -> None:
     assert len(voters(group.leader)) == 2
 
 
+def test_a_change_of_members_is_answered_once_it_is_committed(group: Group) -> None:
+    member_id = group.members[group.follower()].raft.member_id
+    group.lost = (AppendResponse,)
+    assert group.say(CLIENT, admin("remove_member", member_id=member_id)) == []
+    group.lost = ()
+    group.run(4)
+    assert group.hear(CLIENT) == [wire.Accepted(REQUEST)]
+    assert len(voters(group.leader)) == 2
+
+
+def test_a_leader_that_removes_itself_answers(group: Group) -> None:
+    group.run(2 * REPORT_TICKS)  # the others tell that they have the whole history
+    leader = group.address_of(group.leader)
+    remove = admin("remove_member", member_id=group.leader.raft.member_id)
+    assert group.say(CLIENT, remove)[0] == wire.Accepted(REQUEST)
+    group.until(lambda: any(one.leading for one in group.members.values()))
+    assert leader not in voters(group.leader)
+
+
 def test_leadership_is_handed_over(group: Group) -> None:
     address = group.follower()
     member_id = group.members[address].raft.member_id
@@ -215,9 +235,9 @@ def test_leadership_is_handed_over(group: Group) -> None:
 
 def test_one_change_at_a_time(group: Group) -> None:
     messages = [admin("add_member", member_id=n, address=f"z{n}") for n in (77, 78)]
-    told = group.say(CLIENT, *messages)
-    assert told[0] == wire.Accepted(REQUEST)
-    assert (told[1].code, told[1].retryable) == (ErrorCode.CONFIG_CHANGE_PENDING, True)
+    refused, accepted = group.say(CLIENT, *messages)
+    assert (refused.code, refused.retryable) == (ErrorCode.CONFIG_CHANGE_PENDING, True)
+    assert accepted == wire.Accepted(REQUEST)
 
 
 @pytest.mark.parametrize("action", ["remove_member", "transfer"])

@@ -7,6 +7,7 @@ A verb is a row of `VERBS`: its arguments, the permission that it needs, and its
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -68,10 +69,7 @@ from rollq.subjects.overlap import overlaps
 from rollq.subjects.queues import queue_of, queue_pattern, worker_pattern
 from rollq.subjects.reserved import ALL_INBOXES, JOB_EVENTS
 from rollq.wire.messages import Admin
-from rollq.wire.rules import (
-    bounds_of,
-    compile_table,
-)
+from rollq.wire.rules import bounds_of, compile_table
 
 WORKERS_NAMED_MAX: Final = 12  # dismissed workers named in one history resource
 
@@ -103,6 +101,8 @@ class AdminRequests:
         self._shell = shell
         self._raft = raft
         self._reports = reports
+        # By log index: the answer to the change of members in that entry, which is under way.
+        self.changes: dict[int, Callable[[], None]] = {}  # at most one: raft refuses others
 
     def handle(self, session: ClientSession, message: Admin) -> None:
         """Run the handler of a verb."""
@@ -225,9 +225,9 @@ class AdminRequests:
         self._note(session, message, f"member:{member_id}", origin)
 
     def _change_members(self, session: ClientSession, message: Admin, change: MemberChange) -> None:
-        self._raft().propose_config(ConfigChange((change,)))
+        index = self._raft().propose_config(ConfigChange((change,)))
+        self.changes[index] = partial(self._replies.accept, session.number, message.request_id)
         self._note(session, message, f"member:{change.member.id}")
-        self._replies.accept(session.number, message.request_id)
 
     def _note(
         self, session: ClientSession, message: Admin, resource: str, origin: Origin = SILENT

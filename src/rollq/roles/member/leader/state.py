@@ -165,7 +165,7 @@ class LeaderState:
         jobs = JobRequests(
             sessions, proposals, replies, addressing=addressing, shell=shell, large=large
         )
-        admin = AdminRequests(
+        self._admin = admin = AdminRequests(
             *(proposals, replies, workers, caches, jobs),
             schedules=ScheduleRequests(self._replica, addressing, self._calendar, self._time),
             replica=self._replica,
@@ -217,6 +217,7 @@ class LeaderState:
         self.keeping.clear()
         self.deliveries.clear()
         self.reads.clear()
+        self._admin.changes.clear()
         self._expiry.step_down()
         self._firing.step_down()
         self._replica.dispatcher.step_down()
@@ -309,6 +310,8 @@ class LeaderState:
             self._firing.observe(applied.events, self._replica.state)
         self._job_log.observe(applied.events)
         self.job_events.observe(applied)
+        if self._admin.changes and (answer := self._admin.changes.pop(applied.index, None)):
+            answer()
         batch = self.proposals.settled(applied.index)
         if batch:
             self.counted.commit_us.add(self._clock.now_us() - batch.proposed_us)
