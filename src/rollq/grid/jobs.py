@@ -165,7 +165,7 @@ def redrive_jobs(state: GridState, command: RedriveJobs, out: Applied) -> Outcom
     for item in command.items:
         record = state.jobs[item.job_id]
         if record.state is DEAD:  # false if the command names it twice
-            redrive_job(state, record, item, command.by, out)
+            redrive_job(state, record, item, by=command.by, out=out)
             count += 1
     return Done(count)
 
@@ -227,7 +227,7 @@ def purge_jobs(state: GridState, command: PurgeJobs, out: Applied) -> Outcome:
     for job_id in command.job_ids:
         record = state.jobs.get(job_id)
         if record is not None:
-            drop_job(state, record, JOB_PURGED, out, command.by)
+            drop_job(state, record, JOB_PURGED, out=out, by=command.by)
             count += 1
     return Done(count)
 

@@ -186,7 +186,9 @@ def lose_attempt(
     detail = detail[:DETAIL_BYTES_MAX]
     worker_id, fence = record.worker_id, record.fence
     exit_code = 0 if ack is None else ack.exit_code
-    past = remember_attempt(record, cause, exit_code, detail, out.stamp_ms)
+    past = remember_attempt(
+        record, cause, exit_code=exit_code, detail=detail, stamp_ms=out.stamp_ms
+    )
     past.not_started += not_started
     if record.cancel_requested:
         new, kind = CANCELLED, JOB_CANCELLED

@@ -72,7 +72,9 @@ def put_schedule(state: GridState, command: PutSchedule, out: Applied) -> Outcom
     if refusal is not None:
         return refusal
     if record is None:
-        record = by_name[spec.name] = ScheduleRecord(spec, command.by, out.stamp_ms, out.index, 0)
+        record = by_name[spec.name] = ScheduleRecord(
+            spec, by=command.by, stamp_ms=out.stamp_ms, version=out.index, next_ms=0
+        )
     else:
         record.spec, record.by = spec, command.by
         record.stamp_ms, record.version = out.stamp_ms, out.index
@@ -246,9 +248,9 @@ def _fact(
     return Event(
         kind,
         job_id,
-        record.spec.client_id,
-        record.spec.queue,
-        record.spec.exec_name,
+        client_id=record.spec.client_id,
+        queue=record.spec.queue,
+        exec_name=record.spec.exec_name,
         count=count,
         detail=detail,
         access=AccessFact(by, resource=f"schedule:{record.name}"),

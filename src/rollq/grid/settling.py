@@ -62,7 +62,7 @@ def settle(state: GridState, out: Applied) -> None:
         ending = ending_of(state, parent_id)
         if ending is Ending.UNKNOWN:
             ending = parent.ending
-        release(state, tell(state, parent_id, ending, part, out), out)
+        release(state, tell(state, parent_id, ending, child_ids=part, out=out), out)
 
 
 def tell(

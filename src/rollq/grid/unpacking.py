@@ -41,7 +41,7 @@ def unpack_batch(state: GridState, command: UnpackBatch, out: Applied) -> Outcom
 
 
 def _create(state: GridState, batch: CommittedBatch, group: StagedGroup, out: Applied) -> int:
-    return create_jobs(state, batch.client, group, _new_items(state, batch, group), out)
+    return create_jobs(state, batch.client, group, items=_new_items(state, batch, group), out=out)
 
 
 def _new_items(state: GridState, batch: CommittedBatch, group: StagedGroup) -> Iterator[BulkItem]:
@@ -58,5 +58,5 @@ def _redrive(state: GridState, batch: CommittedBatch, group: StagedGroup, out: A
     for job_id, body, size in columns:
         del state.reserved[job_id]
         item = RedriveItem(job_id, None if size == SAME_BODY else body)
-        redrive_job(state, state.jobs[job_id], item, batch.client.client_id, out)
+        redrive_job(state, state.jobs[job_id], item, by=batch.client.client_id, out=out)
     return len(group.sizes)

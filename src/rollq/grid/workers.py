@@ -74,7 +74,9 @@ def open_worker(state: GridState, command: OpenWorker, out: Applied) -> Outcome:
             continue
         record = state.jobs[job_id]
         if restarted:
-            lose_attempt(state, record, Cause.WORKER_RESTARTED, command.lost_delay_ms, out)
+            lose_attempt(
+                state, record, Cause.WORKER_RESTARTED, delay_ms=command.lost_delay_ms, out=out
+            )
         else:
             out.effects.extend(orders_of(state, record))
     return DONE_ONE
@@ -149,8 +151,8 @@ def close_worker(state: GridState, command: CloseWorker, out: Applied) -> Outcom
             state,
             record,
             Cause.WORKER_DOWN,
-            0 if lost is None else lost.delay_ms,
-            out,
+            delay_ms=0 if lost is None else lost.delay_ms,
+            out=out,
             not_started=lost is not None and lost.attempt == record.attempt and lost.not_started,
         )
     del state.workers[worker.worker_id]

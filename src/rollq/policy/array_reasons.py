@@ -55,8 +55,10 @@ def grouped(
     for job_id in islice(array.open_tasks, TASKS_LOOKED_AT_MAX):
         _count(groups, _of_open(state.jobs[job_id]))
     for record, end in islice(_failures(state, array), FAILURES_READ_MAX):
-        ended = how_ended(state, record, end, read, address)
-        _count(groups, TaskGroup(1, ended.state, ended.code, ended.why, record.job_id))
+        ended = how_ended(state, record, end, read=read, address=address)
+        _count(
+            groups, TaskGroup(1, ended.state, code=ended.code, why=ended.why, job_id=record.job_id)
+        )
     if array.cut_at < array.task_count:
         ended = cut_reason(array, array.first_cut_id)
         _count(
@@ -72,10 +74,10 @@ def grouped(
     return RawExplanation(
         array.array_id,
         state_word,
-        code,
-        _sentence(array, waiting_for),
-        todo,
-        array.stamp_ms,
+        code=code,
+        why=_sentence(array, waiting_for),
+        todo=todo,
+        since_ms=array.stamp_ms,
         groups=tuple(shown),
     )
 
@@ -99,20 +101,24 @@ def _count(groups: dict[tuple[str, str], TaskGroup], more: TaskGroup) -> None:
     else:
         example = before if before.job_id else more
         groups[key] = TaskGroup(
-            before.count + more.count, more.state, more.code, example.why, example.job_id
+            before.count + more.count,
+            more.state,
+            code=more.code,
+            why=example.why,
+            job_id=example.job_id,
         )
 
 
 def _of_open(record: JobRecord) -> TaskGroup:
     """Of a task that has started and not ended."""
     if record.state is ASSIGNED:
-        return TaskGroup(1, RUNNING, Reason.RUNNING, "running", record.job_id)
+        return TaskGroup(1, RUNNING, code=Reason.RUNNING, why="running", job_id=record.job_id)
     why = "to be tried again"
     lost = record.past.attempts if record.past is not None else ()
     if lost:
         why += f": {lost_reason(lost[-1].cause, lost[-1].detail, lost[-1].exit_code)[1]}"
     word = DELAYED if record.state is JobState.DELAYED else WAITING
-    return TaskGroup(1, word, Reason.RETRYING, why, record.job_id)
+    return TaskGroup(1, word, code=Reason.RETRYING, why=why, job_id=record.job_id)
 
 
 def _failures(state: GridState, array: ArrayRecord) -> Iterator[tuple[JobRecord, EndRecord]]:

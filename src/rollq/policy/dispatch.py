@@ -88,7 +88,9 @@ class Dispatcher(DispatchIndex):
             programs: The programs it can run.
         """
         self.close_worker(worker_id)
-        session = DispatchSession(worker_id, incarnation, name, running, programs)
+        session = DispatchSession(
+            worker_id, incarnation=incarnation, name=name, running=running, programs=programs
+        )
         record = self._state.workers.get(worker_id)
         if record is not None:
             session.labels, session.room = record.labels, Room(record.resources)

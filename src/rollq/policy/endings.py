@@ -82,7 +82,9 @@ def how_ended(
     if record.state is CANCELLED and end.cause == Cause.PARENT:
         parent = end.detail.split()[1]
         text = f"cancelled, because {end.detail}"
-        return _explanation(state, record, Reason.PARENT, text, (f"rollq explain {parent}",))
+        return _explanation(
+            state, record, Reason.PARENT, why=text, todo=(f"rollq explain {parent}",)
+        )
     if record.state is CANCELLED:
         how = _after_starts(record)
         if record.fence:  # its worker ended it; the history has who asked for that
@@ -104,12 +106,14 @@ def how_ended(
         code = Reason.BAD_REQUEST if code is Reason.NACK else code
         worker = worker_called(state, record.worker_id)
         todo = (advice.look_at(record.job_id),)
-        return _explanation(state, record, code, f"worker {worker} refused it: {text}", todo)
+        return _explanation(
+            state, record, code, why=f"worker {worker} refused it: {text}", todo=todo
+        )
     peak = f", memory peak {size_text(end.peak_bytes)}" if end.peak_bytes else ""
     code, why = _failure(end, texts, f"{where}{peak}")
     why += f"; {_starts_used(state, record)}" if record.state is DEAD else ""
     why += last
-    return _explanation(state, record, code, why, advice.after_failure(record))
+    return _explanation(state, record, code, why=why, todo=advice.after_failure(record))
 
 
 def _failure(end: EndRecord, texts: ResultDetail, where: str) -> tuple[Reason, str]:
@@ -135,13 +139,13 @@ def _dead_unrun(
     if end.cause == Cause.EXPIRED:
         limit = time_text(record.options.expire_ms)
         why = f"it waited longer than the {limit} that it may{_after_starts(record)}"
-        return _explanation(state, record, Reason.EXPIRED, why, todo)
+        return _explanation(state, record, Reason.EXPIRED, why=why, todo=todo)
     code, what = lost_reason(end.cause, end.detail, end.exit_code)
     worker = _last_worker(state, record)
     on = f" (worker {worker}, attempt {record.attempt})" if worker else ""
     why = f"{what}{on}; {_starts_used(state, record)}"
     before = advice.before_running(code, record, address, end.detail)
-    return _explanation(state, record, code, why, (*before, *todo))
+    return _explanation(state, record, code, why=why, todo=(*before, *todo))
 
 
 def lost_reason(cause: int, detail: str, exit_code: int) -> tuple[Reason, str]:
@@ -194,11 +198,11 @@ def _explanation(
     return RawExplanation(
         record.job_id,
         state_word(record.state.name.lower(), status),
-        code,
-        why,
-        todo,
-        record.stamp_ms,
-        lost_attempts(state, record),
+        code=code,
+        why=why,
+        todo=todo,
+        since_ms=record.stamp_ms,
+        attempts=lost_attempts(state, record),
     )
 
 

@@ -84,14 +84,23 @@ class Firing:
         due_ms = record.next_ms
         if record.spec.catch_up == ALL or not self._is_missed(record, due_ms, time_ms):
             next_ms = self.next_ms(record, due_ms)
-            return FireSchedule(record.name, record.version, due_ms, due_ms, next_ms)
+            return FireSchedule(
+                record.name, version=record.version, due_ms=due_ms, fire_ms=due_ms, next_ms=next_ms
+            )
         newest_ms, count = due_ms, 1
         next_ms = self.next_ms(record, due_ms)
         while self._is_missed(record, next_ms, time_ms) and count < MISSED_STEPS_MAX:
             newest_ms, count = next_ms, count + 1
             next_ms = self.next_ms(record, next_ms)
         if self._is_missed(record, next_ms, time_ms) or record.spec.catch_up == NONE:
-            return FireSchedule(record.name, record.version, due_ms, 0, next_ms, count)
+            return FireSchedule(
+                record.name,
+                version=record.version,
+                due_ms=due_ms,
+                fire_ms=0,
+                next_ms=next_ms,
+                missed=count,
+            )
         what = record.name, record.version, due_ms, newest_ms
         return FireSchedule(*what, next_ms, count - 1)
 

@@ -480,7 +480,7 @@ class Limits:
         reserved, waiting = (hold.reserved, hold.count) if hold is not None else (0, 0)
         is_full = limit.running_max and limit.running + reserved + tokens > limit.running_max
         wait_ms = 0 if is_full else max(0, due_ms(limit, tokens) - self.now_ms)
-        return BlockingLimit(limit, tokens, reserved, waiting, wait_ms)
+        return BlockingLimit(limit, tokens, reserved=reserved, waiting=waiting, wait_ms=wait_ms)
 
 
 def limit_keys_of(item: Item) -> list[LimitKey]:

@@ -88,7 +88,7 @@ def explanation(context: ExplainContext, job_id: JobId) -> RawExplanation | None
     record = state.jobs.get(job_id)
     if array is not None:
         waits = _why_array_waits(context, array) if array.tasks_waiting else None
-        return grouped(state, array, waits, context.read, context.address)
+        return grouped(state, array, waits, read=context.read, address=context.address)
     if record is not None:
         return _of_job(context, record)
     if job_id in state.reserved:
@@ -109,18 +109,22 @@ def _of_unstarted(context: ExplainContext, array: ArrayRecord, job_id: JobId) ->
         text = "it has ended; its outcome is no longer kept"
         history = f"rollq history tail --from 1 --job {guid_to_text(job_id)}"
         word = state_word(end.name.lower(), 0)
-        return RawExplanation(job_id, word, Reason.FORGOTTEN, text, (history,), array.stamp_ms)
+        return RawExplanation(
+            job_id, word, code=Reason.FORGOTTEN, why=text, todo=(history,), since_ms=array.stamp_ms
+        )
     why = _why_array_waits(context, array)
     before = number - array.next_number
     text = f"{why.text}; {counted(before, 'task')} of its array before it" if before else why.text
     word = DELAYED_WORD if array.delayed else WAITING
-    return RawExplanation(job_id, word, why.code, text, why.todo, array.stamp_ms)
+    return RawExplanation(
+        job_id, word, code=why.code, why=text, todo=why.todo, since_ms=array.stamp_ms
+    )
 
 
 def _of_job(context: ExplainContext, record: JobRecord) -> RawExplanation:
     state, holds = context.state, context.holds
     if record.end is not None:
-        return how_ended(state, record, record.end, context.read, context.address)
+        return how_ended(state, record, record.end, read=context.read, address=context.address)
     word = WAITING
     if record.state is ASSIGNED:
         word, why = RUNNING, _why_runs(context, record)

@@ -57,7 +57,15 @@ def send_append(state: RaftState, to: MemberId, progress: Progress, *, even_empt
     if not entries and not even_empty:
         return False
     state.send_now.append(
-        AppendEntries(to, state.id, state.term, prev_index, prev_term, log.commit, tuple(entries))
+        AppendEntries(
+            to=to,
+            sender=state.id,
+            term=state.term,
+            prev_index=prev_index,
+            prev_term=prev_term,
+            commit=log.commit,
+            entries=tuple(entries),
+        )
     )
     progress.sent(len(entries), sum(len(entry.data) for entry in entries), log.commit)
     return True

@@ -28,7 +28,7 @@ def begin(state: RaftState, to: MemberId, progress: Progress) -> bool:
     if not progress.active or state.snapshot.index == 0:
         return False
     progress.become_snapshot(state.snapshot)
-    _send_chunk(state, to, progress, state.snapshot, 0)
+    _send_chunk(state, to, progress, meta=state.snapshot, offset=0)
     return True
 
 
@@ -41,7 +41,7 @@ def handle_offset(state: RaftState, progress: Progress, message: InstallSnapshot
         # A newer one exists: the old file may be deleted.
         begin(state, message.sender, progress)
     elif message.offset != progress.chunk_offset and message.offset < meta.size_bytes:
-        _send_chunk(state, message.sender, progress, meta, message.offset)
+        _send_chunk(state, message.sender, progress, meta=meta, offset=message.offset)
 
 
 def resend_if_lost(state: RaftState, to: MemberId, progress: Progress) -> None:
@@ -52,7 +52,7 @@ def resend_if_lost(state: RaftState, to: MemberId, progress: Progress) -> None:
     if meta != state.snapshot:
         begin(state, to, progress)
     else:
-        _send_chunk(state, to, progress, meta, progress.chunk_offset)
+        _send_chunk(state, to, progress, meta=meta, offset=progress.chunk_offset)
 
 
 def handle_chunk(state: RaftState, message: InstallSnapshot) -> None:

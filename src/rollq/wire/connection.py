@@ -207,7 +207,9 @@ class Connection:
         error = self.error
         if error is None or not is_covered(NUMBER_OF[m.Error], self._understood):
             return b""
-        return self._encode(m.Error(NIL_ID, error.code, error.message, error.hint, error.retryable))
+        return self._encode(
+            m.Error(NIL_ID, error.code, error.message, hint=error.hint, retryable=error.retryable)
+        )
 
     def _receive_one(self, frame: Frame, received: list[Message]) -> None:
         try:
@@ -221,7 +223,9 @@ class Connection:
         if self.side is Side.DIALER or request_id == NIL_ID or self.state not in ANSWERING:
             raise error
         if is_covered(NUMBER_OF[m.Error], self._understood):
-            refusal = m.Error(request_id, code, error.message, error.hint, error.retryable)
+            refusal = m.Error(
+                request_id, code, error.message, hint=error.hint, retryable=error.retryable
+            )
             self._refusals.append(refusal)
         elif error.is_job:  # a legacy client reads no errors, only results
             text = str(error)

@@ -84,17 +84,17 @@ def _decode_hello_client(frame: Frame) -> m.HelloClient:
 
 def _encode_hello_worker(message: m.HelloWorker) -> Frame:
     config = WorkerConfig(
-        message.patterns,
-        message.name,
-        message.incarnation,
-        message.slots,
-        held_attempts(message.holding),
-        message.features,
-        message.blob_address or UNSET,
-        message.plain or UNSET,
-        message.holding_count or UNSET,
-        message.labels or UNSET,
-        message.resources or UNSET,
+        patterns=message.patterns,
+        name=message.name,
+        incarnation=message.incarnation,
+        slots=message.slots,
+        holding=held_attempts(message.holding),
+        features=message.features,
+        blob_address=message.blob_address or UNSET,
+        plain=message.plain or UNSET,
+        holding_count=message.holding_count or UNSET,
+        labels=message.labels or UNSET,
+        resources=message.resources or UNSET,
     )
     # A legacy peer reads one pattern, and reads it from the subject.
     first = message.patterns[0] if message.patterns else ""
@@ -109,17 +109,17 @@ def _decode_hello_worker(frame: Frame) -> m.HelloWorker:
     config = decode_model(frame.payload, WorkerConfig)
     return m.HelloWorker(
         frame.msg_id,
-        config.patterns or (frame.subject,),
-        config.name,
-        config.incarnation,
-        config.slots,
-        attempt_refs(config.holding),
-        config.features,
-        "" if config.blob_address is UNSET else config.blob_address,
-        config.plain is True,
-        0 if config.holding_count is UNSET else config.holding_count,
-        () if config.labels is UNSET else config.labels,
-        () if config.resources is UNSET else config.resources,
+        patterns=config.patterns or (frame.subject,),
+        name=config.name,
+        incarnation=config.incarnation,
+        slots=config.slots,
+        holding=attempt_refs(config.holding),
+        features=config.features,
+        blob_address="" if config.blob_address is UNSET else config.blob_address,
+        plain=config.plain is True,
+        holding_count=0 if config.holding_count is UNSET else config.holding_count,
+        labels=() if config.labels is UNSET else config.labels,
+        resources=() if config.resources is UNSET else config.resources,
     )
 
 
@@ -147,15 +147,19 @@ def _decode_submit_job(frame: Frame) -> m.SubmitJob:
     head = decode_if_marked(frame.payload, JobRequestHead, "JobId")
     if head is None:
         return m.SubmitJob(
-            frame.msg_id, "", frame.subject, _last_token(frame.subject), frame.payload
+            frame.msg_id,
+            client_id="",
+            subject=frame.subject,
+            exec_name=_last_token(frame.subject),
+            body=frame.payload,
         )
     return m.SubmitJob(
         guid_from_text(head.job_id),
-        head.client_id or "",
-        frame.subject,
-        head.exec_name or _last_token(frame.subject),
-        frame.payload,
-        options_of(head),
+        client_id=head.client_id or "",
+        subject=frame.subject,
+        exec_name=head.exec_name or _last_token(frame.subject),
+        body=frame.payload,
+        options=options_of(head),
     )
 
 
@@ -325,7 +329,15 @@ def _wrap(job_id: JobId, status: str, raw: bytes, stderr: str = "") -> JobResult
         stdout, archive = raw.decode(), None
     except UnicodeDecodeError:
         stdout, archive = "", raw
-    return JobResult(guid_to_text(job_id), "", "", status, stdout, stderr, archive)
+    return JobResult(
+        guid_to_text(job_id),
+        "",
+        exec_name="",
+        status=status,
+        stdout=stdout,
+        stderr=stderr,
+        output_archive=archive,
+    )
 
 
 ENCODERS: Final[dict[type, Callable[[Any], Frame]]] = {

@@ -189,21 +189,21 @@ def compile_bounds(
     insides = [
         (name, inside)
         for name, rule in rules.items()
-        if (inside := _inside(kind, name, rule, checks, code)) is not None
+        if (inside := _inside(kind, name, rule, checks=checks, code=code)) is not None
     ]
 
     def check(message: Any) -> Any:
         for name, low, high in numbers:
             if not low <= getattr(message, name) <= high:
                 if name not in measured:
-                    _refuse(kind, name, rules[name], code, getattr(message, name))
+                    _refuse(kind, name, rules[name], code=code, value=getattr(message, name))
                 message = _clamp(message, measured)
         for name, low, high in sizes:
             if not low <= len(getattr(message, name)) <= high:
-                _check_size(kind, name, rules[name], code, getattr(message, name))
+                _check_size(kind, name, rules[name], code=code, value=getattr(message, name))
         for name in names:
             if getattr(message, name) == NIL_ID:
-                _refuse(kind, name, rules[name], code, NIL_ID)
+                _refuse(kind, name, rules[name], code=code, value=NIL_ID)
         for name, inside in insides:
             if value := getattr(message, name):
                 checked = inside(value)
@@ -250,7 +250,7 @@ def _check_size(
     kind: type[msgspec.Struct], name: str, rule: Rule, code: ErrorCode, value: Any
 ) -> None:
     if not isinstance(rule, Text) or not rule.low <= len(value.encode()) <= rule.high:
-        _refuse(kind, name, rule, code, value)
+        _refuse(kind, name, rule, code=code, value=value)
 
 
 def _inside(
@@ -271,7 +271,7 @@ def _inside(
         return partial(_check_structs, checks, each.kind)
     if isinstance(each, Amount):
         return partial(_check_amounts, kind, name, each, code)
-    deeper = _inside(kind, name, each, checks, code)
+    deeper = _inside(kind, name, each, checks=checks, code=code)
     measure = _size if isinstance(each, Text) else len
 
     def check_items(values: Any) -> Any:
@@ -281,7 +281,7 @@ def _inside(
         if min(sizes) < each.low or max(sizes) > each.high:
             for value, size in zip(values, sizes, strict=True):
                 if not each.low <= size <= each.high:
-                    _refuse(kind, name, each, code, value)
+                    _refuse(kind, name, each, code=code, value=value)
         return values if deeper is None else _each(deeper, values)
 
     return check_items
@@ -304,9 +304,9 @@ def _check_amounts(
 ) -> Any:
     for said, number in values:
         if _size(said) > rule.name_high:
-            _refuse(kind, name, Text(rule.name_high), code, said)
+            _refuse(kind, name, Text(rule.name_high), code=code, value=said)
         if not rule.low <= number <= rule.high:
-            _refuse(kind, name, Int(rule.low, rule.high), code, number)
+            _refuse(kind, name, Int(rule.low, rule.high), code=code, value=number)
     return values
 
 

@@ -91,13 +91,13 @@ def measure(state_dir: Path, blob_bytes: Callable[[], int]) -> DiskUse:
                 parts[PARTS.get(entry.name, OTHER)] += _size_of(entry)
     disk = shutil.disk_usage(state_dir)
     return DiskUse(
-        parts["log"],
-        parts["snapshots"],
-        parts["history"],
-        blob_bytes(),
-        parts[OTHER],
-        disk.free,
-        disk.total,
+        log_bytes=parts["log"],
+        snapshot_bytes=parts["snapshots"],
+        history_bytes=parts["history"],
+        blob_bytes=blob_bytes(),
+        other_bytes=parts[OTHER],
+        free_bytes=disk.free,
+        total_bytes=disk.total,
     )
 
 

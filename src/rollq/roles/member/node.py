@@ -96,17 +96,17 @@ class MemberNode:
             setup.group,
             self._messages,
             self._link_closed,
-            limits,
-            self._knows_worker,
+            limits=limits,
+            knows_worker=self._knows_worker,
             credentials=setup.credentials,
             tls=setup.tls,
         )
         self._peers = PeerLinks(
             setup.group,
             self._hello,
-            lambda: self.driver.roll.keys,
-            setup.credentials,
-            setup.tls,
+            keys=lambda: self.driver.roll.keys,
+            credentials=setup.credentials,
+            tls=setup.tls,
             features=lambda address: self.driver.roll.features_at.get(address, ()),
         )
         self._persist = PersistThread("persist")

@@ -227,7 +227,9 @@ class Peers:
         confirmed = self._boots_confirmed.get(sender, 0)
         if boot >= confirmed:
             return False
-        hello = LeaderHello(sender, address, self.roll.cluster_id, boot, 0)
+        hello = LeaderHello(
+            sender, address=address, cluster_id=self.roll.cluster_id, boot=boot, last_index=0
+        )
         self._answer(BootNote(address, hello), {sender: confirmed}, raft, replica)
         return True
 

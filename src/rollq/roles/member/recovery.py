@@ -78,19 +78,19 @@ def recover(setup: MemberSetup, disk: Disk, jitter: Jitter) -> Recovery:
     replica = Replica(
         states.empty() if newest is None else states.load(newest),
         HistoryLog(segments),
-        SnapshotPace(
+        pace=SnapshotPace(
             setup.snapshot_entries, snapshots.file_bytes(newest) if newest is not None else 0
         ),
-        setup.placement,
-        found.entries[-1].index if found.entries else 0,
+        placement=setup.placement,
+        replay_to=found.entries[-1].index if found.entries else 0,
     )
     last_term = max(found.entries[-1].term if found.entries else 0, newest.term if newest else 0)
     start = RaftStart(
-        plausible(found.hard_state, last_term),
-        newest or SnapshotMeta(config=Config(voters=identity.roster)),
-        found.entries,
-        found.suspect,
-        wal,
+        hard_state=plausible(found.hard_state, last_term),
+        snapshot=newest or SnapshotMeta(config=Config(voters=identity.roster)),
+        entries=found.entries,
+        suspect=found.suspect,
+        reader=wal,
     )
     raft = RaftNode(identity.member_id, setup.raft, start, jitter)
     alone = [voter.id for voter in raft.config.voters] == [identity.member_id]

@@ -120,10 +120,10 @@ class Reports:
         self._reports[report.member_id] = Reported(
             ahead_ms,
             clock.now_ms(),
-            report.certificate_ends_ms,
-            report.is_unprotected,
-            report.disk,
-            report.lacks_history,
+            certificate_ends_ms=report.certificate_ends_ms,
+            is_unprotected=report.is_unprotected,
+            disk=report.disk,
+            lacks_history=report.lacks_history,
         )
 
     def wall_ms(self, own: MemberId, config: Config) -> int | None:

@@ -104,12 +104,12 @@ class RollCall:
         return LeaderHello(
             self.me.id,
             self.me.address,
-            self.cluster_id,
-            self.boot,
-            last_index,
-            self._is_new(config),
-            self._lives,
-            (*FEATURES, *self.keys.features),
+            cluster_id=self.cluster_id,
+            boot=self.boot,
+            last_index=last_index,
+            newcomer=self._is_new(config),
+            lives=self._lives,
+            features=(*FEATURES, *self.keys.features),
             call=self.keys.call(address),
             key_id=mark.key_id,
             key_term=max(mark.term, 0),
@@ -169,13 +169,13 @@ class RollCall:
             self.me.id,
             self.me.address,
             self.cluster_id,
-            boots.get(hello.member_id, 0),
-            hello.boot,
-            self.phase is JoinPhase.NEWCOMER,
-            self.roster,
-            config,
-            config_index,
-            tuple(boots.items()),
+            boot_known=boots.get(hello.member_id, 0),
+            to_boot=hello.boot,
+            newcomer=self.phase is JoinPhase.NEWCOMER,
+            roster=self.roster,
+            config=config,
+            config_index=config_index,
+            boots=tuple(boots.items()),
         )
         share = self.keys.share_for(hello) if self.cluster_id == NIL_ID else b""
         return self._with_key(answer, hello, config, share)
@@ -183,7 +183,9 @@ class RollCall:
     def unnoted(self, hello: LeaderHello, config: Config) -> RollAnswer:
         """The answer to a caller whose boot is not confirmed yet: its call was received."""
         me = self.me
-        answer = RollAnswer(me.id, me.address, self.cluster_id, 0, hello.boot, noted=False)
+        answer = RollAnswer(
+            me.id, me.address, self.cluster_id, boot_known=0, to_boot=hello.boot, noted=False
+        )
         return self._with_key(answer, hello, config)
 
     def _with_key(

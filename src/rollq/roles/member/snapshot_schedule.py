@@ -103,7 +103,7 @@ class SnapshotSchedule:
         return SnapshotOrder(
             self._store,
             self._crash_point,
-            state,
-            (raft.term_at(state.applied_index) or 0, raft.config),
-            self._replica.history.unsealed(state.applied_index),
+            state=state,
+            position=(raft.term_at(state.applied_index) or 0, raft.config),
+            unsealed=self._replica.history.unsealed(state.applied_index),
         )

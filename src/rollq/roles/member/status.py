@@ -65,14 +65,14 @@ def cluster_view(state: GridState, raft: RaftNode, reports: Reports) -> ClusterV
     return ClusterView(
         raft.leader_id,
         raft.leader_address,
-        raft.term,
-        raft.commit,
-        state.applied_index,
-        raft.last_index,
-        state.log_hash,
-        members,
-        reports.alarms(raft.member_id, config),
-        state.state_hash,
+        term=raft.term,
+        commit=raft.commit,
+        applied=state.applied_index,
+        last_index=raft.last_index,
+        log_hash=state.log_hash,
+        members=members,
+        alarms=reports.alarms(raft.member_id, config),
+        state_hash=state.state_hash,
     )
 
 

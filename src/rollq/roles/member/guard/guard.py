@@ -120,7 +120,9 @@ def _refused(principal: Principal, message: Any, error: RollqError) -> RefusedEr
         ack = (CacheAck(message.request_id, result),)
         return RefusedError(ack, ack)
     request_id = request_id_of(message)
-    answer = Error(request_id, int(error.code), error.message, error.hint, error.retryable)
+    answer = Error(
+        request_id, int(error.code), error.message, hint=error.hint, retryable=error.retryable
+    )
     if isinstance(message, Publish | Subscribe):
         return RefusedError((answer,) if request_id != NIL_ID else ())
     row = ROW_OF[type(message)]

@@ -212,10 +212,10 @@ class GroupCaches:
                 RawHolderView(
                     worker.worker_id,
                     named(worker),
-                    worker.patterns,
-                    holding.status,
-                    holding.message,
-                    holding.done_bytes,
+                    patterns=worker.patterns,
+                    status=holding.status,
+                    message=holding.message,
+                    done_bytes=holding.done_bytes,
                 )
             )
         return found

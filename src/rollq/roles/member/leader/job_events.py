@@ -109,8 +109,8 @@ def _event_of(state: GridState, event: Event, stamp_ms: int) -> JobEvent:
         event.kind,
         event.attempt,
         stamp_ms,
-        worker_called(state, event.worker_id),
-        Status(event.status).name.lower() if is_end else "",
-        event.exit_code,
-        event.detail,
+        worker=worker_called(state, event.worker_id),
+        status=Status(event.status).name.lower() if is_end else "",
+        exit_code=event.exit_code,
+        detail=event.detail,
     )

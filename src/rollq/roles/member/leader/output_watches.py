@@ -155,13 +155,13 @@ class OutputWatches:
         watch_id = self._last.to_bytes(GUID_BYTES, "big")
         out, err = message.offsets
         watch = OutputWatch(
-            watch_id,
-            session,
-            message.request_id,
-            job_id,
-            (out != UNWANTED, err != UNWANTED),
-            message.attempt,
-            [max(out, 0), max(err, 0)],
+            watch_id=watch_id,
+            session=session,
+            request_id=message.request_id,
+            job_id=job_id,
+            wanted=(out != UNWANTED, err != UNWANTED),
+            attempt=message.attempt,
+            sent=[max(out, 0), max(err, 0)],
             whole=message.whole,
         )
         self._by_id[watch_id] = watch

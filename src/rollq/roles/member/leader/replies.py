@@ -92,7 +92,13 @@ class Replies:
         self.refused[int(error.code)] += 1
         self.send(
             number,
-            messages.Error(request_id, int(error.code), error.message, error.hint, error.retryable),
+            messages.Error(
+                request_id,
+                int(error.code),
+                error.message,
+                hint=error.hint,
+                retryable=error.retryable,
+            ),
         )
 
     def refuse(self, number: int, message: messages.ToMemberMessage, error: RollqError) -> None:

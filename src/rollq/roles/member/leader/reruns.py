@@ -44,7 +44,9 @@ class RunInputs(NamedTuple):
     caches: tuple[str, ...]
 
 
-NO_INPUTS: Final = RunInputs("", "", DEFAULT_OPTIONS, b"", (), ())
+NO_INPUTS: Final = RunInputs(
+    queue="", exec_name="", options=DEFAULT_OPTIONS, body=b"", blobs=(), caches=()
+)
 
 
 def inputs_of(state: GridState, job_id: JobId) -> RunInputs:

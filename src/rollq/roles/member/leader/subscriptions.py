@@ -302,11 +302,11 @@ class Subscriptions:
         return Route(
             subject,
             self._shared(tuple(plain)),
-            list(groups.items()),
-            count + len(groups),
-            counted,
-            is_job_event(tokens),
-            self._topic_of(subject),
+            groups=list(groups.items()),
+            count=count + len(groups),
+            counted=counted,
+            is_job_event=is_job_event(tokens),
+            topic=self._topic_of(subject),
         )
 
     def _shared(self, receivers: Receivers) -> Receivers:

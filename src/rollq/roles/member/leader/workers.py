@@ -108,12 +108,12 @@ class Workers:
         name = bounded("worker name", fold(hello.name), CLIENT_ID_BYTES_MAX, may_be_empty=True)
         session = WorkerSession(
             number,
-            hello.worker_id,
-            hello.incarnation,
-            name,
-            patterns,
-            hello.features,
-            hello.blob_address,
+            worker_id=hello.worker_id,
+            incarnation=hello.incarnation,
+            name=name,
+            patterns=patterns,
+            features=hello.features,
+            blob_address=hello.blob_address,
         )
         older = self._sessions.add_worker(session)
         if older is not None:
@@ -126,13 +126,15 @@ class Workers:
             commands.OpenWorker(
                 hello.worker_id,
                 hello.incarnation,
-                name,
-                patterns,
-                hello.slots,
-                hello.holding,
-                backoff_ms(1, settings.retry_base_ms, settings.retry_max_ms, self._jitter),
-                hello.labels,
-                hello.resources,
+                name=name,
+                patterns=patterns,
+                slots=hello.slots,
+                running=hello.holding,
+                lost_delay_ms=backoff_ms(
+                    1, settings.retry_base_ms, settings.retry_max_ms, self._jitter
+                ),
+                labels=hello.labels,
+                resources=hello.resources,
             ),
             Origin(self._settle_open, number),
         )

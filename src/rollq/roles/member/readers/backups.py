@@ -35,12 +35,12 @@ def send_backup(session: ReaderSession, ask: BackupAsk) -> None:
         session.send(
             BackupTold(
                 ask.request_id,
-                meta.index,
-                meta.term,
-                meta.size_bytes,
-                meta.sha256,
-                meta.large_count,
-                cluster_id,
+                index=meta.index,
+                term=meta.term,
+                size_bytes=meta.size_bytes,
+                sha256=meta.sha256,
+                large_count=meta.large_count,
+                cluster_id=cluster_id,
             )
         )
         for offset in range(0, meta.size_bytes, READER_PIECE_BYTES):

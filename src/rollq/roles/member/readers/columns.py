@@ -110,7 +110,7 @@ def _write_stream(
             for batch in table.combine_chunks().to_batches():
                 writer.write_batch(batch)
             size = max(sink.tell() - offset, 0)
-            batches.append(RowBatch(first, last, offset, size, len(table), 0))
+            batches.append(RowBatch(first, last, offset=offset, size=size, rows=len(table), crc=0))
     return schema_bytes, batches
 
 

@@ -40,7 +40,15 @@ def send_span(session: ReaderSession, ask: SpanAsk) -> None:
         member.fresh_index()
     applied = member.applied_index
     cuts = _cuts(member, ask.first, ask.last) if ask.last else ()
-    session.send(SpanTold(ask.request_id, member.segments.floor(), applied, member.leads, cuts))
+    session.send(
+        SpanTold(
+            ask.request_id,
+            floor=member.segments.floor(),
+            applied=applied,
+            leads=member.leads,
+            cuts=cuts,
+        )
+    )
 
 
 def send_view(session: ReaderSession, query: Query) -> None:

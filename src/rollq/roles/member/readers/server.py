@@ -45,7 +45,9 @@ class ReaderServer:
         wake: Callable[[], None],
     ) -> None:
         self._exports = Exports(state_dir, disk, lambda: driver.state)
-        self._context = ReaderContext(driver, disk, setup.group, wake, self._exports)
+        self._context = ReaderContext(
+            driver, disk, group=setup.group, wake=wake, exports=self._exports
+        )
         self._driver = driver
         self._group = setup.group
         self._copies = CopiesKeeper(state_dir, setup, lambda: driver.state.applied_index)

@@ -70,7 +70,18 @@ class ReaderSession:
         size = len(data)
         for offset in range(0, size or 1, READER_CHUNK_BYTES):
             chunk = data[offset : offset + READER_CHUNK_BYTES]
-            self.send(PieceChunk(request_id, first, last, form, size, offset, chunk, packed))
+            self.send(
+                PieceChunk(
+                    request_id,
+                    first=first,
+                    last=last,
+                    form=form,
+                    size_bytes=size,
+                    offset=offset,
+                    data=chunk,
+                    packed=packed,
+                )
+            )
 
     def _answer(self, message: Message) -> None:
         try:
@@ -88,4 +99,12 @@ class ReaderSession:
 
     def _refuse(self, message: Message, error: RollqError) -> None:
         request_id = request_id_of(message)
-        self.send(Error(request_id, int(error.code), error.message, error.hint, error.retryable))
+        self.send(
+            Error(
+                request_id,
+                int(error.code),
+                error.message,
+                hint=error.hint,
+                retryable=error.retryable,
+            )
+        )
