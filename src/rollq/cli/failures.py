@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ EXIT_USAGE: Final = 2
 EXIT_UNREACHABLE: Final = 3
 EXIT_REFUSED: Final = 4
 EXIT_INTERRUPTED: Final = 130
+EXIT_PIPE: Final = 141  # 128 + SIGPIPE
 
 _USAGE: Final = (
     ErrorCode.BAD_ADDRESS,
@@ -49,21 +50,34 @@ _OF_SPARK: Final = ("numpy", "pandas", "prompt_toolkit", "pyarrow", "pyspark")
 class Commands(TyperGroup):
     """The root command, which handles errors."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the options of the root. `--help` writes here, and completion installs itself."""
+        with _as_messages({}):
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; an error becomes a message on stderr and an exit code."""
-        try:
-            with _import_errors(), _path_errors():
-                return super().invoke(ctx)
-        except RollqError as error:
-            report(error, as_json=bool(ctx.meta.get(_JSON)))
-            raise typer.Exit(exit_code_of(error)) from None
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted\n")
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-        except BrokenPipeError:
-            # The reader of our output has closed it; nothing more may be flushed.
-            sys.stdout = None
-            raise typer.Exit(EXIT_OK) from None
+        with _as_messages(ctx.meta):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _as_messages(meta: Mapping[str, Any]) -> Iterator[None]:
+    """Convert errors to messages on stderr and exit codes."""
+    try:
+        with _import_errors(), _path_errors():
+            yield
+    except RollqError as error:
+        report(error, as_json=bool(meta.get(_JSON)))
+        raise typer.Exit(exit_code_of(error)) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader of our output has closed it; nothing more may be flushed. How the command
+        # would have ended is not known, so this is no success.
+        sys.stdout = None
+        raise typer.Exit(EXIT_PIPE) from None
 
 
 @contextmanager

@@ -27,6 +27,7 @@ Exit codes:
   4    refused by the grid
   124  --wait-timeout expired; the jobs are still in the grid
   130  interrupted
+  141  the reader of stdout went away before the end, as in `rollq … | head -1`
 \b
 Options are taken from the command line, then from ROLLQ_… environment variables,
 then from ~/.config/rollq/rollq.toml (or --config FILE).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rollq.cli.failures import EXIT_USAGE, Commands
+from rollq.cli.failures import EXIT_PIPE, EXIT_USAGE, Commands
 from rollq.cli.main import app as rollq
 
 
@@ -64,6 +65,35 @@ def test_a_full_disk_behind_stdout_is_told() -> None:
         "rollq: cannot write the output: No space left on device [disk_full]\n"
         "  make room, or write elsewhere\n"
     )
+
+
+def test_help_on_a_full_disk_is_told() -> None:
+    command = [sys.executable, "-m", "rollq", "--help"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("rollq: cannot write the output: No space left on device")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["metrics", "alerts"]])
+def test_a_reader_that_went_away_is_no_success(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rollq", *words]
+    try:
+        ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (EXIT_PIPE, b"")
+
+
+def test_completion_that_cannot_be_installed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = CliRunner(env={"HOME": str(tmp_path / "file"), "SHELL": "/bin/bash"}).invoke(
+        rollq, ["--install-completion", "bash"]
+    )
+    assert ended.exit_code == EXIT_USAGE
+    assert ": File exists [bad_setup]" in ended.stderr
 
 
 def test_a_file_in_the_place_of_a_directory(tmp_path: Path) -> None:
