@@ -98,7 +98,12 @@ def test_workers_that_are_not_there(grid: Grid) -> None:
     grid.run("drain", "6f9619ff-8b86-d011-b42d-00c04fc964ff", code=4)
     assert "no worker 6f9619ff-8b86-d011-b42d-00c04fc964ff is known" in grid.stderr
     grid.run("drain", "w1", "--undo", "--wait", code=2)
-    grid.run("drain", "w1")
+    until(lambda: "w1" in workers(grid))
+    (row,) = grid.run("status", "--workers").splitlines()[1:2]
+    short = row.split()[0]
+    assert (short, len(short)) == (workers(grid)["w1"]["id"][:8], 8)
+    grid.run("drain", short[:7], code=4)
+    grid.run("drain", short)
     grid.fleet.kill("w1")
     until(lambda: workers(grid) == {})
     shown = grid.run("status", "--workers")

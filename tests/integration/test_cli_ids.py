@@ -48,7 +48,23 @@ def test_files_are_fetched_of_tasks_and_not_of_an_array(grid: Grid, tmp_path: Pa
     grid.run("wait", array)
     grid.run("fetch", array, "--save", str(tmp_path), code=4)
     assert "is an array of 2 tasks" in grid.stderr
-    assert "give the id of a task" in grid.stderr
+    assert f"name one of them: {array}/0 to 1" in grid.stderr
+
+
+def test_a_task_is_named_by_its_array_and_its_number(grid: Grid) -> None:
+    array = grid.run("submit", "calcA", "a", "--array", "3").strip()
+    assert grid.json("wait", array)["state"] == "ok"
+    assert grid.json("job", array)["array"]["state"] == "ok"
+    task = grid.json("job", f"{array[:8]}/2")
+    assert (task["array"], task["task"], task["state"]) == (array, 2, "ok")
+    assert grid.run("logs", f"{array}/2") == "got a\n"
+    listed = grid.run("jobs", "--limit", "3").splitlines()[1:]
+    assert {line.split()[0] for line in listed} == {f"{array[:8]}/{n}" for n in range(3)}
+    grid.run("logs", f"{array}/3", code=4)
+    assert f"array {array} has no task 3" in grid.stderr
+    assert "its tasks are 0 to 2" in grid.stderr
+    grid.run("logs", f"{task['id']}/0", code=4)
+    assert f"no array has id {task['id']}" in grid.stderr
 
 
 def test_nothing_is_purged_or_redriven_if_one_id_is_unknown(grid: Grid) -> None:

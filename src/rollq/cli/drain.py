@@ -23,7 +23,8 @@ Examples:
 Workers = Annotated[
     list[str],
     typer.Argument(
-        metavar="WORKER", help="Names or ids of workers; a name means all that have it."
+        metavar="WORKER",
+        help="Names of workers, or the first 8 digits of ids; a name means all that have it.",
     ),
 ]
 

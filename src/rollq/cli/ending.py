@@ -113,11 +113,7 @@ def _array_end(view: ArrayView) -> End | None:
         return None
     counts = {FAILED: view.failed, DEAD: view.dead, CANCELLED: view.cancelled}
     bad = {word: count for word, count in counts.items() if count}
-    # Tasks whose ids belong to older jobs never ran, and are in none of the counts.
-    state = OK if view.ok == view.task_count else next(iter(bad), CANCELLED)
     told = ", ".join(f"{count} {word}" for word, count in bad.items())
     of_all = f"{view.ok} of {view.task_count} tasks ok"
-    return End(
-        array_document(view) | {"state": state},
-        f"{state}: {of_all}" + (f", {told}" if told else ""),
-    )
+    document = array_document(view)
+    return End(document, f"{document['state']}: {of_all}" + (f", {told}" if told else ""))

@@ -157,5 +157,5 @@ async def check_is_job(client: Client, job_id: JobId) -> None:
         raise StateError(
             ErrorCode.WRONG_STATE,
             f"{guid_to_text(job_id)} is an array of {counted(array.task_count, 'task')}",
-            f"give the id of a task: `rollq jobs --exec {array.exec_name}` lists them",
+            f"name one of them: {guid_to_text(job_id)}/0 to {array.task_count - 1}",
         )

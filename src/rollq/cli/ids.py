@@ -7,21 +7,33 @@ for jobs that were submitted together and differ only in the last digits.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, StateError
-from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.base.ids import JobId, guid_from_text, guid_to_text, task_id
 from rollq.base.limits import ARRAY_TASKS_MAX
 from rollq.cli.grid import query_view, with_client
 from rollq.grid.pages import IdFilter, IdPage
 from rollq.grid.state import PREFIX_BYTES
+from rollq.grid.views import RawArrayView
+from rollq.roles.client.answers import decode_known
 from rollq.roles.client.client import Client
 
 Value = TypeVar("Value")
-Wanted: TypeAlias = JobId | IdFilter
+
+
+class TaskName(msgspec.Struct, frozen=True):
+    """A task by the id of its array and its number."""
+
+    array: JobId | IdFilter
+    number: int
+
+
+Wanted: TypeAlias = JobId | IdFilter | TaskName
 
 SHORT_DIGITS: Final = 8
 DIGITS_MIN: Final = 4
@@ -57,11 +69,18 @@ def full_id(servers: str, timeout_s: float, text: str) -> JobId:
 
 
 def parse_id(text: str) -> Wanted:
-    """Parse an id or a short id.
+    """Parse an id, a short id, or the name of a task: ID/NUMBER.
 
     Raises:
-        LocalError: BAD_OPTIONS, if it is neither.
+        LocalError: BAD_OPTIONS, if it is none of these.
     """
+    name, slash, number = text.partition("/")
+    if slash and number.isascii() and number.isdecimal():
+        return TaskName(_parse_plain(name), int(number))
+    return _parse_plain(text)
+
+
+def _parse_plain(text: str) -> JobId | IdFilter:
     try:
         return guid_from_text(text)
     except RemoteError:
@@ -70,8 +89,8 @@ def parse_id(text: str) -> Wanted:
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"{text[:64]!r} is not a job id",
-            "an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; its first digits are enough if "
-            "unambiguous; `rollq jobs` lists ids",
+            f"an id looks like 6f9619ff-8b86-d011-b42d-00c04fc964ff; its first {DIGITS_MIN} digits "
+            "or more are enough if no other id begins so; `rollq jobs` lists ids",
         )
     return IdFilter(parts[1], parts[2] or "")
 
@@ -82,18 +101,20 @@ def digits_of(text: str) -> tuple[str, str]:
     Raises:
         LocalError: BAD_OPTIONS, if it is invalid.
     """
-    wanted = parse_id(text)
+    wanted = _parse_plain(text)
     if isinstance(wanted, IdFilter):
         return wanted.first, wanted.last
     return guid_to_text(wanted).replace("-", ""), ""
 
 
 async def resolve_id(client: Client, wanted: Wanted) -> JobId:
-    """Resolve a short id.
+    """Resolve a short id, or the name of a task.
 
     Raises:
         StateError: UNKNOWN_JOB, if there is no match; AMBIGUOUS_ID, if there is more than one.
     """
+    if isinstance(wanted, TaskName):
+        return await _task(client, await resolve_id(client, wanted.array), wanted.number)
     if not isinstance(wanted, IdFilter):
         return wanted
     matches: dict[JobId, None] = {}
@@ -120,6 +141,32 @@ async def resolve_id(client: Client, wanted: Wanted) -> JobId:
     raise StateError(
         ErrorCode.AMBIGUOUS_ID, f"{given} is short for several ids", f"give more digits: {shown}"
     )
+
+
+async def _task(client: Client, array_id: JobId, number: int) -> JobId:
+    """The id of a task."""
+    array = decode_known(await client.query("array", array_id), RawArrayView)
+    if array is None:
+        raise StateError(
+            ErrorCode.UNKNOWN_JOB,
+            f"no array has id {guid_to_text(array_id)}",
+            "ID/NUMBER is a task of an array; of a job the id alone is enough",
+        )
+    if number >= array.task_count:
+        raise StateError(
+            ErrorCode.UNKNOWN_JOB,
+            f"array {guid_to_text(array_id)} has no task {number}",
+            f"its tasks are 0 to {array.task_count - 1}",
+        )
+    return task_id(array_id, array.first_task + number)
+
+
+def short_workers(texts: Iterable[str]) -> dict[str, str]:
+    """Abbreviate ids of workers for a table; in full where two begin alike."""
+    heads = Counter(text[:SHORT_DIGITS] for text in texts)
+    return {
+        text: text[:SHORT_DIGITS] if heads[text[:SHORT_DIGITS]] == 1 else text for text in texts
+    }
 
 
 def short_ids(texts: Iterable[str]) -> dict[str, str]:

@@ -112,7 +112,7 @@ def _show_timeline(servers: str, timeout_s: float, text: str, *, as_json: bool) 
                     one["at"],
                     one["event"],
                     one.get("attempt", ""),
-                    one.get("worker", ""),
+                    _worker_label(one),
                     about(one),
                 ]
                 for one in events
@@ -122,6 +122,14 @@ def _show_timeline(servers: str, timeout_s: float, text: str, *, as_json: bool) 
     if not part["whole"]:
         floor = part["floor"]
         typer.echo(f"history up to index {floor} is gone: the beginning is not shown", err=True)
+
+
+def _worker_label(event: dict[str, Any]) -> str:
+    """The worker of an event: its name, or the first digits of its id."""
+    from rollq.cli.ids import SHORT_DIGITS
+
+    worker: str = event.get("worker", "")
+    return worker[:SHORT_DIGITS] if worker == event.get("worker_id") else worker
 
 
 async def _look(client: Client, job_id: bytes) -> dict[str, Any]:
@@ -179,7 +187,8 @@ def show_job(document: dict[str, Any], *, as_json: bool) -> None:
         write_json(document)
         return
     if "array" in document and isinstance(document["array"], dict):
-        write_fields(document["array"])
+        array = document["array"]
+        write_fields({name: value for name, value in array.items() if name != "delayed"})
         return
     write_fields(job_fields(document))
     for one in document.get("attempts", []):
@@ -208,6 +217,7 @@ def job_fields(document: dict[str, Any]) -> dict[str, Any]:
     fields = {
         **{name: document.get(name) for name in ("id", "state", "exec", "queue", "client", "key")},
         "array": document.get("array"),
+        "task": document.get("task"),
         "worker": document.get("worker", "") + (f" ({name})" if name else ""),
         "attempts": document["attempt"] or None,
         "progress": document["progress"]["text"] if "progress" in document else None,

@@ -59,9 +59,9 @@ def jobs(
 ) -> None:
     """List jobs, newest first.
 
-    Tasks of an array are listed once they have started. Ids are shortened where unambiguous; every
-    command accepts short ids. With --json: one JSON object per line, with full ids. Output of
-    programs is shown by `rollq job` and `rollq logs`.
+    Tasks of an array are listed once they have started, as ARRAY/NUMBER. Ids are shortened where
+    unambiguous; every command accepts short ids. With --json: one JSON object per line, with full
+    ids. Output of programs is shown by `rollq job` and `rollq logs`.
     """
     from rollq.cli.grid import queue_name
     from rollq.cli.ids import short_ids
@@ -83,13 +83,22 @@ def jobs(
         write_table(
             ["id", "state", "exec", "queue", "client", "tries", "since"],
             [
-                [short[one["id"]], *(one[name] for name in shown), ago(one["changed_ms"])]
+                [_shown_id(one, short), *(one[name] for name in shown), ago(one["changed_ms"])]
                 for one in found
             ],
             fits=True,
         )
     if has_more:
         remark(f"shown: {len(found)}; there may be more (--limit)")
+
+
+def _shown_id(document: dict[str, Any], short: dict[str, str]) -> str:
+    """The id of a job in the list; a task is named by its array and number."""
+    from rollq.cli.ids import SHORT_DIGITS
+
+    if "task" in document:
+        return f"{document['array'][:SHORT_DIGITS]}/{document['task']}"
+    return short[document["id"]]
 
 
 async def _look(

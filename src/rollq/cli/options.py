@@ -74,7 +74,9 @@ UnsafeNoAuth = Annotated[
         help="Serve other machines without TLS or logins: anyone who reaches the port is trusted.",
     ),
 ]
-JobArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or task.")]
+JobArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a job or task (ARRAY/NUMBER).")
+]
 JobIdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a job or array.")]
 JobIdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs or arrays.")]
 Limit = Annotated[

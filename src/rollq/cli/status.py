@@ -144,14 +144,16 @@ def _show_absent(drained: list[dict[str, Any]]) -> None:
 
 
 def show_workers(workers: list[dict[str, Any]]) -> None:
-    """Write a table of workers."""
+    """Write a table of workers. `rollq status --workers` has the whole ids below it."""
+    from rollq.cli.ids import short_workers
     from rollq.cli.output import write_table
 
+    short = short_workers([one["id"] for one in workers])
     write_table(
         ["worker", "name", "state", "running", "slots", "cpu", "memory", "patterns"],
         [
             [
-                *(one["id"], one["name"], one["state"], one["running"], _slots(one)),
+                *(short[one["id"]], one["name"], one["state"], one["running"], _slots(one)),
                 *(cpu_text(one["load"]), memory_text(one["load"]), " ".join(one["patterns"])),
             ]
             for one in workers

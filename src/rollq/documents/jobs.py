@@ -14,7 +14,16 @@ from rollq.base.job_events import JobProgress
 from rollq.base.job_secrets import asked_for
 from rollq.base.jobs import DEFAULT_OPTIONS, JobOptions
 from rollq.base.needs import resource_texts, token_texts
-from rollq.base.outcomes import signal_text
+from rollq.base.outcomes import (
+    CANCELLED,
+    DEAD,
+    DELAYED,
+    FAILED,
+    OK,
+    RUNNING,
+    WAITING,
+    signal_text,
+)
 from rollq.base.requests import request_document
 from rollq.documents.times import when
 from rollq.grid.commands import NOBODY
@@ -68,6 +77,8 @@ def job_document(view: RawJobView) -> dict[str, Any]:
         ]
     if view.array_id:
         document["array"] = guid_to_text(view.array_id)
+    if view.task is not None:
+        document["task"] = view.task
     if view.end is not None:
         document["end"] = _end(view, view.end)
     if view.attempts:
@@ -150,6 +161,7 @@ def array_document(view: ArrayView) -> dict[str, Any]:
     """One array."""
     return {
         "id": view.array_id,
+        "state": array_state(view),
         "exec": view.exec_name,
         "queue": view.queue,
         "client": view.client_id,
@@ -164,6 +176,16 @@ def array_document(view: ArrayView) -> dict[str, Any]:
         "dead": view.dead,
         "cancelled": view.cancelled,
     }
+
+
+def array_state(view: ArrayView) -> str:
+    """The state of an array: when it has ended, the worst of its tasks."""
+    if view.waiting or view.open:
+        return RUNNING if view.running else DELAYED if view.delayed else WAITING
+    # Tasks whose ids belong to older jobs never ran, and are in none of the counts.
+    counts = {FAILED: view.failed, DEAD: view.dead}
+    bad = next((word for word, count in counts.items() if count), CANCELLED)
+    return OK if view.ok == view.task_count else bad
 
 
 def batch_document(view: BatchView) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class RawJobView(msgspec.Struct, frozen=True):
     request: Request | None = None  # its request
     is_changed: bool = False  # a redrive has replaced the request
     parents: tuple[RawParentView, ...] = ()  # its parents; not in lists
+    task: int | None = None  # its number in its array
 
 
 class RawArrayView(msgspec.Struct, frozen=True):
@@ -107,6 +108,7 @@ class RawArrayView(msgspec.Struct, frozen=True):
     dead: int
     cancelled: int
     failed: int = 0  # of those that are done: their program did not end well
+    first_task: int = 0  # task n has the id task_id(array_id, first_task + n)
 
 
 class RawQueueView(msgspec.Struct, frozen=True):
@@ -235,7 +237,8 @@ def _job_view(state: GridState, record: JobRecord) -> RawJobView:
     if not body and record.array is not None:
         body = record.array.body
     request = request_in(body)
-    owner = record.past if record.array is None else record.array
+    array = record.array
+    owner = record.past if array is None else array
     return RawJobView(
         record.job_id,
         record.client.client_id,
@@ -251,7 +254,7 @@ def _job_view(state: GridState, record: JobRecord) -> RawJobView:
         fence=record.fence,
         lease_ms=record.lease_ms,
         cancel_requested=record.cancel_requested,
-        array_id=b"" if record.array is None else record.array.array_id,
+        array_id=b"" if array is None else array.array_id,
         end=None if record.end is None else _end_view(record.end),
         attempts=() if record.past is None else record.past.attempts,
         blobs=() if owner is None else owner.blobs,
@@ -259,6 +262,7 @@ def _job_view(state: GridState, record: JobRecord) -> RawJobView:
         key=record.key,
         request=request,
         is_changed=record.past is not None and record.past.body_crc >= 0,
+        task=None if array is None else array.number_of(record.job_id),
     )
 
 
@@ -328,6 +332,7 @@ def _task_view(array: ArrayRecord, number: int) -> RawJobView:
         array_id=array.array_id,
         end=_cut_view(array) if number >= array.cut_at else None,
         request=request_in(array.body),
+        task=number,
     )
 
 
@@ -356,6 +361,7 @@ def array_view(state: GridState, array_id: JobId) -> RawArrayView | None:
         dead=array.ended_counts[JobState.DEAD],
         cancelled=array.ended_counts[JobState.CANCELLED],
         failed=array.failed,
+        first_task=array.first_task,
     )
 
 

@@ -28,6 +28,7 @@ from rollq.roles.client.results.views import (
 )
 from rollq.subjects.grammar import fold
 
+SHORT_DIGITS: Final = 8  # of a worker id, at least
 IDLE_LOOK_S: Final = 0.25  # poll interval while drained workers still run jobs
 
 
@@ -118,7 +119,8 @@ class AdminCalls(TopicCalls, RuleCalls):
         before.
 
         Args:
-            workers: Ids or names; a name means all workers that have it.
+            workers: Names, ids, or the first digits of an id (8 at least); a name means all
+                workers that have it.
             wait: Whether to wait until none of them runs a job.
             timeout: How many seconds to wait for that; None: without limit.
 
@@ -165,13 +167,14 @@ class AdminCalls(TopicCalls, RuleCalls):
                 continue
             if by_name is None:
                 by_name = await self._workers_by_name()
-            if fold(one) not in by_name:
+            known = by_name.get(fold(one)) or _beginning_with(one, by_name)
+            if not known:
                 raise StateError(
                     ErrorCode.UNKNOWN_WORKER,
                     f"no worker is named {one[:64]!r}",
                     "`rollq status --workers` lists them",
                 )
-            ids.update(dict.fromkeys(by_name[fold(one)]))
+            ids.update(dict.fromkeys(known))
         return tuple(ids)
 
     async def _workers_by_name(self) -> dict[str, list[WorkerId]]:
@@ -206,6 +209,15 @@ class AdminCalls(TopicCalls, RuleCalls):
     async def transfer(self, member_id: MemberId) -> None:
         """Transfer leadership to a member."""
         await self._change("transfer", member_id=member_id)
+
+
+def _beginning_with(text: str, by_name: dict[str, list[WorkerId]]) -> list[WorkerId]:
+    """The worker whose id begins so; none if there are several."""
+    if len(text) < SHORT_DIGITS:
+        return []
+    known = {one for ids in by_name.values() for one in ids}
+    fits = [one for one in known if guid_to_text(one).startswith(text.lower())]
+    return fits if len(fits) == 1 else []
 
 
 def _is_id(text: str) -> bool:
