@@ -262,7 +262,6 @@ def _run_pipeline(fleet: Fleet, page: Path, *, as_json: bool) -> str:
     """Run the pipeline and write the report; returns its path."""
     from rollq.cli.output import write_line
 
-    _remark(as_json, "running the pipeline over the history, in Spark: half a minute or so")
     state = fleet.state_of(fleet.addresses[0])
     if not write_page(state, GROUP, fleet.root / "tables", page):
         return ""
@@ -281,6 +280,7 @@ def write_page(state: Path, group: str, tables: Path, page: Path) -> bool:
     if importlib.util.find_spec("pyspark") is None:
         remark(f"no report: Spark is not installed; {INSTALL}")
         return False
+    remark("running the pipeline over the history, in Spark: half a minute or so")
     from rollq.cli.report import write_report
     from rollq.cli.spark import quiet_spark
     from rollq.spark.asking.queries import views

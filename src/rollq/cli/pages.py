@@ -16,7 +16,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments. The error for an unknown option explains how to pass arguments like
-        -1."""
+        -1; that for an invalid value is without the words of the libraries that check it."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
@@ -28,6 +28,11 @@ class Command(TyperCommand):
                 usage_error.message += (
                     f". An argument that begins with - stands behind --: … -- {name}"
                 )
+            elif type(error).__name__ == "BadParameter":
+                invalid: Any = error
+                invalid.message = invalid.message.removeprefix("Value error, ")
+                if invalid.param is not None and not invalid.param_hint:
+                    invalid.param_hint = _shown_param(invalid.param)
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -50,6 +55,14 @@ class Command(TyperCommand):
             if shown:
                 with formatter.section(title):
                     formatter.write_dl(shown)
+
+
+def _shown_param(param: Any) -> str:
+    """An argument or option in an error, with the variables that it may come from."""
+    names = param.envvar if isinstance(param.envvar, list | tuple) else [param.envvar]
+    variables = ", ".join(name for name in names if name)
+    shown = argument_name(param) if is_argument(param) else " / ".join(param.opts)
+    return f"'{shown}'" + (f" (env var: {variables})" if variables else "")
 
 
 def argument_name(param: Any) -> str:

@@ -229,7 +229,8 @@ def split_address(address: str) -> tuple[str, int]:
     """`host:port` in two; brackets around an IPv6 host are taken off."""
     host, colon, port = address.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536
-    if not colon or not host or any(map(str.isspace, host)) or not is_port:
+    is_host = bool(host) and not any(one.isspace() or one == "/" for one in host)
+    if not colon or not is_host or not is_port:
         raise LocalError(
             ErrorCode.BAD_ADDRESS,
             f"not host:port: {address[:128]!r}",

@@ -287,12 +287,31 @@ def test_the_legacy_variables_reach_a_worker(
     assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
 
 
-@pytest.mark.parametrize("place", [["", "5000"], ["h", "5000", "-s", "h:0"]])
+@pytest.mark.parametrize("place", [["", "5000"], ["http://h", "5000"], ["h", "5000", "-s", "h:0"]])
 def test_a_worker_is_given_addresses_that_can_be_dialed(tmp_path: Path, place: list[str]) -> None:
     result = runner.invoke(app, ["worker", *place, "--exec-dir", str(tmp_path)])
     assert result.exit_code == 2
     assert "not host:port" in result.stderr
     assert "a port from 1 to 65535" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["jobs", "--state", "done"],
+            "Invalid value for '--state': 'done' is not one of 'blocked', 'waiting'",
+        ),
+        (
+            ["worker", "h", "5000", "--slots", "0"],
+            "Invalid value for '--slots' (env var: ROLLQ_SLOTS, WORKER_MAX_PAR): ",
+        ),
+    ],
+)
+def test_an_invalid_value_is_told_in_words_of_the_command_line(words: list[str], said: str) -> None:
+    result = runner.invoke(app, words)
+    assert result.exit_code == 2
+    assert f"Error: {said}" in result.stderr
 
 
 @pytest.mark.parametrize(

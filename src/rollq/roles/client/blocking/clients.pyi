@@ -665,7 +665,8 @@ class BlockingAdmin:
         before.
 
         Args:
-            workers: Ids or names; a name means all workers that have it.
+            workers: Names, ids, or the first digits of an id (8 at least); a name means all
+                workers that have it.
             wait: Whether to wait until none of them runs a job.
             timeout: How many seconds to wait for that; None: without limit.
 
@@ -1255,7 +1256,8 @@ class BlockingClient:
         before.
 
         Args:
-            workers: Ids or names; a name means all workers that have it.
+            workers: Names, ids, or the first digits of an id (8 at least); a name means all
+                workers that have it.
             wait: Whether to wait until none of them runs a job.
             timeout: How many seconds to wait for that; None: without limit.
 

@@ -194,7 +194,7 @@ class Engine(ABC):
             ErrorCode.TIMED_OUT,
             f"no answer within {self.timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
-            "check that a majority of the members runs"
+            "check the address, and that a majority of the members runs: `rollq doctor` says more"
             + (ACCEPTED_PERHAPS if submits and self._was_connected() else ""),
         )
 

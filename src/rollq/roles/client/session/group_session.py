@@ -375,7 +375,8 @@ class GroupSession:
         self._dial_errors[address] = error.message
         if not self._is_warned and self._dial_errors.keys() >= set(self._machine.addresses):
             self._is_warned = True
-            log.warning("%s; trying on (%s)", "; ".join(self._dial_errors.values()), error.hint)
+            troubles = "; ".join(self._dial_errors.values())
+            log.warning("%s (%s); still trying", troubles, error.hint)
 
     def _log_repeated(self, text: str) -> None:
         """Log a message once; repeats, from every attempt to connect, are counted."""
