@@ -101,7 +101,7 @@ def test_workers_that_are_not_there(grid: Grid) -> None:
     until(lambda: "w1" in workers(grid))
     (row,) = grid.run("status", "--workers").splitlines()[1:2]
     short = row.split()[0]
-    assert (short, len(short)) == (workers(grid)["w1"]["id"][:8], 8)
+    assert (short, len(short)) == (str(workers(grid)["w1"]["id"])[:8], 8)
     grid.run("drain", short[:7], code=4)
     grid.run("drain", short)
     grid.fleet.kill("w1")
