@@ -226,18 +226,14 @@ def job_view(state: GridState, job_id: JobId) -> RawJobView | None:
     if job_id in state.reserved:
         return _reserved_view(state, job_id)
     array = state.arrays.get(job_id[:PREFIX_BYTES])
-    if array is None:
+    if array is None or (number := array.number_of(job_id)) >= array.task_count:
         return None
-    number = array.number_of(job_id)
-    return _task_view(array, number) if number < array.task_count else None
+    return _task_view(array, number)
 
 
 def _job_view(state: GridState, record: JobRecord) -> RawJobView:
-    body = state.bodies.load(record.body)
-    if not body and record.array is not None:
-        body = record.array.body
-    request = request_in(body)
     array = record.array
+    request = request_in(state.bodies.load(record.body) or (array.body if array else b""))
     owner = record.past if array is None else array
     return RawJobView(
         record.job_id,
@@ -393,9 +389,8 @@ def grid_counts(state: GridState) -> CountsView:
     totals = [sum(column) for column in zip(none, *(queue.counts for queue in queues), strict=True)]
     totals[QUEUED] += sum(queue.tasks_waiting for queue in queues)
     failed = sum(queue.failed for queue in queues)
-    expired = 0
+    expired = sum(cut[JobState.DEAD] for cut in state.cut_counts.values())
     for cut in state.cut_counts.values():
-        expired += cut[JobState.DEAD]
         for job_state in JobState:
             totals[job_state] += cut[job_state]
     counts = [*totals, failed, len(state.blobs), len(state.caches), expired]
