@@ -155,8 +155,9 @@ async def submit_followed(
     engine: Engine,
     spec: JobSpec,
     followers: Sequence[JobSpec],
+    *,
     timeout: float | None,
-    *parents: Job,
+    parents: Sequence[Job] = (),
 ) -> Job:
     """Submit a job with its followers, all or none.
 

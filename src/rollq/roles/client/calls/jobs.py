@@ -125,7 +125,9 @@ class SubmitCalls(MapCalls):
                     ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
                 )
             spec = checked_spec(job, "job")
-        return await self._submit_all(spec, then, notify, timeout, progress)
+        return await self._submit_all(
+            spec, then=then, notify=notify, timeout=timeout, progress=progress
+        )
 
     async def submit_call(
         self,
@@ -151,28 +153,42 @@ class SubmitCalls(MapCalls):
         """
         task, named = task_of(function), kwargs or {}
         results = await ends_elsewhere(self._engine, args, named)
-        spec = call_spec(task, args, named, options, results)
+        spec = call_spec(task, args, named, options=options, results=results)
         spec = msgspec.structs.replace(spec, job_id=job_id, key=key)
-        parents = jobs_in((*args, *named.values()))
-        return await self._submit_all(spec, then, notify, timeout, progress, *parents)
+        return await self._submit_all(
+            spec,
+            tuple(jobs_in((*args, *named.values()))),
+            then=then,
+            notify=notify,
+            timeout=timeout,
+            progress=progress,
+        )
 
     async def _submit_all(
         self,
         spec: JobSpec,
+        parents: Sequence[Job] = (),
+        *,
         then: Then,
         notify: Notify,
         timeout: float | None,
         progress: BytesMoved | None,
-        *parents: Job,
     ) -> Job:
         """Submit a job and its followers."""
         followers = followers_of(self._engine, then, notify)
         if followers:
-            return await submit_followed(self._engine, spec, followers, timeout, *parents)
-        return await self._submit(spec, timeout, progress, *parents)
+            return await submit_followed(
+                self._engine, spec, followers, timeout=timeout, parents=parents
+            )
+        return await self._submit(spec, parents, timeout=timeout, progress=progress)
 
     async def _submit(
-        self, spec: JobSpec, timeout: float | None, progress: BytesMoved | None, *parents: Job
+        self,
+        spec: JobSpec,
+        parents: Sequence[Job] = (),
+        *,
+        timeout: float | None,
+        progress: BytesMoved | None = None,
     ) -> Job:
         engine = self._engine
         with submit_span(spec.exec_name, spec.options):
@@ -281,7 +297,7 @@ class SubmitCalls(MapCalls):
                 await engine.call(request, timeout, supply_of(spec, progress))
         try:
             for follower in following(followers, (array_id,)):
-                await self._submit(follower, timeout, None)
+                await self._submit(follower, timeout=timeout)
         except RollqError as error:
             error.add_note(f"array {batch.id} was accepted, and what follows it was not")
             raise

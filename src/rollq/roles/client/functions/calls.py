@@ -31,6 +31,7 @@ def call_spec(
     task: Task[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
+    *,
     options: Options,
     results: Mapping[Job, Result],
 ) -> JobSpec:

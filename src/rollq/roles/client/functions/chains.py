@@ -231,7 +231,7 @@ class Plan:
         """Add the job of a call and return its handle."""
         parents = tuple(jobs_in((*args, *kwargs.values())))
         job = Job(self._engine, draw_id(), parents)
-        spec = call_spec(task, args, kwargs, cast("Options", options), {})
+        spec = call_spec(task, args, kwargs, options=cast("Options", options), results={})
         self.specs.append(replace(spec, job_id=job.job_id))
         self.jobs.append(job)
         return job

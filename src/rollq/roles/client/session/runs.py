@@ -78,7 +78,11 @@ class SentRuns:
         for one in message.refused:
             if one.position < len(job_ids):
                 answers[one.position] = Error(
-                    job_ids[one.position], one.code, one.message, one.hint, one.retryable
+                    job_ids[one.position],
+                    one.code,
+                    one.message,
+                    hint=one.hint,
+                    retryable=one.retryable,
                 )
         return answers
 

@@ -63,4 +63,11 @@ async def _end_of(engine: GroupEngine, job_id: JobId) -> JobEvent | None:
     kind = {"done": "ack", "dead": "dlq"}.get(view.state, "cancel")
     end = view.end
     status = Status(end.status).name.lower() if kind == "ack" else ""
-    return JobEvent(kind, view.attempt, view.stamp_ms, "", status, end.exit_code, end.detail)
+    return JobEvent(
+        kind,
+        view.attempt,
+        view.stamp_ms,
+        status=status,
+        exit_code=end.exit_code,
+        detail=end.detail,
+    )

@@ -306,10 +306,10 @@ class Subjects:
             message.payload,
             message.reply_to,
             message.queue_group,
-            message.topic,
-            message.index,
-            message.stamp_ms,
-            self,
+            topic=message.topic,
+            index=message.index,
+            stamp_ms=message.stamp_ms,
+            _subjects=self,
         )
 
     def _on_error(self, error: wire.Error) -> None:
