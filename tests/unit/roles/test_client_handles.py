@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import pytest
+
+from rollq.base.errors import DeadlineError, ErrorCode
 from rollq.base.ids import JobId, task_id
 from rollq.base.jobs import BlobRef
 from rollq.roles.client.engine.base import Engine
 from rollq.roles.client.jobs.supply import BytesMoved
+from rollq.roles.client.results import handles
 from rollq.roles.client.results.handles import TAKEN_MAX, Batch
 from rollq.wire import messages as wire
 
@@ -76,3 +80,23 @@ def test_a_message_about_more_than_there_is_changes_nothing() -> None:
     batch = array_of(5)
     assert not batch.deliver([wire.Result(FIRST, "dead", count=6)])
     assert batch.counts.ended == 0
+
+
+def test_an_array_is_waited_for_while_no_leader_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Leaderless(Nobody):
+        asked = 0
+        loop = None  # type: ignore[assignment]
+
+        async def is_array_over(self, array_id: JobId) -> bool:
+            self.asked += 1
+            if self.asked == 1:
+                raise DeadlineError(ErrorCode.TIMED_OUT, "no answer within 30 s: a query")
+            return True
+
+    monkeypatch.setattr(handles, "ARRAY_POLL_MS", 1)
+    engine = Leaderless()
+    batch = Batch(cast("Engine", engine), FIRST, keeps=True, array_id=FIRST)
+    batch.extend(2)
+    batch.complete()
+    assert asyncio.run(batch.wait()).cut == 2
+    assert engine.asked == 3

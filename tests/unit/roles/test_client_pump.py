@@ -229,3 +229,16 @@ def test_what_is_sent_during_a_wait_for_something_else_has_a_deadline() -> None:
         assert isinstance(pump.error, DeadlineError)
 
     run(story())
+
+
+def test_all_who_wait_are_woken() -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        pump = pump_of(engine, [])
+        pump.send(request(1))
+        both = [await begun(pump.drain()), await begun(pump.drain())]
+        engine.accept(1)
+        done, _ = await asyncio.wait(both, timeout=5)
+        assert done == set(both)
+
+    run(story())

@@ -13,6 +13,7 @@ has every public method and attribute of `Job` that its body does not define its
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import re
@@ -21,6 +22,7 @@ from concurrent.futures import Future
 from itertools import islice
 from typing import Any, ClassVar, Final
 
+from rollq.base.errors import RollqError
 from rollq.base.ids import JobId
 from rollq.base.staged import StagedPart
 from rollq.roles.client.blocking.loop_thread import LoopThread
@@ -162,7 +164,8 @@ def _map(self: Bridge, *args: Any, **kwargs: Any) -> Iterator[Any]:
         while taken := self._thread.run(run.take()):
             yield from values_of(taken)
     finally:
-        self._thread.loop.call_soon_threadsafe(run.close)
+        with contextlib.suppress(RollqError):  # a stopped client has ended its jobs' run
+            self._thread.loop.call_soon_threadsafe(run.close)
 
 
 @overrides(Batch.results)
@@ -224,5 +227,6 @@ def _staged(
             thread.run(stage.put((message,)))
         thread.run(stage.finish())
     finally:
-        thread.call(stage.close)
+        with contextlib.suppress(RollqError):  # a stopped client sends nothing again
+            thread.call(stage.close)
     return builder.staged

@@ -51,7 +51,11 @@ class Running:
     def start(self) -> None:
         """Start the thread and connect, in the background, to the leader."""
         self._thread.start()
-        self._thread.run(self._inner.start())
+        try:
+            self._thread.run(self._inner.start())
+        except BaseException:
+            self._thread.stop()
+            raise
 
     def stop(self) -> None:
         """Close the connection and end the thread. Jobs go on."""

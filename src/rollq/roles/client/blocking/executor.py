@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, Unpack, cast
 
 import msgspec
 
@@ -189,7 +189,7 @@ class Executor(BaseExecutor):
     ) -> JobSpec:
         if not isinstance(fn, str):
             task, more = as_task(fn) if self._allow_pickle else (task_of(fn), ())
-            return call_spec(task, (*more, *args), kwargs, self._options, {})
+            return call_spec(task, (*more, *args), kwargs, options=self._options, results={})
         name = fn
         if kwargs:
             raise LocalError(
@@ -237,6 +237,8 @@ class Executor(BaseExecutor):
         try:
             self._pump.send_jobs(jobs)
         except RollqError as error:
+            for job in jobs:
+                self._engine.forget(job.job_id, self)
             self._end([self._futures.pop(job.job_id) for job in jobs], error)
 
     async def _settle(self, future: _JobFuture) -> None:
@@ -250,9 +252,10 @@ class Executor(BaseExecutor):
             self._futures[request.job_id] = future
             self._engine.targets[request.job_id] = self
             self._pump.send(request, supply_of(spec))
-        except RollqError as error:
+        except Exception as error:  # also of the disk that the files are read from
             if future.job_id is not None:
                 self._futures.pop(future.job_id, None)
+                self._engine.forget(future.job_id, self)
             self._end([future], error)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -277,10 +280,13 @@ class Executor(BaseExecutor):
         self._forget([future])
 
     def _leave(self, future: _OpenFuture) -> None:
+        future.ends()
         if isinstance(future, _MapFuture):
             if future.task is not None:
                 future.task.cancel()
-        elif future.job_id is not None and self._futures.pop(future.job_id, None) is not None:
+            return
+        assert isinstance(future, _JobFuture)
+        if future.job_id is not None and self._futures.pop(future.job_id, None) is not None:
             self._pump.drop(future.job_id)
             self._engine.leave((future.job_id,))
 
@@ -316,21 +322,21 @@ class Executor(BaseExecutor):
     async def _load(self, future: _JobFuture, result: Result) -> None:
         try:
             await result.aload()
-        except RollqError as error:
+        except Exception as error:  # also of the disk that a large value is stored on
             self._end([future], error)
         else:
             self._end([future], result)
 
-    def _end(self, futures: list[_JobFuture], ending: Result | RollqError) -> None:
+    def _end(self, futures: list[_JobFuture], ending: Result | Exception) -> None:
         for future in futures:
             self._resolve(future, ending)
         self._forget(futures)
 
-    def _resolve(self, future: _JobFuture, ending: Result | RollqError) -> None:
+    def _resolve(self, future: _JobFuture, ending: Result | Exception) -> None:
         """Set the value or exception of a future, unless it was cancelled."""
-        if not future.done() and future.set_running_or_notify_cancel():
+        if future.ends():
             try:
-                if isinstance(ending, RollqError):
+                if isinstance(ending, Exception):
                     raise ending
                 if not ending.ok:
                     ending.get()
@@ -350,32 +356,45 @@ class Executor(BaseExecutor):
                 self._all_ended.notify_all()
 
 
-class _JobFuture(Future[Any]):
-    """A future that stays pending while its job runs, so that it can be cancelled until the end."""
+class _OpenFuture(Future[Any]):
+    """A future that stays pending until its jobs end, so that it can be cancelled until then."""
 
-    def __init__(self, executor: Executor, spec: JobSpec) -> None:
+    def __init__(self, executor: Executor) -> None:
         super().__init__()
-        self.spec = spec
-        self.job_id: JobId | None = None
         self._executor = executor
+        self._has_ended = False  # changed in the executor's loop alone
 
     def cancel(self) -> bool:
-        """Cancel the future and its job."""
+        """Cancel the future and its jobs."""
         was_cancelled = self.cancelled()
         is_cancelled = super().cancel()
         if is_cancelled and not was_cancelled:
             self._executor.withdraw(self)
         return is_cancelled
 
+    def ends(self) -> bool:
+        """Whether its outcome is to be set. Called in the executor's loop, at its end: those who
+        wait for a cancelled future are told here."""
+        is_first, self._has_ended = not self._has_ended, True
+        return is_first and self.set_running_or_notify_cancel()
 
-class _MapFuture(Future[None]):
-    """All calls of one map. It stays pending until they have ended, like the future of a job."""
+
+class _JobFuture(_OpenFuture):
+    """The future of one job."""
+
+    def __init__(self, executor: Executor, spec: JobSpec) -> None:
+        super().__init__(executor)
+        self.spec = spec
+        self.job_id: JobId | None = None  # once it is submitted
+
+
+class _MapFuture(_OpenFuture):
+    """All calls of one map."""
 
     def __init__(self, executor: Executor, run: FunctionRun) -> None:
-        super().__init__()
+        super().__init__(executor)
         self.task: asyncio.Task[None] | None = None  # in the loop, once started
         self._run = run
-        self._executor = executor
         self._taken: SimpleQueue[list[Any] | BaseException] = SimpleQueue()
 
     async def serve(self) -> None:
@@ -388,7 +407,7 @@ class _MapFuture(Future[None]):
             self._taken.put(error)
         finally:
             self._run.close()
-            if self.set_running_or_notify_cancel():
+            if self.ends():
                 self.set_result(None)
                 self._executor.end_map(self)
 
@@ -410,13 +429,8 @@ class _MapFuture(Future[None]):
             self.cancel()
 
     def cancel(self) -> bool:
-        """Cancel the map and its jobs."""
-        was_cancelled = self.cancelled()
+        """Cancel the map and its jobs; the iterator over its values ends."""
         is_cancelled = super().cancel()
-        if is_cancelled and not was_cancelled:
+        if is_cancelled:
             self._taken.put(CancelledError())
-            self._executor.withdraw(self)
         return is_cancelled
-
-
-_OpenFuture: TypeAlias = _JobFuture | _MapFuture

@@ -155,9 +155,8 @@ async def submit_followed(
     engine: Engine,
     spec: JobSpec,
     followers: Sequence[JobSpec],
-    *,
     timeout: float | None,
-    parents: Sequence[Job] = (),
+    *parents: Job,
 ) -> Job:
     """Submit a job with its followers, all or none.
 

@@ -125,9 +125,7 @@ class SubmitCalls(MapCalls):
                     ErrorCode.BAD_OPTIONS, "a spec carries its own arguments and options"
                 )
             spec = checked_spec(job, "job")
-        return await self._submit_all(
-            spec, then=then, notify=notify, timeout=timeout, progress=progress
-        )
+        return await self._submit_all(spec, then, notify, timeout, progress)
 
     async def submit_call(
         self,
@@ -155,40 +153,26 @@ class SubmitCalls(MapCalls):
         results = await ends_elsewhere(self._engine, args, named)
         spec = call_spec(task, args, named, options=options, results=results)
         spec = msgspec.structs.replace(spec, job_id=job_id, key=key)
-        return await self._submit_all(
-            spec,
-            tuple(jobs_in((*args, *named.values()))),
-            then=then,
-            notify=notify,
-            timeout=timeout,
-            progress=progress,
-        )
+        parents = jobs_in((*args, *named.values()))
+        return await self._submit_all(spec, then, notify, timeout, progress, *parents)
 
     async def _submit_all(
         self,
         spec: JobSpec,
-        parents: Sequence[Job] = (),
-        *,
         then: Then,
         notify: Notify,
         timeout: float | None,
         progress: BytesMoved | None,
+        *parents: Job,
     ) -> Job:
         """Submit a job and its followers."""
         followers = followers_of(self._engine, then, notify)
         if followers:
-            return await submit_followed(
-                self._engine, spec, followers, timeout=timeout, parents=parents
-            )
-        return await self._submit(spec, parents, timeout=timeout, progress=progress)
+            return await submit_followed(self._engine, spec, followers, timeout, *parents)
+        return await self._submit(spec, timeout, progress, *parents)
 
     async def _submit(
-        self,
-        spec: JobSpec,
-        parents: Sequence[Job] = (),
-        *,
-        timeout: float | None,
-        progress: BytesMoved | None = None,
+        self, spec: JobSpec, timeout: float | None, progress: BytesMoved | None, *parents: Job
     ) -> Job:
         engine = self._engine
         with submit_span(spec.exec_name, spec.options):
@@ -297,7 +281,7 @@ class SubmitCalls(MapCalls):
                 await engine.call(request, timeout, supply_of(spec, progress))
         try:
             for follower in following(followers, (array_id,)):
-                await self._submit(follower, timeout=timeout)
+                await self._submit(follower, timeout, None)
         except RollqError as error:
             error.add_note(f"array {batch.id} was accepted, and what follows it was not")
             raise

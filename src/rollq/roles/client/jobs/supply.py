@@ -4,7 +4,7 @@ the disk only to check that a file has not changed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -91,10 +91,17 @@ class SubmitMaker:
             request = wire.SubmitJob(*shared, job_key=spec.key)
         if not is_like_last or type(spec) is SettledSpec:
             check_bounds(request)
-            # Lists are copied, because the caller may change them later.
-            kept = {name: (*x,) if type(x) is list else x for name, x in spec.options.items()}
-            self._last = (exec_name, kept, subject, options)
+            self._last = (exec_name, _copied(spec.options), subject, options)
         return request
+
+
+def _copied(given: Any) -> Any:
+    """An equal value that does not change when the caller changes what it gave."""
+    if isinstance(given, Mapping):
+        return {name: _copied(value) for name, value in given.items()}
+    if type(given) in (list, tuple, set):
+        return type(given)(map(_copied, given))
+    return given
 
 
 def supply_of(spec: JobSpec, progress: BytesMoved | None = None) -> Supply:

@@ -89,14 +89,14 @@ class KeyedRun:
         for spec in await self._settled(specs):
             assert spec.job_id is not None
             job_id = as_id(spec.job_id)
+            self._open[job_id] = PutJob(spec)  # before it is sent: the answer may come at once
             try:
                 self._send(spec)
-            except LocalError as error:
-                if error.code is ErrorCode.BAD_SETUP:
+            except RollqError as error:
+                del self._open[job_id]
+                if not isinstance(error, LocalError) or error.code is ErrorCode.BAD_SETUP:
                     raise
                 self._end(Ended(job_id, refusal=error))
-            else:
-                self._open[job_id] = PutJob(spec)
 
     async def take(self, wait_s: float | None = None) -> list[Ended]:
         """Return the jobs that ended, waiting for one; empty if none is in flight, or at `wait_s`.

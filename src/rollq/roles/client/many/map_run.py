@@ -13,12 +13,12 @@ from typing import Any
 
 from msgspec import structs
 
-from rollq.base.errors import RollqError
-from rollq.base.ids import TASK_INDEX_BYTES, JobId
+from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import TASK_INDEX_BYTES, JobId, guid_to_text
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.engine.base import PREFIX_BYTES, Engine
 from rollq.roles.client.jobs.inputs import needs_reading
-from rollq.roles.client.jobs.specs import JobSpec, draw_id, id_for
+from rollq.roles.client.jobs.specs import JobSpec, as_id, draw_id, id_for
 from rollq.roles.client.jobs.supply import supply_of
 from rollq.roles.client.many.pump import Pump
 from rollq.roles.client.results.handles import Progress
@@ -158,7 +158,7 @@ class MapRun:
                     job_id = prefix + (self._entered - base).to_bytes(TASK_INDEX_BYTES, "big")
                     jobs.append(request_for(spec, job_id))
                 else:
-                    job_id = self._send_alone(spec)
+                    job_id = self._send_alone(self._named(spec))
                 numbers[job_id] = self._entered
                 self._entered += 1
         finally:
@@ -186,6 +186,21 @@ class MapRun:
             raise
         self._engine.targets[prefix] = self
 
+    def _named(self, spec: JobSpec) -> JobSpec:
+        """The job under its id. A second one with the same id would take the result of the first.
+
+        Raises:
+            LocalError: ID_CONFLICT, if a job in flight has it.
+        """
+        job_id = id_for(spec, self._engine.client_id)
+        if job_id in self._numbers:
+            raise LocalError(
+                ErrorCode.ID_CONFLICT,
+                f"job {guid_to_text(job_id)} is in this map already and has not ended",
+                "give each job once",
+            )
+        return structs.replace(spec, job_id=job_id)
+
     def _send_alone(self, spec: JobSpec) -> JobId:
         request = self._engine.request_for(spec)
         with self._engine.register_target(request.job_id, self):
@@ -194,21 +209,21 @@ class MapRun:
 
     def _settle_later(self, spec: JobSpec) -> JobId:
         """Read the files of a job in the background, then send it."""
-        job_id = id_for(spec, self._engine.client_id)
+        named = self._named(spec)
         self._pump.reading += 1
-        task = self._engine.loop.create_task(self._settle(structs.replace(spec, job_id=job_id)))
+        task = self._engine.loop.create_task(self._settle(named))
         self._settling[task] = None
         task.add_done_callback(self._settling.pop)
-        return job_id
+        return as_id(named.job_id or b"")
 
     async def _settle(self, spec: JobSpec) -> None:
         try:
             self._send_alone(await self._engine.inputs.settle(spec))
+            self._pump.heard()
         except Exception as error:  # raised by `take`
             self._pump.fail(error)
         finally:
             self._pump.reading -= 1
-        self._pump.heard()
 
     def _on_answer(self, answer: Answer) -> None:
         if type(answer) is wire.Error:

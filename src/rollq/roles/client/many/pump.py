@@ -1,4 +1,4 @@
-"""Requests in flight of one bulk call, with one shared timeout and one waiter for changes."""
+"""Requests in flight of one bulk call, with one timeout for all of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pump:
         self._heard_at = 0.0
         self._time: Callable[[], float] = lambda: 0.0  # the loop's clock, after the first send
         self._timer: asyncio.TimerHandle | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: dict[asyncio.Future[None], None] = {}  # of those who wait for a change
 
     def __len__(self) -> int:
         """How many requests have no response."""
@@ -69,7 +69,7 @@ class Pump:
         except BaseException:
             del self._open[request_id]
             raise
-        if self._waiter is not None:  # the call waits already, so the timer must run
+        if self._waiters:  # the call waits already, so the timer must run
             self._maybe_arm()
 
     def send_jobs(self, jobs: Sequence[SubmitJob]) -> None:
@@ -83,7 +83,7 @@ class Pump:
             for job_id in job_ids:
                 del self._open[job_id]
             raise
-        if self._waiter is not None:
+        if self._waiters:
             self._maybe_arm()
 
     def send_later(self, delay_s: float, request: Request, supply: Supply = NOTHING) -> None:
@@ -105,7 +105,7 @@ class Pump:
         if answer.request_id in self._open:
             del self._open[answer.request_id]
             self._heard_at = self._time()
-            if self._waiter is not None:
+            if self._waiters:
                 self.wake()
             self._on_answer(answer)
 
@@ -123,16 +123,16 @@ class Pump:
     async def changed(self, until: float | None = None) -> None:
         """Wait for a change, or until this time of the loop's clock. `error` is set if there is no
         response for too long."""
-        loop = self._engine.loop
-        self._waiter = loop.create_future()
+        waiter = self._engine.loop.create_future()
+        self._waiters[waiter] = None
         self._maybe_arm()
         try:
             async with asyncio.timeout_at(until):
-                await self._waiter
+                await waiter
         except TimeoutError:
             pass
         finally:
-            self._waiter = None
+            del self._waiters[waiter]
 
     def check(self) -> None:
         """Raise the error, if there is one."""
@@ -145,12 +145,13 @@ class Pump:
         self.wake()
 
     def wake(self) -> None:
-        """Wake the waiter."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """Wake all who wait."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Set the error, unless there is one, and wake the waiter."""
+        """Set the error, unless there is one, and wake all who wait."""
         self.error = self.error or error
         self.wake()
 
@@ -190,7 +191,7 @@ class Pump:
 
     def _look(self) -> None:
         self._timer = None
-        if self._waiter is None or not (self._open or self.reading):
+        if not self._waiters or not (self._open or self.reading):
             return  # no call waits, or for nothing; the next wait starts the timer
         loop = self._engine.loop
         heard_at = loop.time() if self.reading else self._heard_at

@@ -303,7 +303,6 @@ class OutputReader:
             async with asyncio.timeout(timeout_s):
                 answer = await self._session.call(query)
         except TimeoutError:
-            self._session.give_up(query.request_id)
             raise self._overdue(timeout_s) from None
         if isinstance(answer, wire.Error):
             raise error_of(answer)

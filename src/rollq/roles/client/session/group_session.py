@@ -160,6 +160,8 @@ class GroupSession:
             return
         self._flush_confirms()
         self._running = False
+        self._machine.handle(signals.Stopped())
+        self._was_open = False
         if self._ticker is not None:
             self._ticker.cancel()
         if self._dialing is not None:
@@ -172,6 +174,7 @@ class GroupSession:
         watching, self._on_output = self._on_output, {}
         self._backlog.clear()
         self._turn.clear()
+        self._sent_bytes = 0
         for request_id, (on_answer, _) in waiting.items():
             on_answer(wire.Error(request_id, int(ErrorCode.DISCONNECTED), "the client was stopped"))
         for request_id, on_output in watching.items():
@@ -220,11 +223,15 @@ class GroupSession:
             self._loop.call_soon(self._send_turn)
         self._is_concurrent = not is_first
 
-    def call(self, request: signals.Request) -> asyncio.Future[Answer]:
-        """Send a request; returns a future of its response. Raises like `ask`."""
+    async def call(self, request: signals.Request) -> Answer:
+        """Send a request and return its response; abandon it if the caller is cancelled. Raises
+        like `ask`."""
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.ask(request, lambda one: None if answered.done() else answered.set_result(one))
-        return answered
+        try:
+            return await answered
+        finally:
+            self.give_up(id_of(request))
 
     def give_up(self, request_id: MessageId) -> None:
         """Abandon a request: do not send it again."""

@@ -233,6 +233,16 @@ class ClientMachine:
     def _on_started(self, event: signals.Started) -> None:
         self._out.append(Connect(self._redial.address, 0))
 
+    def _on_stopped(self, event: signals.Stopped) -> None:
+        self.link = SessionState.DOWN
+        self._pending.clear()
+        self._deferred.clear()
+        self._subscribes.clear()
+        self._watches.clear()
+        self._runs.clear()
+        self._legacy_jobs.cut()
+        self._doubtful = DoubtfulSubmits()
+
     def _on_connected(self, event: signals.Connected) -> None:
         setup = self._setup
         self.link = SessionState.GREETING
@@ -345,13 +355,7 @@ class ClientMachine:
             return
         self._out.append(SendToLeader(request))
 
-    def _on_received(self, event: signals.Received) -> None:
-        self._handle_messages((event.message,))
-
-    def _on_messages(self, event: signals.MessagesReceived) -> None:
-        self._handle_messages(event.messages)
-
-    def _handle_messages(self, messages: Sequence[wire.MemberMessage]) -> None:
+    def _on_messages(self, messages: Sequence[wire.MemberMessage]) -> None:
         """Handle responses one by one, then all results together: a job is accepted before it
         ends."""
         is_answer = type(messages[-1]) not in GREETINGS
@@ -470,11 +474,12 @@ class ClientMachine:
 
 HANDLERS: dict[type, Callable[[ClientMachine, Any], None]] = {
     signals.Started: ClientMachine._on_started,
+    signals.Stopped: ClientMachine._on_stopped,
     signals.Connected: ClientMachine._on_connected,
     signals.Disconnected: ClientMachine._on_disconnected,
     signals.Reachable: ClientMachine._on_reachable,
-    signals.Received: ClientMachine._on_received,
-    signals.MessagesReceived: ClientMachine._on_messages,
+    signals.Received: lambda machine, event: machine._on_messages((event.message,)),
+    signals.MessagesReceived: lambda machine, event: machine._on_messages(event.messages),
     signals.Requested: ClientMachine._on_requested,
     signals.Abandoned: ClientMachine._on_abandoned,
     signals.ResultsTaken: ClientMachine._on_results_taken,

@@ -66,6 +66,7 @@ __all__ = [
     "SendToLeader",
     "SessionState",
     "Started",
+    "Stopped",
     "SubscribeChanged",
     "Unsubscribed",
     "WatchChanged",
@@ -166,6 +167,11 @@ class Abandoned:
 
 
 @dataclass(slots=True)
+class Stopped:
+    """The application stops the client. Its requests and watches are over; it may start again."""
+
+
+@dataclass(slots=True)
 class MessagesReceived:
     """The messages of one read of the open connection, in order."""
 
@@ -226,6 +232,7 @@ Event: TypeAlias = (
     | MessagesReceived
     | Requested
     | Abandoned
+    | Stopped
     | ResultsTaken
     | WatchChanged
     | Unsubscribed

@@ -134,11 +134,7 @@ class Discovery:
 
 
 async def _ask(session: GroupSession) -> FederationView:
-    query = wire.Query(secrets.token_bytes(16), "groups")
-    try:
-        answer = await session.call(query)
-    finally:
-        session.give_up(query.request_id)  # if it timed out
+    answer = await session.call(wire.Query(secrets.token_bytes(16), "groups"))
     return decode_as(answer.value, FederationView) if isinstance(answer, wire.Answer) else OFF
 
 
