@@ -38,7 +38,7 @@ def test_an_array_is_explained_and_has_no_output_of_its_own(grid: Grid) -> None:
     assert grid.run("explain", array).startswith("ok (ok): of 2 tasks: 2 ok\n")
     assert grid.run("logs", array, code=4) == ""
     assert f"{array} is an array of 2 tasks" in grid.stderr
-    assert "give the id of a task" in grid.stderr
+    assert f"name one of them: {array}/0 to 1" in grid.stderr
 
 
 def test_jobs_and_arrays_are_waited_for_until_all_have_ended(grid: Grid, tmp_path: Path) -> None:
