@@ -256,10 +256,12 @@ class Relays:
 
 
 def _inode_of(port: int) -> str:
-    """The number of the socket that dialed from a port of HOST; "" if there is none."""
+    """The number of the socket that dialed from a port of HOST; "" if there is none. A connection
+    from this port that was closed a moment ago may stand there too, without a socket."""
     own = f"{socket.inet_aton(HOST)[::-1].hex()}:{port:04x}".upper()
     with open("/proc/net/tcp", encoding="ascii") as table:
-        return next((row[9] for row in map(str.split, table) if row[1] == own), "")
+        rows = map(str.split, table)
+        return next((row[9] for row in rows if row[1] == own and row[9] != "0"), "")
 
 
 def _ip(*arguments: str) -> None:

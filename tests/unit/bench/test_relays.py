@@ -31,6 +31,21 @@ def test_who_dials_is_known_by_the_process(relays: Relays) -> None:
         assert relays._dialer(port) == "?"
 
 
+def test_a_port_that_was_used_a_moment_ago_is_that_of_the_open_connection(relays: Relays) -> None:
+    relays.started("green", os.getpid())
+    port = 0
+    for _ in range(8):
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            dial_from(port, server.getsockname()) as dialed,
+        ):
+            port = dialed.getsockname()[1]
+            taken, _ = server.accept()
+            assert relays._dialer(port) == "green"
+            dialed.close()  # first, so that this end stays in the table for a minute
+            taken.close()
+
+
 def test_a_connection_that_was_never_served_is_closed_at_the_end(relays: Relays) -> None:
     closed: list[bool] = []
     back: Any = SimpleNamespace(transport=SimpleNamespace(abort=lambda: closed.append(True)))
@@ -41,3 +56,11 @@ def test_a_connection_that_was_never_served_is_closed_at_the_end(relays: Relays)
 
     asyncio.run_coroutine_threadsafe(take_and_end(), relays._loop).result()
     assert closed == [True]
+
+
+def dial_from(port: int, to: tuple[str, int]) -> socket.socket:
+    dialed = socket.socket()
+    dialed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    dialed.bind(("127.0.0.1", port))
+    dialed.connect(to)
+    return dialed

@@ -27,7 +27,7 @@ class OneWork:
 
     def __init__(self, *, is_light: bool) -> None:
         self.told: list[str] = []
-        self.raft = SimpleNamespace(role=Role.LEADER)
+        self.raft = SimpleNamespace(role=Role.LEADER, last_index=0)
         self.roll = None
         self.counters = MemberCounters()
         self._works = [
@@ -85,7 +85,13 @@ class BusyDriver:
         self.turns = 0
         self._turn_ms = turn_ms
         self.raft = SimpleNamespace(
-            role=Role.LEADER, config=None, leader_id=1, member_id=1, term=1, leader_address=""
+            role=Role.LEADER,
+            config=None,
+            leader_id=1,
+            member_id=1,
+            term=1,
+            leader_address="",
+            last_index=0,
         )
 
     def begin(self) -> Any:
