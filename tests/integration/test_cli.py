@@ -92,6 +92,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grid]:
     root = tmp_path_factory.mktemp("grid")
     write_program(root / "exec", "calcA", 'echo "got $*"\necho made > made.txt\n[ "$1" != bad ]')
     write_program(root / "exec", "forever", "sleep 600")
+    write_program(root / "exec", "talks", "echo begun; exec sleep 600")
     write_program(root / "exec", "show", "cat held.txt")
     write_program(root / "exec", "crash", "kill -SEGV $$")
     with Fleet(root) as fleet:
@@ -293,21 +294,21 @@ def test_a_file_is_accepted_once_under_its_batch_key(grid: Grid, tmp_path: Path)
     assert len(grid.lines("jobs", "--client", "filer")) == 3
 
 
-@pytest.mark.usefixtures("clear")
 def test_whoever_stops_waiting_is_told_what_goes_on(grid: Grid) -> None:
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "rollq", "submit", "forever", "--wait", "-s", grid.fleet.servers],
+        [sys.executable, "-m", "rollq", "submit", "talks", "--wait", "-s", grid.fleet.servers],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
-        (job_id,) = grid.until(grid.running)
-    finally:
-        waiting.send_signal(signal.SIGINT)
-        _, told = waiting.communicate(timeout=DEADLINE_S)
-    assert waiting.returncode == 130
-    assert f"rollq job {job_id}" in told
-    assert grid.json("job", job_id)["state"] == "running"
+    assert waiting.stdout is not None
+    begun = waiting.stdout.readline()
+    waiting.send_signal(signal.SIGINT)
+    _, told = waiting.communicate(timeout=DEADLINE_S)
+    (job,) = grid.lines("jobs", "--state", "running", "--exec", "talks")
+    grid.run("cancel", job["id"])
+    assert (begun, waiting.returncode) == ("begun\n", 130)
+    assert f"rollq job {job['id']}" in told
 
 
 @pytest.mark.usefixtures("clear")

@@ -135,10 +135,11 @@ def test_large_bodies_outlive_the_log_that_brought_them(tmp_path: Path) -> None:
         payloads = [bytes([n]) * 50_000 for n in range(40)]
         async with Client(setup.address) as client:
             jobs = [await client.submit("work", payload=one) for one in payloads]
-            await change_until(client, lambda: len(snapshots_in(tmp_path)) == 2)
+            # Segments with live bodies are kept there once snapshots cover them.
+            await change_until(client, lambda: bool(list((tmp_path / "bodies").glob("*.log"))))
         await until(lambda: node.driver.snapshots.order is None)
         await node.stop()
-        assert list((tmp_path / "bodies").glob("*.log"))
+        assert len(snapshots_in(tmp_path)) == 2
         assert bytes_in(tmp_path, "snapshots") + bytes_in(tmp_path, "spill") < 50_000
         again = MemberNode(setup, "127.0.0.1", port, tmp_path)
         await again.start()

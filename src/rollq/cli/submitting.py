@@ -83,7 +83,8 @@ async def _submit(client: Client, order: SubmitOrder) -> Job:
 
 
 async def _one(client: Client, order: SubmitOrder) -> int:
-    job = await _submit(client, order)
+    with _remark_if_not_answered(client):
+        job = await _submit(client, order)
     if not order.wait:
         document: dict[str, Any] = {"id": job.id, "client": client.client_id}
         if job.followers:
@@ -103,7 +104,10 @@ async def _one(client: Client, order: SubmitOrder) -> int:
 
 
 async def _array(client: Client, order: SubmitOrder) -> bool:
-    with progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded:
+    with (
+        _remark_if_not_answered(client),
+        progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded,
+    ):
         batch = await client.submit_array(
             order.exec_name,
             order.count,
@@ -133,7 +137,7 @@ async def _file(client: Client, order: SubmitOrder) -> bool:
     from rollq.cli.filejobs import FileJobs
 
     jobs = FileJobs(client, order)
-    with _accepting(order) as advance:
+    with _remark_if_not_answered(client), _accepting(order) as advance:
         await jobs.submit(advance)
     if jobs.was_known and not order.as_json:
         remark(f"batch {jobs.batch_key} was already accepted")
@@ -278,6 +282,18 @@ def _remark_if_interrupted(what: str) -> Iterator[None]:
         yield
     except asyncio.CancelledError:
         remark(what)
+        raise
+
+
+@contextlib.contextmanager
+def _remark_if_not_answered(client: Client) -> Iterator[None]:
+    """On Ctrl-C while the group may already have accepted what was submitted, write how to find
+    it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if client.is_connected:
+            remark(f"it may have been accepted: rollq jobs --client {client.client_id}")
         raise
 
 

@@ -1,4 +1,4 @@
-"""The exit code of many jobs whose output is saved."""
+"""What a submit says of what it did not finish: output that is not saved, and interrupts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.cli.submitting import JobLabels, _await_all
+from rollq.cli.submitting import JobLabels, _await_all, _one
 from rollq.roles.client.results.handles import Counts
 
 
@@ -38,3 +38,16 @@ def test_output_that_is_not_saved_is_no_success(
     labels = JobLabels("task", lambda _: 0)
     assert asyncio.run(_await_all(Ended(), order, labels, "left")) is is_ok
     assert ("output of job some was not saved" in capsys.readouterr().err) is (save is not None)
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_an_interrupt_before_the_answer_names_what_may_be_accepted(
+    capsys: pytest.CaptureFixture[str], *, is_connected: bool
+) -> None:
+    submit = AsyncMock(side_effect=asyncio.CancelledError)
+    client = MagicMock(is_connected=is_connected, client_id="c1", submit=submit)
+    order = MagicMock(like="", as_json=True)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(_one(client, order))
+    told = capsys.readouterr().err
+    assert ("may have been accepted: rollq jobs --client c1" in told) is is_connected
