@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import shutil
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
@@ -336,6 +337,25 @@ def test_new_files_are_for_new_links_and_open_links_stay(run: Runner, tmp_path: 
             answer = await before.hear()
             assert isinstance(answer, wire.Result)
             assert answer.result == b"still here"
+
+    run(story())
+
+
+def test_a_dialer_reads_files_that_changed_a_moment_ago_before_it_refuses_a_peer(
+    run: Runner, tmp_path: Path
+) -> None:
+    before, after = Cluster(tmp_path / "before"), Cluster(tmp_path / "after")
+    roles = CertificateRole.MEMBER, CertificateRole.CLIENT
+    (member, client), (new_member, new_client) = (
+        map(cluster.credentials, roles) for cluster in (before, after)
+    )
+
+    async def story() -> None:
+        async with listening(member) as place:
+            assert isinstance(await (await call(place, client)).hear(), wire.Welcome)
+        shutil.copytree(new_client.directory, client.directory, dirs_exist_ok=True)
+        async with listening(new_member) as place:
+            assert isinstance(await (await call(place, client)).hear(), wire.Welcome)
 
     run(story())
 

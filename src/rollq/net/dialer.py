@@ -22,7 +22,7 @@ from rollq.net.tls_layer import TlsLayer
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.identity import CertificateRole
 from rollq.security.mode import Mode, tls_of_dialer
-from rollq.security.tls import Contexts, check_peer, identity_in, tls_files
+from rollq.security.tls import Contexts, TlsFiles, check_peer, identity_in, tls_files
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import Side
@@ -77,15 +77,26 @@ async def dial(
     mode = tls_of_dialer(credentials) if tls is None else tls
     if mode is Mode.ALLOW and PLAIN.get(address, 0.0) > loop.time():
         mode = Mode.OFF
-    contexts = None if mode is Mode.OFF else tls_files(credentials).current
+    files = None if mode is Mode.OFF else tls_files(credentials)
 
     def make() -> Link:
         return Link(Connection(Side.DIALER, group), on_messages, on_closed, limits)
 
+    async def reach_by_tls(files: TlsFiles, place: str) -> Link:
+        contexts = files.current
+        try:
+            return await _reach_by_tls(place, port, make, contexts, peer)
+        except RemoteError:
+            # Perhaps the peer has new files already, and ours changed since they were read.
+            files.reload()
+            if files.current is contexts:
+                raise
+            return await _reach_by_tls(place, port, make, files.current, peer)
+
     async def reach(place: str) -> Link:
-        if contexts is not None:
+        if files is not None:
             try:
-                return await _reach_by_tls(place, port, make, contexts, peer)
+                return await reach_by_tls(files, place)
             except _NoTlsError:
                 if mode is not Mode.ALLOW:
                     raise

@@ -3,9 +3,9 @@
 The subject of a certificate is its only SAN URI, compared exactly. Host names are not used: a
 member keeps its identity when its address changes.
 
-Contexts are rebuilt when the files change: this is checked when a link is opened, at most once per
-CREDENTIALS_LOOK_MS, and at SIGHUP. Open links keep their context. Files that are not valid are
-logged and ignored.
+Contexts are rebuilt when the files change. This is checked when a link is opened, at most once per
+CREDENTIALS_LOOK_MS; when the certificate of a dialed peer is refused; and at SIGHUP. Open links
+keep their context. Files that are not valid are logged and ignored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TlsFiles:
         return self._contexts
 
     def reload(self) -> None:
-        """Reload the files if they have changed."""
+        """Reload the files if they have changed, however lately that was checked."""
         with self._lock:
             self._look_at = time.monotonic() + CREDENTIALS_LOOK_MS / 1000
             stamps = self._stamp()
