@@ -70,32 +70,45 @@ def cancel(
             "neither ids nor filters are given, or both",
             "name ids, or use --queue, --client or --state, alone or together",
         )
-    unknown: list[str] = []
+    left: list[str] = []
     if job_id:
-        count, unknown = with_job_ids(servers, timeout, job_id, _cancel_named)
-        text = "nothing to cancel: unknown, or already ended"
+        count, left = with_job_ids(servers, timeout, job_id, _cancel_named)
+        text = "nothing to cancel" if left else "nothing to cancel: already ended"
     else:
         matched = _choose(queue, client, state, servers=servers, timeout_s=timeout)
         count = _cancel(matched, servers, timeout, asks=not yes, as_json=as_json)
         text = "nothing to cancel: no job matches"
     text = f"cancelling {counted(count, 'job')}" if count else text
     write_answer({"cancelled": count}, text, as_json=as_json)
-    for line in unknown:
+    for line in left:
         remark(f"rollq: {line}")
-    if unknown or not count:
+    if left or not count:
         raise typer.Exit(EXIT_FOUND)
 
 
 async def _cancel_named(client: Client, ids: list[bytes]) -> tuple[int, list[str]]:
-    """Cancel jobs by id; returns how many, and errors for unknown ids."""
-    from rollq.cli.grid import unknown_job
+    """Cancel jobs by id; returns how many, and errors for ids that are unknown or of tasks that
+    cannot be cancelled."""
+    left = [why for one in ids if (why := await _why_left(client, one))]
+    return await client.cancel(*ids), left
 
-    unknown = [
-        unknown_job(one).message
-        for one in ids
-        if await client.jobs.view(one) is None and await client.array(one) is None
-    ]
-    return await client.cancel(*ids), unknown
+
+async def _why_left(client: Client, job_id: bytes) -> str:
+    """Why a job cannot be cancelled; empty if it can, or has ended."""
+    from rollq.base.ids import guid_to_text
+    from rollq.base.outcomes import ENDED
+    from rollq.cli.grid import unknown_job
+    from rollq.roles.client.results.views import state_of
+
+    view = await client.jobs.view(job_id)
+    if view is None:
+        return "" if await client.array(job_id) is not None else unknown_job(job_id).message
+    if view.array_id and not view.attempt and state_of(view) not in ENDED:
+        return (
+            f"task {guid_to_text(job_id)} has not started: only its whole array can be cancelled, "
+            f"rollq cancel {guid_to_text(view.array_id)}"
+        )
+    return ""
 
 
 def _choose(
