@@ -38,6 +38,7 @@ Wanted: TypeAlias = JobId | IdFilter | TaskName
 SHORT_DIGITS: Final = 8
 DIGITS_MIN: Final = 4
 AMBIGUOUS_SHOWN: Final = 5
+NUMBER_DIGITS_MAX: Final = 18  # of a task; Python refuses to read a number of thousands
 SHORT: Final = re.compile(r"([0-9a-f]+)(?:(?:\.\.+|…)([0-9a-f]+))?")
 
 
@@ -75,7 +76,8 @@ def parse_id(text: str) -> Wanted:
         LocalError: BAD_OPTIONS, if it is none of these.
     """
     name, slash, number = text.partition("/")
-    if slash and number.isascii() and number.isdecimal():
+    is_number = number.isascii() and number.isdecimal() and len(number) <= NUMBER_DIGITS_MAX
+    if slash and is_number:
         return TaskName(_parse_plain(name), int(number))
     return _parse_plain(text)
 
