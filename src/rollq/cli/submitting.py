@@ -105,7 +105,7 @@ async def _one(client: Client, order: SubmitOrder) -> int:
 
 async def _array(client: Client, order: SubmitOrder) -> bool:
     with (
-        _remark_if_not_answered(client),
+        _remark_if_not_answered(client, "watch --since 10m"),  # `jobs` lists tasks that started
         progress_bar("upload", is_quiet=order.as_json, in_bytes=True) as uploaded,
     ):
         batch = await client.submit_array(
@@ -286,14 +286,14 @@ def _remark_if_interrupted(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _remark_if_not_answered(client: Client) -> Iterator[None]:
-    """On Ctrl-C while the group may already have accepted what was submitted, write how to find
-    it."""
+def _remark_if_not_answered(client: Client, look: str = "jobs") -> Iterator[None]:
+    """On Ctrl-C while the group may already have accepted what was submitted, write the command
+    that shows it."""
     try:
         yield
     except asyncio.CancelledError:
         if client.is_connected:
-            remark(f"it may have been accepted: rollq jobs --client {client.client_id}")
+            remark(f"it may have been accepted: rollq {look} --client {client.client_id}")
         raise
 
 

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.cli.submitting import JobLabels, _await_all, _one
+from rollq.cli.submitting import JobLabels, _array, _await_all, _one
 from rollq.roles.client.results.handles import Counts
 
 
@@ -51,3 +51,13 @@ def test_an_interrupt_before_the_answer_names_what_may_be_accepted(
         asyncio.run(_one(client, order))
     told = capsys.readouterr().err
     assert ("may have been accepted: rollq jobs --client c1" in told) is is_connected
+
+
+def test_an_interrupted_array_is_shown_by_its_events(capsys: pytest.CaptureFixture[str]) -> None:
+    """`rollq jobs` lists none of its tasks before they start."""
+    submit = AsyncMock(side_effect=asyncio.CancelledError)
+    client = MagicMock(is_connected=True, client_id="c1", submit_array=submit)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(_array(client, MagicMock(as_json=True)))
+    told = "it may have been accepted: rollq watch --since 10m --client c1\n"
+    assert capsys.readouterr().err == told
