@@ -91,7 +91,7 @@ class LoopThread:
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """Iterate over an asynchronous generator; it is closed when the caller stops iterating."""
         try:
-            while (value := self.run(_next(values))) is not End.END:
+            while (value := self.run(_next(values))) is not Exhausted.EXHAUSTED:
                 yield value
         finally:
             with contextlib.suppress(RollqError):  # a stopped client has closed it
@@ -103,10 +103,10 @@ class LoopThread:
         self._loop.run_forever()
 
 
-class End(enum.Enum):
+class Exhausted(enum.Enum):
     """What follows the last value."""
 
-    END = enum.auto()
+    EXHAUSTED = enum.auto()
 
 
 async def _call(function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value:
@@ -114,8 +114,8 @@ async def _call(function: Callable[..., Value], *args: Any, **kwargs: Any) -> Va
     return function(*args, **kwargs)
 
 
-async def _next(values: AsyncGenerator[Value, None]) -> Value | End:
-    return await anext(values, End.END)
+async def _next(values: AsyncGenerator[Value, None]) -> Value | Exhausted:
+    return await anext(values, Exhausted.EXHAUSTED)
 
 
 async def _cancel_others() -> None:
