@@ -123,6 +123,7 @@ def test_workers_that_began_anew_without_their_jobs_are_told(told: Report) -> No
     assert (lost.at_ms, lost.kind, lost.count) == (FIRST_MS + 19 * 500 + 200, "lost", 2)
 
 
+@pytest.mark.any_spark
 def test_jobs_that_stand_out_are_told(told: Report) -> None:
     most, died = told.stories
     assert (most.job_id, most.why) == (job_id(39), "most attempts")
