@@ -144,7 +144,7 @@ def _show_absent(drained: list[dict[str, Any]]) -> None:
 
 
 def show_workers(workers: list[dict[str, Any]]) -> None:
-    """Write a table of workers. `rollq status --workers` has the whole ids below it."""
+    """Write a table of workers. `--json` has their whole ids."""
     from rollq.cli.ids import short_workers
     from rollq.cli.output import write_table
 
