@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.cli.submitting import JobLabels, _array, _await_all, _one
+from rollq.cli.submitting import JobLabels, _array, _await_all, _file, _one
 from rollq.roles.client.results.handles import Counts
 
 
@@ -61,3 +61,17 @@ def test_an_interrupted_array_is_shown_by_its_events(capsys: pytest.CaptureFixtu
         asyncio.run(_array(client, MagicMock(as_json=True)))
     told = "it may have been accepted: rollq watch --since 10m --client c1\n"
     assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("step", ["stage", "commit"])
+def test_a_file_may_be_accepted_once_its_commit_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    rows = tmp_path / "jobs.csv"
+    rows.write_text("1\n")
+    client = MagicMock(is_connected=True, client_id="c1", stage=AsyncMock(), drop_batch=AsyncMock())
+    setattr(client, step, AsyncMock(side_effect=asyncio.CancelledError))
+    order = MagicMock(source=rows, exec_name="calc", options={}, header=False, followers=[])
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(_file(client, order))
+    assert ("may have been accepted" in capsys.readouterr().err) is (step == "commit")
