@@ -297,7 +297,7 @@ def _remark_if_not_answered(
     try:
         yield
     except asyncio.CancelledError:
-        if client.is_connected and is_sent():
+        if client.was_connected and is_sent():
             remark(f"it may have been accepted: rollq {look} --client {client.client_id}")
         raise
 

@@ -122,6 +122,11 @@ class Client(
         return self._engine.session.is_open
 
     @property
+    def was_connected(self) -> bool:
+        """Whether a session was ever open: what was submitted may be accepted without an answer."""
+        return self._engine.session.was_open
+
+    @property
     def leader(self) -> str:
         """The address of the leader of the open session; empty if there is none."""
         return self._engine.session.leader

@@ -931,6 +931,9 @@ class BlockingClient:
     def is_connected(self) -> bool:
         """Whether the session with a leader is open."""
     @property
+    def was_connected(self) -> bool:
+        """Whether a session was ever open: what was submitted may be accepted without an answer."""
+    @property
     def leader(self) -> str:
         """The address of the leader of the open session; empty if there is none."""
     @property
