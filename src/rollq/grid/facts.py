@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TypeVar
@@ -74,10 +74,13 @@ def run_fact(kind: str, records: Sequence[JobRecord]) -> Event:
     return msgspec.structs.replace(event, job_id=b"", run=Run(job_ids, keys=keys_of(records)))
 
 
-def alike_groups(records: Iterable[JobRecord]) -> Iterator[list[JobRecord]]:
+def alike_groups(records: Sequence[JobRecord]) -> Iterator[Sequence[JobRecord]]:
     """Split records, in order, into groups of equal ones, which one event or effect can cover: they
     share client, queue, exec, options, array and state, and their last attempts have the same
     number and worker. By value: which of them are one object differs between members."""
+    if len(records) == 1:  # the jobs of many clients come alone, and need not be compared
+        yield records
+        return
     for _, alike in groupby(records, _shared):
         while group := list(islice(alike, RUN_JOBS_MAX)):
             yield group
