@@ -152,13 +152,16 @@ class Reports:
         told = {one: report.disk for one, report in self._recent().items()} | {own: self.disk}
         return {one: disk for one, disk in told.items() if disk is not None}
 
-    def is_sole_keeper(self, member_id: MemberId, own: MemberId, config: Config) -> bool:
+    def is_sole_keeper(self, member_id: MemberId, raft: RaftNode) -> bool:
         """Whether this member alone has the whole history, of those who have told lately. False if
-        nobody has it."""
+        nobody has it. One whose log ends before ours begins has none: a snapshot, which holds no
+        events, is about to take the place of what it lacks."""
         told = {one: report.lacks_history for one, report in self._recent().items()}
-        told[own] = self._lacks_history()
-        keepers = [one.id for one in config.voters if told.get(one.id) is False]
-        return keepers == [member_id] and len(config.voters) > 1
+        told[raft.member_id] = self._lacks_history()
+        near = {one for one, at in raft.progress.items() if at.match >= raft.first_index - 1}
+        voters = [one.id for one in raft.config.voters]
+        keepers = [one for one in voters if one in near and told.get(one) is False]
+        return keepers == [member_id] and len(voters) > 1
 
     def _ahead(self, own: MemberId, config: Config) -> list[int]:
         recent = self._recent()

@@ -201,8 +201,8 @@ class AdminRequests:
         self, session: ClientSession, message: Admin, wanted: MemberArguments
     ) -> None:
         """Remove a member; not the only one that has the whole history."""
-        member, raft = self._known(wanted.member_id), self._raft()
-        if self._reports.is_sole_keeper(member.id, raft.member_id, raft.config):
+        member = self._known(wanted.member_id)
+        if self._reports.is_sole_keeper(member.id, self._raft()):
             what = f"no other member has told that it has the whole history of {member.address}"
             todo = "new members fetch it in the background: ask again in a while"
             raise StateError(ErrorCode.BAD_CONFIG_CHANGE, what, todo)
