@@ -196,7 +196,8 @@ class ChildProcesses:
             return
         with open(self._children_path, "rb") as file:
             pids = [int(word) for word in file.read().split()]
-        self._zombies = {pid: count for pid, count in self._zombies.items() if pid in pids}
+        present = set(pids)  # a job may leave very many
+        self._zombies = {pid: count for pid, count in self._zombies.items() if pid in present}
         for pid in pids:
             if pid not in self._pids and pid not in ours:
                 self._sweep_one(pid)
