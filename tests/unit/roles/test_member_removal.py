@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from rollq.base.errors import ErrorCode
 from rollq.base.limits import REPORT_TICKS
+from rollq.grid.state import GridState
 from rollq.raft.state import RaftOptions
 from rollq.raft.types import Config, InstallSnapshot, Member
+from rollq.roles.member.driver import GAPS_EVERY_TICKS
 from rollq.roles.member.reports import Reports
 from rollq.wire import messages as wire
 from tests.unit.roles.members import CLIENT, Clock, Group, submit
@@ -68,15 +71,30 @@ def test_who_is_about_to_be_sent_a_snapshot_does_not_have_what_it_stands_for(
     group.lost = (InstallSnapshot,)
     del group.isolated[behind]
     group.run(2 * REPORT_TICKS)
-    assert not group.members[behind].replica.lacks_history()  # of the little that it knows
+    assert not group.members[behind].replica.gaps()  # in the little that it knows
     refused = group.say(CLIENT, removal(group, address))[0]
     assert isinstance(refused, wire.Error)
     assert refused.code == ErrorCode.BAD_CONFIG_CHANGE
     group.lost = ()
     group.until(lambda: group.members[behind].state.applied_index == leader.state.applied_index)
-    group.until(lambda: not group.members[behind].replica.lacks_history())
+    group.until(lambda: not group.members[behind].replica.gaps())
     group.run(2 * REPORT_TICKS)
     assert group.say(CLIENT, removal(group, address))[0] == wire.Accepted(REQUEST)
+
+
+def test_reports_take_what_the_last_look_for_gaps_found() -> None:
+    group = Group("a", "b", "c")
+    group.elect()
+    replica = group.members[group.follower()].replica
+    replica.history.gaps = looks = Mock(return_value=[])  # type: ignore[method-assign]
+    group.run(4 * GAPS_EVERY_TICKS)
+    assert looks.call_count == 4
+    looks.return_value = [(1, 2)]
+    group.run(GAPS_EVERY_TICKS)
+    assert replica.lacks_history()
+    looks.return_value = []
+    replica.replace(GridState())
+    assert not replica.lacks_history()
 
 
 def raft_of(*voters: int) -> Any:

@@ -260,7 +260,7 @@ class Peers:
 
     def ask_for_gap(self, raft: RaftNode, replica: Replica) -> None:
         """Request the first missing history rows from a random voter."""
-        gaps = replica.history.gaps(replica.state.applied_index)
+        gaps = replica.gaps()
         others = [voter.address for voter in raft.config.voters if voter.id != raft.member_id]
         if gaps and others:
             address = others[self._jitter.draw(0, len(others))]

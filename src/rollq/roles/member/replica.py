@@ -50,6 +50,7 @@ class Replica:
         self._replay_to = replay_to
         # State hashes by log index, at every HASH_EVERY entries; the last HASHES_KEPT_MAX of them.
         self._hashes: dict[int, bytes] = {}
+        self._gaps: list[tuple[int, int]] | None = None  # as last looked for; None: not looked yet
         self.counted = JobCounters()
         self._dispatcher: Dispatcher | None = None
         if state.applied_index >= replay_to:
@@ -102,14 +103,21 @@ class Replica:
             return self.state.state_hash
         return self._hashes.get(index)
 
+    def gaps(self) -> list[tuple[int, int]]:
+        """Ranges of log indexes whose rows are missing here, and that other members may have. Reads
+        the names of all segments."""
+        self._gaps = self.history.gaps(self.state.applied_index)
+        return self._gaps
+
     def lacks_history(self) -> bool:
-        """Whether rows are missing here that other members may have."""
-        return bool(self.history.gaps(self.state.applied_index))
+        """Whether there were gaps when they were last looked for."""
+        return bool(self.gaps() if self._gaps is None else self._gaps)
 
     def replace(self, state: GridState) -> None:
         """Replace the state by another. The rows in memory are sealed; those that this member never
         made are requested from peers."""
         self.state = state
         self._hashes.clear()
+        self._gaps = None
         self._dispatcher = Dispatcher(state, self._placement)
         self.history.sealed(state.applied_index)
