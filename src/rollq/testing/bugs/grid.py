@@ -131,6 +131,11 @@ def _cap_not_checked_by_grid(old: Any) -> Any:
     return refuse_start
 
 
+@mutant("cap_not_checked", attempts, "room_left", cap=1, slots=3)
+def _cap_leaves_room_in_grid(old: Any) -> Any:
+    return lambda state, record: max(1, old(state, record))
+
+
 @mutant("cap_not_checked", holds.Holds, "is_full", cap=1, slots=3)
 def _cap_not_checked_by_policy(old: Any) -> Any:
     return lambda self, client: False
