@@ -44,7 +44,7 @@ def test_it_is_a_sorted_list_that_can_be_read_from_any_place(
                 seqs = sorted(model)[start : start + count]
                 for seq in seqs:
                     del model[seq]
-                index.remove_all(reversed(seqs))
+                index.remove_all(seqs[::-1])
         rows = sorted(model.items())
         assert len(index) == len(model)
         assert list(index.after(place)) == [row for row in rows if row[0] > place]

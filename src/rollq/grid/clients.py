@@ -39,19 +39,9 @@ def confirm_results(state: GridState, command: ConfirmResults, out: Applied) -> 
         record = state.jobs.get(job_id)
         if record is None:
             count += confirm_cut(state, command.client_id, job_id, out)
-            continue
-        if record.client.client_id != command.client_id:
-            continue
-        end = record.end
-        if end is None or end.confirmed_seq:
-            continue
-        record.client.owed.remove(end.seq)
-        end.confirmed_seq = next_seq(state)
-        out.events.append(fact(RESULT_CONFIRMED, record))
-        if record.state is not DEAD:  # dead ones wait for an operator, and only their TTL ends them
-            state.confirmed.add(end.confirmed_seq, job_id)
-        count += 1
-        forget_oldest(state, out)
+        elif record.client.client_id == command.client_id and confirm_one(state, record, out):
+            count += 1
+            forget_oldest(state, out)
     return Done(count)
 
 
@@ -74,6 +64,8 @@ def confirm_run(state: GridState, command: ConfirmRun, out: Applied) -> Outcome:
 def confirm_equal(state: GridState, records: Sequence[JobRecord], out: Applied) -> int:
     """The client has the results of those of its equal jobs that have ended and are not confirmed;
     returns how many these are."""
+    if len(records) == 1:
+        return confirm_one(state, records[0], out)
     found = [
         (record, end)
         for record in records
@@ -91,6 +83,19 @@ def confirm_equal(state: GridState, records: Sequence[JobRecord], out: Applied) 
         state.confirmed.add_all(first, [record.job_id for record in confirmed])
     out.events.append(run_fact(RESULT_CONFIRMED, confirmed))
     return count
+
+
+def confirm_one(state: GridState, record: JobRecord, out: Applied) -> int:
+    """As `confirm_equal` for one job, in half of the time: the jobs of many clients come alone."""
+    end = record.end
+    if end is None or end.confirmed_seq:
+        return 0
+    record.client.owed.remove(end.seq)
+    end.confirmed_seq = next_seq(state)
+    if record.state is not DEAD:
+        state.confirmed.add(end.confirmed_seq, record.job_id)
+    out.events.append(fact(RESULT_CONFIRMED, record))
+    return 1
 
 
 def confirm_cut(state: GridState, client_id: ClientId, job_id: JobId, out: Applied) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -101,11 +101,14 @@ class JobIndex:
             chunk.note = None
             at = fits
 
-    def remove_all(self, seqs: Iterable[int]) -> None:
+    def remove_all(self, seqs: Sequence[int]) -> None:
         """Remove the jobs at these numbers, each given once; KeyError if there is none. Jobs that
         were accepted together are removed at a fraction of the cost of one after the other."""
         if self.fresh:
             self.file_fresh()
+        if len(seqs) == 1:
+            self._remove_one(seqs[0])
+            return
         ascending = sorted(seqs)
         at = 0
         while at < len(ascending):
@@ -131,16 +134,23 @@ class JobIndex:
     def __len__(self) -> int:
         return len(self.fresh) + sum(chunk.live for chunk in self._chunks)
 
+    def _remove_one(self, seq: int) -> None:
+        number = self._chunk_of(seq)
+        chunk, first = self._chunks[number], self._firsts[number]
+        place = bisect_left(chunk.offsets, seq - first)
+        is_there = place < len(chunk.ids) and chunk.offsets[place] == seq - first
+        if not is_there or chunk.ids[place] is None:
+            raise KeyError(seq)
+        chunk.ids[place] = None
+        self._removed(number, 1)
+
     def _remove_stretch(self, seqs: list[int], at: int) -> int:
         """Remove the job at `seqs[at]`, and as many of those behind it as directly follow in its
         chunk; returns how many."""
-        seq = seqs[at]
-        number = bisect_right(self._firsts, seq) - 1
-        if number < 0:
-            raise KeyError(seq)
+        number = self._chunk_of(seqs[at])
         chunk, first = self._chunks[number], self._firsts[number]
         offsets, ids = chunk.offsets, chunk.ids
-        place = bisect_left(offsets, seq - first)
+        place = bisect_left(offsets, seqs[at] - first)
         room = min(len(seqs) - at, len(offsets) - place)
         count = 0
         for wanted, offset in zip(seqs[at : at + room], offsets[place : place + room], strict=True):
@@ -148,16 +158,28 @@ class JobIndex:
                 break
             count += 1
         if not count or None in ids[place : place + count]:
-            raise KeyError(seq)
+            raise KeyError(seqs[at])
         ids[place : place + count] = [None] * count
+        self._removed(number, count)
+        return count
+
+    def _chunk_of(self, seq: int) -> int:
+        """The place of the chunk in which a job with this number must be."""
+        number = bisect_right(self._firsts, seq) - 1
+        if number < 0:
+            raise KeyError(seq)
+        return number
+
+    def _removed(self, number: int, count: int) -> None:
+        """So many jobs of a chunk were removed: drop it, or its empty places once they are many."""
+        chunk = self._chunks[number]
         chunk.live -= count
         if not chunk.live:
             del self._chunks[number], self._firsts[number]
-        elif chunk.live * 4 < len(ids):
-            kept = [number for number, one in enumerate(ids) if one is not None]
-            chunk.offsets = array("I", [offsets[number] for number in kept])
-            chunk.ids = [ids[number] for number in kept]
-        return count
+        elif chunk.live * 4 < len(chunk.ids):
+            kept = [place for place, one in enumerate(chunk.ids) if one is not None]
+            chunk.offsets = array("I", [chunk.offsets[place] for place in kept])
+            chunk.ids = [chunk.ids[place] for place in kept]
 
     def _tail(self, seq: int) -> tuple[int, IndexChunk]:
         """The chunk to which a job with this number is added, and its `first`."""

@@ -438,7 +438,8 @@ def _remove(state: GridState, records: Sequence[JobRecord]) -> None:
             forget_edges(state, record.job_id)
         del jobs[record.job_id]
     drop_own_bodies(state, records)
-    client.owed.remove_all(owed)
+    if owed:
+        client.owed.remove_all(owed)
     if job_state is DEAD:
         state.dead.remove_all([record.end.seq for record in records if record.end is not None])
     else:

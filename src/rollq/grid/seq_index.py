@@ -44,16 +44,15 @@ class SeqIndex(Generic[Key]):
 
     def remove(self, seq: int) -> None:
         """Remove the key at this number; KeyError if there is none."""
-        self.remove_all((seq,))
+        del self._items[seq]
+        self._maybe_rebuild()
 
     def remove_all(self, seqs: Iterable[int]) -> None:
         """Remove the keys at these numbers, each given once; KeyError if there is none."""
         items = self._items
         for seq in seqs:
             del items[seq]
-        if len(self._order) > 2 * len(items) + _SLACK:
-            self._order = list(items)
-            self._head = 0
+        self._maybe_rebuild()
 
     def oldest(self) -> Key | None:
         """The oldest key."""
@@ -69,6 +68,8 @@ class SeqIndex(Generic[Key]):
         while order[head] not in items:
             head += 1
         self._head = head
+        if count == 1:
+            return [items[order[head]]]
         found: list[Key] = []
         while head < len(order) and len(found) < count:
             seqs = order[head : head + count - len(found)]
@@ -97,3 +98,9 @@ class SeqIndex(Generic[Key]):
     def items(self) -> Iterator[tuple[int, Key]]:
         """All (seq, key) in order."""
         return iter(self._items.items())
+
+    def _maybe_rebuild(self) -> None:
+        items = self._items
+        if len(self._order) > 2 * len(items) + _SLACK:
+            self._order = list(items)
+            self._head = 0
