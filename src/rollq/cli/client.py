@@ -51,8 +51,9 @@ def client(
     A sample client; `rollq submit` does more. Exit code 1 unless all jobs succeeded.
     """
     from rollq.cli.service import run
+    from rollq.net.dialer import join_address
 
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = join_address(host, port)
     if not run(_run(address, client_id, desired, exec_name, count, timeout, as_json)):
         raise typer.Exit(1)
 

@@ -288,7 +288,7 @@ def worker(
 
 def _setup(asked: dict[str, Any]) -> NodeSetup:
     """The setup of the worker, from the parameters of the command."""
-    from rollq.net.dialer import split_address
+    from rollq.net.dialer import join_address, split_address
     from rollq.roles.worker.setup import NodeSetup
 
     exec_dir, jobs_dir, own_execs, cache_dir = find_dirs(asked["exec_dir"], asked["jobs_dir"])
@@ -299,14 +299,14 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
             "give --exec-dir with programs, --app with a module of @task functions, or "
             "--allow-shipped-execs for programs that come with their jobs",
         )
-    host, port, name = asked["host"], asked["port"], asked["name"]
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    addresses = dict.fromkeys([address, *_parts(asked["servers"])])
-    for one in addresses:
-        split_address(one)  # check it now, because connecting is retried forever
+    # Addresses are checked now, because connecting is retried forever.
+    address, others = join_address(asked["host"], asked["port"]), _parts(asked["servers"])
+    for one in others:
+        split_address(one)
+    name = asked["name"]
     state = asked["state"] or Path("state") / (f"worker-{name}" if name else "worker")
     return NodeSetup(
-        addresses=tuple(addresses),
+        addresses=tuple(dict.fromkeys([address, *others])),
         patterns=tuple(_parts(asked["pattern"])),
         exec_dir=exec_dir.resolve() if exec_dir is not None else None,
         jobs_dir=jobs_dir.resolve(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 LOCAL_NAME = "localhost"
 WILDCARDS = ("0.0.0.0", "::", "")
@@ -26,3 +26,12 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+def is_ipv6(host: str) -> bool:
+    """Whether a host is an IPv6 address, without brackets; a zone (`%eth0`) may follow."""
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True

@@ -15,6 +15,7 @@ from rollq.base.limits import (
     TLS_PLAIN_MAX,
     TLS_PLAIN_MS,
 )
+from rollq.net.addresses import is_ipv6
 from rollq.net.link import DEFAULT_LIMITS, Link, LinkLimits
 from rollq.net.logging_in import link_login, log_in
 from rollq.net.login import DialerLogin
@@ -240,11 +241,31 @@ def split_address(address: str) -> tuple[str, int]:
     """`host:port` in two; brackets around an IPv6 host are taken off."""
     host, colon, port = address.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65_536
-    is_host = bool(host) and not any(one.isspace() or one == "/" for one in host)
-    if not colon or not is_host or not is_port:
+    if not colon or not _is_host(host) or not is_port:
         raise LocalError(
             ErrorCode.BAD_ADDRESS,
             f"not host:port: {address[:128]!r}",
             "write a host, a colon and a port from 1 to 65535, as in 127.0.0.1:5000",
         )
     return host.strip("[]"), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """`host:port` of two that were given apart; an IPv6 host gets brackets.
+
+    Raises:
+        LocalError: BAD_ADDRESS, if it is no host alone.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    if not _is_host(bare) or (":" in bare and not is_ipv6(bare)):
+        raise LocalError(
+            ErrorCode.BAD_ADDRESS,
+            f"not a host: {host[:128]!r}",
+            "write its name or IP address alone, as in 127.0.0.1: without http://, and the port "
+            "stands apart",
+        )
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+def _is_host(host: str) -> bool:
+    return bool(host) and not any(one.isspace() or one == "/" for one in host)

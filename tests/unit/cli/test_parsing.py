@@ -287,12 +287,24 @@ def test_the_legacy_variables_reach_a_worker(
     assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
 
 
-@pytest.mark.parametrize("place", [["", "5000"], ["http://h", "5000"], ["h", "5000", "-s", "h:0"]])
-def test_a_worker_is_given_addresses_that_can_be_dialed(tmp_path: Path, place: list[str]) -> None:
+def test_a_worker_is_given_addresses_that_can_be_dialed(tmp_path: Path) -> None:
+    place = ["h", "5000", "-s", "h:0"]
     result = runner.invoke(app, ["worker", *place, "--exec-dir", str(tmp_path)])
     assert result.exit_code == 2
-    assert "not host:port" in result.stderr
+    assert "not host:port: 'h:0'" in result.stderr
     assert "a port from 1 to 65535" in result.stderr
+
+
+@pytest.mark.parametrize("host", ["", "http://h", "h:5000", "a b"])
+def test_a_host_that_cannot_be_dialed_is_named_as_it_was_typed(host: str, tmp_path: Path) -> None:
+    for words in (
+        ["worker", host, "5000", "--exec-dir", str(tmp_path)],
+        ["client", host, "1", "c"],
+    ):
+        result = runner.invoke(app, words)
+        assert result.exit_code == 2
+        assert f"rollq: not a host: {host!r} [bad_address]" in result.stderr
+        assert "write its name or IP address alone, as in 127.0.0.1" in result.stderr
 
 
 @pytest.mark.parametrize(

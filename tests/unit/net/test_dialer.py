@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from rollq.base.errors import DialError
-from rollq.net.dialer import dial, is_served, takes_connections
+from rollq.net.dialer import dial, is_served, join_address, split_address, takes_connections
 from rollq.roles.reader.channel import Channel
 from rollq.roles.worker.neighbours import own_host
 from rollq.wire.reader_messages import HelloReader
@@ -25,6 +25,21 @@ def test_time_that_ran_out_is_named() -> None:
         assert raised.value.message == "no answer at there:5000: timed out"
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("grid.example", "grid.example:5000"),
+        ("127.0.0.1", "127.0.0.1:5000"),
+        ("::1", "[::1]:5000"),
+        ("[::1]", "[::1]:5000"),
+        ("fe80::1%eth0", "[fe80::1%eth0]:5000"),
+    ],
+)
+def test_a_host_and_a_port_make_an_address(host: str, address: str) -> None:
+    assert join_address(host, 5000) == address
+    assert split_address(address) == (host.strip("[]"), 5000)
 
 
 @pytest.mark.parametrize("address", ["a..b:5000", "." + "x" * 64 + ":5000"])
