@@ -6,9 +6,13 @@ by an ellipsis.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from typer.core import TyperCommand
+
+VALUE_CHARS_MAX: Final = 64  # of a value that is named in an error
+# How values that a library parses are called.
+_WANTED: Final = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class Command(TyperCommand):
@@ -30,7 +34,7 @@ class Command(TyperCommand):
                 )
             elif type(error).__name__ == "BadParameter":
                 invalid: Any = error
-                invalid.message = invalid.message.removeprefix("Value error, ")
+                invalid.message = _said_plainly(invalid)
                 if invalid.param is not None and not invalid.param_hint:
                     invalid.param_hint = _shown_param(invalid.param)
             raise
@@ -55,6 +59,23 @@ class Command(TyperCommand):
             if shown:
                 with formatter.section(title):
                     formatter.write_dl(shown)
+
+
+def _said_plainly(error: Any) -> str:
+    """What is wrong with a value, without the words of the library that checked it: for a number
+    its range."""
+    descriptor = getattr(error.param, "type_descriptor", None)
+    found: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    wanted = _WANTED.get(getattr(descriptor, "annotation", type(None)))
+    if descriptor is None or wanted is None or not found:
+        return str(error.message).removeprefix("Value error, ")
+    least, most = descriptor.parameter_info.min, descriptor.parameter_info.max
+    bounds = f" from {least} to {most}" if None not in (least, most) else ""
+    if not bounds and least is not None:
+        bounds = f" of {least} or more"
+    elif not bounds and most is not None:
+        bounds = f" of {most} or less"
+    return f"{str(found[0]['input'])[:VALUE_CHARS_MAX]!r} is not {wanted}{bounds}."
 
 
 def _shown_param(param: Any) -> str:

@@ -18,6 +18,7 @@ from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, Stat
 from rollq.cli import leader, worker
 from rollq.cli.failures import exit_code_of
 from rollq.cli.main import app
+from rollq.cli.pages import Command, is_argument
 from rollq.cli.places import LEGACY_EXEC_DIR
 from rollq.cli.tree import MODULES
 from rollq.roles.worker.setup import NodeSetup
@@ -316,7 +317,25 @@ def test_a_host_that_cannot_be_dialed_is_named_as_it_was_typed(host: str, tmp_pa
         ),
         (
             ["worker", "h", "5000", "--slots", "0"],
-            "Invalid value for '--slots' (env var: ROLLQ_SLOTS, WORKER_MAX_PAR): ",
+            "Invalid value for '--slots' (env var: ROLLQ_SLOTS, WORKER_MAX_PAR): "
+            "'0' is not a whole number of 1 or more.",
+        ),
+        (
+            ["jobs", "-n", "1.5"],
+            "Invalid value for '--limit / -n': '1.5' is not a whole number of 1 or more.",
+        ),
+        (
+            ["worker", "h", "http"],
+            "Invalid value for 'PORT': 'http' is not a whole number from 1 to 65535.",
+        ),
+        (
+            ["top", "--interval", "soon"],
+            "Invalid value for '--interval': 'soon' is not a number from 0.2 to 3600.",
+        ),
+        (
+            ["worker", "h", "1", "--cpu-cap", "much"],
+            "Invalid value for '--cpu-cap' (env var: ROLLQ_CPU_CAP, WORKER_CPU_CAP): "
+            "'much' is not a number.",
         ),
     ],
 )
@@ -324,6 +343,34 @@ def test_an_invalid_value_is_told_in_words_of_the_command_line(words: list[str],
     result = runner.invoke(app, words)
     assert result.exit_code == 2
     assert f"Error: {said}" in result.stderr
+
+
+def test_an_invalid_value_of_the_environment_or_the_file_is_told_alike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "rollq.toml"
+    config.write_text("timeout = 0")
+    told = runner.invoke(app, ["--config", str(config), "status"]).stderr
+    assert "(env var: ROLLQ_TIMEOUT): '0' is not a number of 0.1 or more." in told
+    monkeypatch.setenv("ROLLQ_JSON", "maybe")
+    told = runner.invoke(app, ["status"]).stderr
+    assert "(env var: ROLLQ_JSON): 'maybe' is not true or false." in told
+
+
+@pytest.mark.parametrize(
+    "param",
+    [
+        pytest.param(param, id=f"{' '.join(path)} {param.name}")
+        for path, command in commands()
+        for param in command.params
+        if not hasattr(command, "commands")
+        and getattr(param.type_descriptor, "annotation", None) in (int, float)
+    ],
+)
+def test_no_number_is_refused_in_the_words_of_a_library(param: Any) -> None:
+    command: Any = Command(param.name, params=[param])
+    with pytest.raises(Exception, match=r"'x' is not a (whole )?number"):
+        command.make_context("rollq", ["x"] if is_argument(param) else [f"{param.opts[0]}=x"])
 
 
 @pytest.mark.parametrize(
