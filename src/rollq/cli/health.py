@@ -13,6 +13,7 @@ from rollq.base.amounts import counted, size_text
 from rollq.base.disk_use import is_low
 from rollq.base.errors import RollqError
 from rollq.base.ids import guid_to_text
+from rollq.base.limits import QUERY_ROWS_MAX
 from rollq.cli.credentials import given_credentials, own_expiry
 from rollq.cli.failures import EXIT_UNREACHABLE, exit_code_of
 from rollq.cli.grid import all_rows, connected, query_view
@@ -28,7 +29,6 @@ from rollq.store.check import NOTE, PROBLEM, Finding
 from rollq.store.disk import Disk
 
 LAG_MAX: Final = 10_000
-ROWS_MAX: Final = 1_000
 NAMES_MAX: Final = 5
 MEMORY_FULL: Final = 0.95  # of a worker's machine
 DISK_FREE_BYTES_MIN: Final = 1024**3
@@ -104,7 +104,8 @@ async def group_findings(servers: str, timeout_s: float) -> tuple[bool, list[Fin
             workers = await all_rows(
                 client, list[RawWorkerView], "workers", lambda one: one.worker_id
             )
-            unserved = await query_view(client, list[UnservedView], "unserved", b"", ROWS_MAX)
+            kind = list[UnservedView]
+            unserved = await query_view(client, kind, "unserved", b"", QUERY_ROWS_MAX)
     except RollqError as error:
         if exit_code_of(error) != EXIT_UNREACHABLE:
             raise
@@ -322,6 +323,9 @@ def unserved_findings(unserved: list[UnservedView]) -> list[Finding]:
                 "without a pattern it serves all"
             )
         findings.append(Finding(PROBLEM, f"{waiting}, and {lacks}", todo))
+    if len(unserved) == QUERY_ROWS_MAX:
+        what = f"the first {len(unserved)} of such needs are told; there may be more"
+        findings.append(Finding(NOTE, what, "meet these, and run `rollq doctor` again"))
     return findings
 
 

@@ -87,7 +87,7 @@ class _Live:
             elif place.kind == "jobs":
                 jobs = await self._looker.jobs(place.queue, place.worker)
                 if screen.place == place:
-                    screen.jobs = jobs
+                    screen.jobs, screen.are_jobs_cut = jobs
             screen.look = await self._looker.look()
             self._lost_s, screen.trouble = 0.0, ""
         except RollqError as error:

@@ -41,11 +41,14 @@ class Looker:
         client = self._client
         cluster = await query_view(client, ClusterView, "cluster")
         counts = await query_view(client, CountsView, "counts")
-        queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX)
-        workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX)
+        # One more than is shown, which tells whether there are more.
+        queues = await query_view(client, list[RawQueueView], "queues", b"", ROWS_MAX + 1)
+        workers = await query_view(client, list[RawWorkerView], "workers", b"", ROWS_MAX + 1)
+        cut = [name for name, rows in (("queues", queues), ("workers", workers)) if rows[ROWS_MAX:]]
+        del queues[ROWS_MAX:], workers[ROWS_MAX:]
         self._names = {guid_to_text(one.worker_id): one.name for one in workers}
         families = await query_view(client, list[Family], "metrics")
-        running = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
+        running, _ = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
         now_s, totals = time.monotonic(), totals_in(families)
         passed_s = now_s - self._at_s
         oldest = oldest_in(families)
@@ -57,17 +60,19 @@ class Looker:
             "queues": [self._queue(queue_document(one), oldest, passed_s) for one in queues],
             "workers": [worker_document(one) for one in workers],
             "slowest": sorted(running, key=lambda one: one["changed_ms"])[:SLOWEST_MAX],
+            "cut": cut + ["slowest"] * (len(running) > SLOWEST_MAX),  # lists that go on
         }
         self._totals, self._at_s = totals, now_s
         self._ended = {one["name"]: one["ended"] for one in document["queues"]}
         return document
 
-    async def jobs(self, queue: str, worker: str) -> list[dict[str, Any]]:
-        """The jobs of a queue, newest first; or the jobs of a worker."""
+    async def jobs(self, queue: str, worker: str) -> tuple[list[dict[str, Any]], bool]:
+        """The jobs of a queue, newest first; or the jobs of a worker. And whether there may be
+        more."""
         if queue:
             return await self._jobs(JobFilter(queue=queue, newest=True), ROWS_MAX)
-        running = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
-        return [one for one in running if one.get("worker") == worker]
+        running, has_more = await self._jobs(JobFilter(RUNNING), RUNNING_LOOKED_AT)
+        return [one for one in running if one.get("worker") == worker], has_more
 
     async def job(self, job_id: str) -> list[str]:
         """A page of lines about a job: the explanation of its state, and its last output."""
@@ -84,11 +89,12 @@ class Looker:
                 lines += ["", f"last lines of {stream}:", *text.splitlines()[-OUTPUT_LINES:]]
         return lines
 
-    async def _jobs(self, wanted: JobFilter, limit: int) -> list[dict[str, Any]]:
+    async def _jobs(self, wanted: JobFilter, limit: int) -> tuple[list[dict[str, Any]], bool]:
         key = msgspec.msgpack.encode(wanted)
         page = await query_view(self._client, JobPage, "jobs", key, limit)
         documents = map(listed_document, page.jobs)
-        return [one | {"worker_name": self._names.get(one.get("worker", ""))} for one in documents]
+        jobs = [one | {"worker_name": self._names.get(one.get("worker", ""))} for one in documents]
+        return jobs, bool(page.after)
 
     def _queue(
         self, document: dict[str, Any], oldest: dict[str, float], passed_s: float

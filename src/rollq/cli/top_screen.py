@@ -65,6 +65,7 @@ class Screen:
 
     look: dict[str, Any] | None = None
     jobs: list[dict[str, Any]] = field(default_factory=list)
+    are_jobs_cut: bool = False  # there may be more
     lines: list[str] = field(default_factory=list)  # of the job that is shown
     trouble: str = ""  # why the data is not current; empty: it is
     places: list[ScreenView] = field(default_factory=lambda: [ScreenView()])
@@ -108,6 +109,15 @@ class Screen:
         is_oldest_first = section == "slowest"
         return sorted(found, key=lambda one: one[column] or 0, reverse=not is_oldest_first)
 
+    def count_of(self, section: str) -> str:
+        """The number of rows of a section, and whether the grid has more than were asked for."""
+        is_cut = self.are_jobs_cut if section == "jobs" else self.is_cut(section)
+        return f"{len(self.rows_of(section))}{' or more' if is_cut else ''}"
+
+    def is_cut(self, section: str) -> bool:
+        """Whether the data has only some of the rows of a section."""
+        return self.look is not None and section in self.look["cut"]
+
     # --- keys
 
     def _type(self, key: str) -> None:
@@ -150,7 +160,7 @@ class Screen:
         self.row, self.filter = 0, ""
         self.lines = []
         if place.kind == "jobs":
-            self.jobs = []
+            self.jobs, self.are_jobs_cut = [], False
 
     def _back(self) -> None:
         if len(self.places) > 1:
@@ -253,7 +263,8 @@ def _sections(screen: Screen, size: tuple[int, int], now_ms: int) -> list[Line]:
     look = screen.look or {"workers": ()}
     slots = sum(one["slots"] for one in look["workers"])
     busy = sum(min(one["running"], one["slots"]) for one in look["workers"])
-    workers = f"workers, {busy} of {slots} slots busy"
+    is_all = not screen.is_cut("workers")
+    workers = f"workers, {busy} of {slots} slots busy" if is_all else "workers"
     titles = {"queues": "queues", "workers": workers, "slowest": "running longest"}
     lines: list[Line] = []
     for name in SECTIONS:
@@ -272,7 +283,7 @@ def _table(
     first = max(0, min(screen.row - shown + 1, len(rows) - shown)) if is_used else 0
     part = rows[first : first + shown]
     texts = [[*heads], *([*cells(one, now_ms)] for one in part)]
-    texts[0][0] = f"{title} ({len(rows)})"
+    texts[0][0] = f"{title} ({screen.count_of(section)})"
     widths = [max(len(row[at]) for row in texts) for at in range(len(heads))]
     widths[0] = max(NAME_MIN, min(widths[0], width - sum(widths[1:]) - GAP * (len(widths) - 1)))
     lines = []

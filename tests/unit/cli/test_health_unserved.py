@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from rollq.base.limits import QUERY_ROWS_MAX
 from rollq.cli.health import unserved_findings
 from rollq.grid.views import UnservedView
 
@@ -40,3 +41,14 @@ def test_jobs_of_a_queue_are_not_counted_again_for_every_need() -> None:
     assert alone.what == (
         "1 job waits in queue train, and no connected worker has what it needs: no gpu"
     )
+
+
+def test_a_list_that_is_cut_says_so() -> None:
+    rows = [UnservedView(f"q{n}", "", "blender", 1, "") for n in range(QUERY_ROWS_MAX)]
+    *named, last = unserved_findings(rows)
+    assert len(named) == QUERY_ROWS_MAX
+    assert (last.severity, last.what) == (
+        "note",
+        f"the first {QUERY_ROWS_MAX} of such needs are told; there may be more",
+    )
+    assert len(unserved_findings(rows[:-1])) == QUERY_ROWS_MAX - 1

@@ -44,6 +44,7 @@ def look(**more: Any) -> dict[str, Any]:
         "queues": [queue("small", 1), queue("large", 100)],
         "workers": [worker],
         "slowest": [job("a"), job("b", changed_ms=NOW_MS - 60_000)],
+        "cut": [],
     } | more
 
 
@@ -85,6 +86,18 @@ def test_jobs_fetched_ahead_are_in_no_slot() -> None:
     (first,) = look()["workers"]
     shown = texts(Screen(look(workers=[first | {"running": 9}, first | {"id": "v", "running": 1}])))
     assert any(line.startswith("workers, 5 of 8 slots busy (2)") for line in shown)
+
+
+def test_a_list_that_is_cut_says_so() -> None:
+    screen = Screen(look(cut=["queues", "workers", "slowest"]))
+    shown = "\n".join(texts(screen))
+    for title in ("queues (2 or more)", "workers (1 or more)", "running longest (2 or more)"):
+        assert title in shown
+    press(screen, "enter")
+    screen.jobs, screen.are_jobs_cut = [job("c")], True
+    assert "jobs of queue large (1 or more)" in "\n".join(texts(screen))
+    press(screen, "escape", "down", "enter")
+    assert "jobs of queue small (0)" in "\n".join(texts(screen))
 
 
 def test_a_frame_fits_80_columns() -> None:
