@@ -63,6 +63,13 @@ def test_a_task_is_named_by_its_array_and_its_number(grid: Grid) -> None:
     grid.run("logs", f"{array}/3", code=4)
     assert f"array {array} has no task 3" in grid.stderr
     assert "its tasks are 0 to 2" in grid.stderr
+    for asked in (f"{array}/2", f"{array[:8]}/2"):
+        rows = grid.lines("history", "tail", "--from", "1", "--job", asked)
+        assert {row["jobId"] for row in rows} == {task["id"]}
+        (told,) = grid.lines("watch", "--since", "1h", "--job", asked, "--event", "ack", "-n", "1")
+        assert told["jobId"] == task["id"]
+    grid.run("history", "tail", "--job", f"{array}/3", code=4)
+    assert "has no task 3" in grid.stderr
     grid.run("logs", f"{task['id']}/0", code=4)
     assert f"no array has id {task['id']}" in grid.stderr
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from rollq.base.errors import ErrorCode, LocalError, StateError
 from rollq.spark.asking.figures import gather
 from rollq.spark.asking.queries import add_views, ask
+from rollq.spark.asking.tales import job_like
 from rollq.spark.report.model import Percentiles, Report
 from rollq.spark.report.page import page_of
 from tests.spark.sample_tables import FIRST_MS, HOUR_MS, job_id, write_tables
@@ -142,6 +143,21 @@ def test_the_job_that_was_asked_for_is_told(spark: SparkSession, minute: Path) -
     assert story.attempts[0].ready_ms == story.submitted_ms == FIRST_MS + 2_000
     with pytest.raises(StateError) as caught:
         report_of(spark, minute, job_id=job_id(777))
+    assert caught.value.code is ErrorCode.UNKNOWN_JOB
+
+
+@pytest.mark.any_spark
+def test_a_short_id_is_one_job_of_the_tables(spark: SparkSession, minute: Path) -> None:
+    show(spark, minute, "jobs")
+    whole = job_id(4).replace("-", "")
+    for first, last in ((whole, ""), (whole[:8], whole[-8:])):
+        assert job_like(spark, "it", first, last) == job_id(4)
+    with pytest.raises(StateError, match="0000 is short for several ids") as caught:
+        job_like(spark, "0000", "0000", "")
+    assert caught.value.code is ErrorCode.AMBIGUOUS_ID
+    assert caught.value.hint.startswith(f"give more digits: {job_id(0)}, {job_id(1)}, ")
+    with pytest.raises(StateError, match=r"do not know job 6F96\.\.01;") as caught:
+        job_like(spark, "6F96..01", "6f96", "01")
     assert caught.value.code is ErrorCode.UNKNOWN_JOB
 
 

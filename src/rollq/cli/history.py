@@ -72,7 +72,9 @@ def tail(
     kind: Annotated[
         str, typer.Option("--type", metavar="NAME", help="Only rows of this type.")
     ] = "",
-    job: Annotated[str, typer.Option(metavar="ID", help="Only rows of this job or array.")] = "",
+    job: Annotated[
+        str, typer.Option(metavar="ID", help="Only rows of this job, array or task (ARRAY/NUMBER).")
+    ] = "",
     state: MemberDir = None,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -83,14 +85,18 @@ def tail(
     With --state only sealed segments are read: a member seals at snapshots and when it stops. With
     --json: the rows as stored, one JSON object per line.
     """
-    shown = _Shown(kind, job, as_json=as_json)
+    from rollq.cli.ids import digits_in_tables, filter_id
+
     if state is not None:
         if follow:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, "--follow requires a running group", "remove --state"
             )
-        _tail_sealed(state, first, rows, shown)
+        if job:
+            digits_in_tables(job)
+        _tail_sealed(state, first, rows, _Shown(kind, job, as_json=as_json))
         return
+    shown = _Shown(kind, filter_id(servers, timeout, job), as_json=as_json)
     _tail(servers, timeout, first, rows, shown, follow=follow)
 
 

@@ -109,6 +109,29 @@ def digits_of(text: str) -> tuple[str, str]:
     return guid_to_text(wanted).replace("-", ""), ""
 
 
+def digits_in_tables(text: str) -> tuple[str, str]:
+    """As `digits_of`, where no member is asked, who alone knows tasks by their numbers.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if it is invalid, or the name of a task.
+    """
+    if isinstance(parse_id(text), TaskName):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{text[:64]!r} is the number of a task, and only a running group knows these",
+            f"give the id of the task itself: `rollq job {text[:64]}` shows it",
+        )
+    return digits_of(text)
+
+
+def filter_id(servers: str, timeout_s: float, text: str) -> str:
+    """An id to look for in the history. The name of a task becomes the id of the task, for which
+    the group is queried; all else stays as it was given."""
+    if text and isinstance(parse_id(text), TaskName):
+        return guid_to_text(full_id(servers, timeout_s, text))
+    return text
+
+
 async def resolve_id(client: Client, wanted: Wanted) -> JobId:
     """Resolve a short id, or the name of a task.
 

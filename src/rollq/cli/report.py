@@ -29,7 +29,7 @@ Examples:
   rollq report --last 24h --out yesterday.html
   rollq report --last 7d --compare
   rollq report --lang ja
-  rollq report --job 6f9619ff-8b86-d011-b42d-00c04fc964ff
+  rollq report --job 6f9619ff
 """
 
 
@@ -75,11 +75,11 @@ def report(
     `rollq pipeline run`.
     """
     from rollq.base.amounts import AGES_S, amount
-    from rollq.base.ids import guid_to_text
-    from rollq.cli.grid import job_ids
+    from rollq.cli.ids import digits_in_tables
     from rollq.cli.output import write_answer
     from rollq.cli.spark import spark_to_ask
     from rollq.spark.asking.queries import add_views
+    from rollq.spark.asking.tales import job_like
 
     last_ms = 1000 * amount(last, AGES_S, "--last")
     if compare and not last_ms:
@@ -88,7 +88,7 @@ def report(
             "--compare needs a period to compare with the one before it",
             "give it with --last, as in --last 24h",
         )
-    job_id = guid_to_text(job_ids([job])[0]) if job else ""
+    digits = digits_in_tables(job) if job else None
     with spark_to_ask(master, tables, form, conf) as (spark, open_tables):
         add_views(spark, open_tables())
         made = write_report(
@@ -96,7 +96,7 @@ def report(
             tables,
             out,
             last_ms=last_ms,
-            job_id=job_id,
+            job_id=job_like(spark, job, *digits) if digits else "",
             compares=compare,
             language=lang.value,
         )

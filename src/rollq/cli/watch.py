@@ -43,7 +43,10 @@ def watch(
         str, typer.Option("--exec", metavar="NAME", help="Only events of this program.")
     ] = "",
     client: Annotated[str, typer.Option(metavar="NAME", help="Only events of this client.")] = "",
-    job: Annotated[str, typer.Option(metavar="ID", help="Only events of this job or array.")] = "",
+    job: Annotated[
+        str,
+        typer.Option(metavar="ID", help="Only events of this job, array or task (ARRAY/NUMBER)."),
+    ] = "",
     key: Annotated[str, typer.Option(metavar="KEY", help="Only jobs with this key.")] = "",
     worker: Annotated[
         str, typer.Option(metavar="NAME", help="Only events of this worker: name or id.")
@@ -78,13 +81,13 @@ def watch(
     --json: the rows as stored, one JSON object per line, as `rollq history tail` shows them.
     """
     from rollq.cli.grid import queue_name
-    from rollq.cli.ids import with_job_ids
+    from rollq.cli.ids import filter_id, with_job_ids
     from rollq.cli.rows import Wanted
     from rollq.roles.reader.reader import Reader
 
     wanted = Wanted(
         kind=event,
-        job=job,
+        job=filter_id(servers, timeout, job),
         queue=queue_name(queue),
         exec_name=exec_name,
         client=client,

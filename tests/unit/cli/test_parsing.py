@@ -178,6 +178,9 @@ def test_exit_codes_mean_something(error: RollqError, code: int) -> None:
         ["history", "tail", "--job", "no-id"],
         ["history", "tail", "--type", "acks"],
         ["history", "tail", "--state", ".", "--follow"],
+        ["history", "tail", "--state", ".", "--job", f"{ID}/7"],
+        ["report", "--job", f"{ID}/7"],
+        ["report", "--job", "no-id"],
     ],
     ids=" ".join,
 )

@@ -1,4 +1,4 @@
-"""Timelines of single jobs for a report: the choice of notable jobs, and their events."""
+"""Timelines of single jobs for a report: which jobs, also by short ids, and their events."""
 
 from __future__ import annotations
 
@@ -13,6 +13,33 @@ if TYPE_CHECKING:
 
 _TELLING: Final = ("queue", "exec", "client_id", "attempt", "worker_id", "status", "exit_code")
 FACTS_MAX: Final = 400
+AMBIGUOUS_SHOWN: Final = 5
+
+
+def job_like(spark: SparkSession, given: str, first: str, last: str) -> str:
+    """The id of the one job in the tables whose digits, without dashes, begin and end so. `given`:
+    how the user wrote it.
+
+    Raises:
+        StateError: UNKNOWN_JOB if the tables have none; AMBIGUOUS_ID if they have several.
+    """
+    digits = "replace(job_id, '-', '')"
+    begins, ends = (f"{name}({digits}, " for name in ("startswith", "endswith"))
+    rows = spark.sql(
+        f"""SELECT DISTINCT job_id FROM jobs
+            WHERE {begins}{SPARK.text(first)}) AND {ends}{SPARK.text(last)})
+            ORDER BY job_id LIMIT {AMBIGUOUS_SHOWN + 1}"""
+    ).collect()
+    found = [row["job_id"] for row in rows]
+    if not found:
+        raise _unknown(given)
+    if len(found) > 1:
+        raise StateError(
+            ErrorCode.AMBIGUOUS_ID,
+            f"{given} is short for several ids",
+            f"give more digits: {', '.join(found[:AMBIGUOUS_SHOWN])}",
+        )
+    return str(found[0])
 
 
 def stories(
@@ -37,11 +64,7 @@ def stories(
         ).collect()
     }
     if job_id and job_id not in jobs:
-        raise StateError(
-            ErrorCode.UNKNOWN_JOB,
-            f"the tables do not know job {job_id}",
-            "they are as the last rollq pipeline run left them",
-        )
+        raise _unknown(job_id)
     attempts = spark.sql(
         f"""SELECT *, unix_millis(assigned_at) AS assigned_ms, unix_millis(ended_at) AS ended_ms
             FROM attempts WHERE job_id IN ({ids}) ORDER BY assigned_at, attempt"""
@@ -60,6 +83,14 @@ def stories(
         for one, why in chosen.items()
         if one in jobs
     ]
+
+
+def _unknown(job: str) -> StateError:
+    return StateError(
+        ErrorCode.UNKNOWN_JOB,
+        f"the tables do not know job {job}",
+        "they are as the last rollq pipeline run left them",
+    )
 
 
 def _standing_out(spark: SparkSession, first_ms: int, last_ms: int) -> dict[str, str]:
