@@ -59,7 +59,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List dead jobs, oldest first, and why they are dead."""
-    from rollq.cli.ids import short_ids
+    from rollq.cli.ids import names_of
     from rollq.cli.output import remark_more, write_json, write_table
     from rollq.cli.service import run
     from rollq.documents.jobs import job_document
@@ -71,16 +71,15 @@ def list_(
         for document in found:
             write_json(document)
     else:
-        short = short_ids(one["id"] for one in found)
         write_table(
             ["id", "exec", "queue", "tries", "since", "cause", "detail"],
             [
                 [
-                    *(short[one["id"]], one["exec"], one["queue"], one["attempt"]),
+                    *(job, one["exec"], one["queue"], one["attempt"]),
                     *(ago(one["changed_ms"]), one["end"].get("cause", "")),
                     one["end"].get("detail", ""),
                 ]
-                for one in found
+                for job, one in zip(names_of(found), found, strict=True)
             ],
             fits=True,
         )

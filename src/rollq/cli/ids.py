@@ -210,3 +210,12 @@ def short_ids(texts: Iterable[str]) -> dict[str, str]:
         else text[:SHORT_DIGITS]
         for text in ids
     }
+
+
+def names_of(documents: Sequence[dict[str, Any]]) -> list[str]:
+    """The names of jobs in a table: short ids, and of tasks their array and number."""
+    short = short_ids(one["id"] for one in documents)
+    return [
+        f"{one['array'][:SHORT_DIGITS]}/{one['task']}" if "task" in one else short[one["id"]]
+        for one in documents
+    ]

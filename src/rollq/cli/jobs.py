@@ -64,7 +64,7 @@ def jobs(
     ids. Output of programs is shown by `rollq job` and `rollq logs`.
     """
     from rollq.cli.grid import queue_name
-    from rollq.cli.ids import short_ids
+    from rollq.cli.ids import names_of
     from rollq.cli.output import remark, write_json, write_table
     from rollq.cli.service import run
     from rollq.documents.times import ago
@@ -78,27 +78,17 @@ def jobs(
         for document in found:
             write_json(document)
     else:
-        short = short_ids(one["id"] for one in found)
         shown = ("state", "exec", "queue", "client", "attempt")
         write_table(
             ["id", "state", "exec", "queue", "client", "tries", "since"],
             [
-                [_shown_id(one, short), *(one[name] for name in shown), ago(one["changed_ms"])]
-                for one in found
+                [job, *(one[name] for name in shown), ago(one["changed_ms"])]
+                for job, one in zip(names_of(found), found, strict=True)
             ],
             fits=True,
         )
     if has_more:
         remark(f"shown: {len(found)}; there may be more (--limit)")
-
-
-def _shown_id(document: dict[str, Any], short: dict[str, str]) -> str:
-    """The id of a job in the list; a task is named by its array and number."""
-    from rollq.cli.ids import SHORT_DIGITS
-
-    if "task" in document:
-        return f"{document['array'][:SHORT_DIGITS]}/{document['task']}"
-    return short[document["id"]]
 
 
 async def _look(
