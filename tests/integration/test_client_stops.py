@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from rollq import BlockingClient, BlockingMultiClient, Client, ErrorCode, JobSpec, RollqError
 from rollq.base.ids import JobId
+from rollq.base.limits import INLINE_BYTES_MAX
 from rollq.net.link import Link
 from rollq.roles.client.session.group_session import OnAnswer
 from rollq.roles.client.session.signals import Request, id_of
 from rollq.wire import messages as wire
+from rollq.wire.blob_messages import HelloBlobs
 from rollq.wire.compact import Message
+from rollq.wire.staging_messages import CommitBatch, StageJobs
 from tests.integration.fake_leader import FakeLeader, accept, done, play
 
 NOWHERE = "127.0.0.1:1"
+LARGE = bytes(INLINE_BYTES_MAX + 1)
 
 
 def test_a_client_that_was_stopped_is_not_connected_and_sends_nothing_again() -> None:
@@ -44,6 +50,37 @@ def test_a_client_that_was_stopped_is_not_connected_and_sends_nothing_again() ->
         assert len(leader.of(wire.SubmitJob)) == len(leader.of(wire.Admin)) == 1
         assert client._engine.session._sent_bytes == 0
         await client.stop()
+        await leader.stop()
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("ask", "seen", "submits"),
+    [
+        (lambda client: client.submit("calc"), wire.SubmitJob, True),
+        (lambda client: client.submit_array("calc", 3), wire.SubmitArray, True),
+        (lambda client: client.commit("b", ()), CommitBatch, True),
+        (lambda client: client.submit("calc", files={"f": LARGE}), HelloBlobs, False),
+        (lambda client: client.stage("b", "p", [JobSpec("calc")]), StageJobs, False),
+        (lambda client: client.counts(), wire.Query, False),
+    ],
+    ids=["job", "array", "commit", "upload", "stage", "query"],
+)
+def test_jobs_may_be_accepted_once_they_are_sent(
+    ask: Callable[[Client], Coroutine[Any, Any, object]], seen: type[Message], *, submits: bool
+) -> None:
+    """Files are on their way before that."""
+
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            waiting = asyncio.ensure_future(ask(client))
+            assert not client.has_submitted
+            await leader.until(lambda: leader.of(seen))
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            assert client.has_submitted is submits
         await leader.stop()
 
     play(story())

@@ -39,14 +39,12 @@ class FileJobs:
         counts: Number of jobs by outcome so far.
         batch_key: The key of the batch.
         was_known: Whether they had been accepted before.
-        is_sent: Whether the commit is sent, so that the group may accept them.
     """
 
     def __init__(self, client: Client, order: SubmitOrder) -> None:
         self.counts = Counts()
         self.batch_key = order.batch_key or f"file-{secrets.token_hex(6)}"
         self.was_known = False
-        self.is_sent = False
         self._client = client
         self._order = order
         name = job_id_of_key(client.client_id, f"batch {self.batch_key}")
@@ -101,7 +99,6 @@ class FileJobs:
             raise
         if order.wait and not self._keyed:
             self._batch = client.batches.expect(self._first_id, len(self))
-        self.is_sent = True
         try:
             self.was_known = (await client.commit(self.batch_key, (part,))).known
         except RollqError as error:

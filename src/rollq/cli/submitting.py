@@ -137,10 +137,7 @@ async def _file(client: Client, order: SubmitOrder) -> bool:
     from rollq.cli.filejobs import FileJobs
 
     jobs = FileJobs(client, order)
-    with (
-        _remark_if_not_answered(client, is_sent=lambda: jobs.is_sent),
-        _accepting(order) as advance,
-    ):
+    with _remark_if_not_answered(client), _accepting(order) as advance:
         await jobs.submit(advance)
     if jobs.was_known and not order.as_json:
         remark(f"batch {jobs.batch_key} was already accepted")
@@ -289,15 +286,13 @@ def _remark_if_interrupted(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _remark_if_not_answered(
-    client: Client, look: str = "jobs", *, is_sent: Callable[[], bool] = lambda: True
-) -> Iterator[None]:
+def _remark_if_not_answered(client: Client, look: str = "jobs") -> Iterator[None]:
     """On Ctrl-C while the group may already have accepted what was submitted, write the command
-    that shows it."""
+    that shows it. Not while files are read or uploaded: the jobs are sent after them."""
     try:
         yield
     except asyncio.CancelledError:
-        if client.was_connected and is_sent():
+        if client.has_submitted:
             remark(f"it may have been accepted: rollq {look} --client {client.client_id}")
         raise
 

@@ -122,9 +122,10 @@ class Client(
         return self._engine.session.is_open
 
     @property
-    def was_connected(self) -> bool:
-        """Whether a session was ever open: what was submitted may be accepted without an answer."""
-        return self._engine.session.was_open
+    def has_submitted(self) -> bool:
+        """Whether jobs were ever sent: without an answer they may have been accepted. Files of a
+        job are sent before it."""
+        return self._engine.session.has_submitted
 
     @property
     def leader(self) -> str:

@@ -931,8 +931,9 @@ class BlockingClient:
     def is_connected(self) -> bool:
         """Whether the session with a leader is open."""
     @property
-    def was_connected(self) -> bool:
-        """Whether a session was ever open: what was submitted may be accepted without an answer."""
+    def has_submitted(self) -> bool:
+        """Whether jobs were ever sent: without an answer they may have been accepted. Files of a
+        job are sent before it."""
     @property
     def leader(self) -> str:
         """The address of the leader of the open session; empty if there is none."""

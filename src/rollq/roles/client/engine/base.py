@@ -195,7 +195,7 @@ class Engine(ABC):
             f"no answer within {self.timeout_s if wait_s is None else wait_s:g} s: {what}"
             + (f" ({trouble})" if trouble else ""),
             "check the address, and that a majority of the members runs: `rollq doctor` says more"
-            + (ACCEPTED_PERHAPS if submits and self._was_connected() else ""),
+            + (ACCEPTED_PERHAPS if submits and self._has_submitted() else ""),
         )
 
     @property
@@ -269,8 +269,8 @@ class Engine(ABC):
         """Why there is no session, if that is known; for error messages."""
 
     @abstractmethod
-    def _was_connected(self) -> bool:
-        """Whether any request was sent, and so may have been accepted."""
+    def _has_submitted(self) -> bool:
+        """Whether any jobs were sent, and so may have been accepted."""
 
     # --- for subclasses
 

@@ -165,8 +165,8 @@ class GroupEngine(Engine):
     def _session_error(self) -> str:
         return self.session.last_error
 
-    def _was_connected(self) -> bool:
-        return self.session.was_open
+    def _has_submitted(self) -> bool:
+        return self.session.has_submitted
 
     def _on_session_change(self, is_open: bool) -> None:
         self.subjects.session_changed(is_open=is_open)

@@ -33,6 +33,7 @@ from rollq.roles.client.session import signals
 from rollq.roles.client.session.machine import ClientMachine
 from rollq.roles.client.session.signals import (
     FEATURES,
+    SUBMITS,
     ClientSetup,
     SessionState,
     id_of,
@@ -72,6 +73,7 @@ class GroupSession:
 
     Attributes:
         on_published: Called with messages of subscriptions, in order.
+        has_submitted: Whether jobs were ever sent, which may have been accepted.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class GroupSession:
         self._group = group
         self._credentials = credentials
         self.on_published: OnPublished = lambda messages: None
+        self.has_submitted = False
         self._machine = ClientMachine(setup, SystemJitter())
         self._on_results = on_results
         self._is_awaiting = is_awaiting
@@ -128,11 +131,6 @@ class GroupSession:
     def is_open(self) -> bool:
         """Whether the session with a leader is open."""
         return self._machine.link is SessionState.OPEN
-
-    @property
-    def was_open(self) -> bool:
-        """Whether a session was ever open, so that requests may have been accepted."""
-        return self._machine.was_welcomed
 
     @property
     def link(self) -> Link | None:
@@ -433,6 +431,7 @@ class GroupSession:
                 self._loop.call_soon(self._flush_confirms)
         elif self._link is not None:
             self._link.send(message)
+            self.has_submitted = self.has_submitted or type(message) in SUBMITS
 
     def _flush_confirms(self) -> None:
         self._confirm_due = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rollq.base.ids import TASK_INDEX_BYTES, ClientId, JobId, MessageId
 from rollq.base.limits import (
@@ -39,11 +39,13 @@ from rollq.wire.messages import (
     SubmitJob,
 )
 from rollq.wire.output_messages import OutputChunk, WatchOutput
+from rollq.wire.run_messages import SubmitRun
 from rollq.wire.staging_messages import CommitBatch, DropBatch, StageJobs
 
 __all__ = [
     "FEATURES",
     "SPOKEN",
+    "SUBMITS",
     "Abandoned",
     "ClientSetup",
     "ClientTick",
@@ -115,6 +117,9 @@ Request: TypeAlias = (
     | subjects.Publish
     | subjects.Subscribe
 )
+
+# What a leader accepts jobs by, as it is sent.
+SUBMITS: Final = (SubmitJob, SubmitRun, SubmitBulk, SubmitArray, CommitBatch)
 
 
 def id_of(request: Request) -> MessageId:

@@ -260,8 +260,8 @@ class MultiEngine(Engine):
     def _session_error(self) -> str:
         return "; ".join(filter(None, [one.last_error for one in self.sessions.values()]))
 
-    def _was_connected(self) -> bool:
-        return any(session.was_open for session in self.sessions.values())
+    def _has_submitted(self) -> bool:
+        return any(session.has_submitted for session in self.sessions.values())
 
     # --- discovery
 
