@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -66,7 +66,7 @@ class Live:
         self._totals: tuple[str, float, dict[str, float]] | None = None  # member, time, counters
         self._document: dict[str, Any] = {}
         self._led: dict[str, Any] = {}  # the last response of the leader
-        self._trouble = ""  # why the leader does not respond; empty: it does
+        self._troubles: dict[str, str] = {}  # by poll: why it failed, if the last one did
         self._number = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[JobId, tuple[object, ...]] = {}
@@ -91,13 +91,16 @@ class Live:
         viewer = Viewer(job_id)
         self._viewers.add(viewer)
         if not self._tasks:
-            looks = (self._keep(POLL_S, self._poll), self._keep(LEADER_S, self._poll_leader))
+            looks = (
+                self._keep("member", POLL_S, self._poll),
+                self._keep("leader", LEADER_S, self._poll_leader),
+            )
             self._tasks = [asyncio.create_task(one) for one in looks]
         try:
             if self._document:
                 yield event("overview", self._document | self._led, self._number)
-            if self._trouble:
-                yield event("gone", {"why": self._trouble})
+            for why in list(self._troubles.values()):
+                yield event("gone", {"why": why})
             while True:
                 yield await viewer.events.get()
         finally:
@@ -115,34 +118,47 @@ class Live:
             task.cancel()
         self._tasks = []
         self._seen.clear()
+        self._troubles.clear()
         self._totals = None
 
-    async def _keep(self, every_s: float, look: Any) -> None:
+    async def _keep(self, name: str, every_s: float, look: Callable[[], Awaitable[str]]) -> None:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             try:
-                await look()
+                why = await look()
             except RollqError as error:
-                self._tell(event("gone", {"why": error.message}))
-                self._trouble = error.message
+                why = error.message
                 if error.code in NOT_LET_IN_CODES:  # stop until the next login
-                    self._tell(event("login", {"why": error.message}))
+                    self._tell(event("login", {"why": why}))
             except Exception as error:  # a bug: later polls may not meet it
                 log.exception("a bug: the group cannot be polled")
-                self._trouble = repr(error)
-                self._tell(event("gone", {"why": self._trouble}))
+                why = repr(error)
+            self._note(name, why)
             await asyncio.sleep(max(every_s / 10, every_s - (loop.time() - began)))
 
-    async def _poll(self) -> None:
-        await self._poll_member()
+    def _note(self, name: str, why: str) -> None:
+        """Tell pages of a poll that failed, every time: they take silence for a lost link. Data is
+        back when no poll fails any more, since one that succeeds says nothing of the other."""
+        failed_before = self._troubles.pop(name, "")
+        if why:
+            self._troubles[name] = why
+            self._tell(event("gone", {"why": why}))
+        elif failed_before and not self._troubles:
+            cluster = self._led.get("cluster") or {}
+            self._tell(event("back", {"leader": cluster.get("leader", "")}))
+
+    async def _poll(self) -> str:
+        """Poll for all pages; returns what the member lacks."""
+        lacks = await self._poll_member()
         self._number += 1
         self._tell(event("overview", self._document | self._led, self._number))
         for job_id in self._watched():
             await self._poll_job(job_id)
+        return lacks
 
-    async def _poll_member(self) -> None:
-        """Poll what every member knows."""
+    async def _poll_member(self) -> str:
+        """Poll what every member knows; returns what it lacks."""
         families = {one.name: one for one in await self._links.read(list[Family], "metrics")}
         counts = counts_in(families)
         rates = self._rates(families)
@@ -170,11 +186,12 @@ class Live:
             "member": self._links.member,
             "applied": self._links.applied,
         }
-        if _values(families, "rollq_raft_has_leader") == [0.0]:
-            self._leader_lost("there is no leader")
+        has_leader = _values(families, "rollq_raft_has_leader") != [0.0]
+        return "" if has_leader else "there is no leader"
 
-    async def _poll_leader(self) -> None:
-        """Poll what only the leader knows. Without a leader the rest is shown without it."""
+    async def _poll_leader(self) -> str:
+        """Poll what only the leader knows; returns why it does not respond. Without a leader the
+        rest is shown without it."""
         links = self._links
         try:
             cluster = await links.ask(ClusterView, "cluster", timeout_s=LEADER_S)
@@ -182,22 +199,14 @@ class Live:
             unserved = await links.ask(kind, "unserved", limit=UNSERVED_MAX, timeout_s=LEADER_S)
         except RollqError as error:
             self._led = {"cluster": None, "alarms": [], "unserved": []} | self._led
-            self._leader_lost(error.message)
-            return
+            return error.message
         described = cluster_document(cluster)
         self._led = {
             "cluster": described,
             "alarms": described["alarms"],
             "unserved": [msgspec.structs.asdict(one) for one in unserved],
         }
-        if self._trouble:
-            self._trouble = ""
-            self._tell(event("back", {"leader": cluster.leader}))
-
-    def _leader_lost(self, why: str) -> None:
-        if not self._trouble:
-            self._tell(event("gone", {"why": why}))
-        self._trouble = why
+        return ""
 
     def _rates(self, families: dict[str, Family]) -> dict[str, float]:
         """Rates per second since the last poll of the same member."""
