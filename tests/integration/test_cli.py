@@ -20,7 +20,7 @@ from rollq.cli.main import app
 from rollq.cli.waiting import EXIT_DEAD
 from rollq.net.ports import free_ports
 from rollq.roles.client.blocking.clients import BlockingClient
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import DEADLINE_S, read_in_time
 
 GONE = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 
@@ -302,9 +302,10 @@ def test_whoever_stops_waiting_is_told_what_goes_on(grid: Grid) -> None:
         text=True,
     )
     assert waiting.stdout is not None
-    begun = waiting.stdout.readline()
-    waiting.send_signal(signal.SIGINT)
-    _, told = waiting.communicate(timeout=DEADLINE_S)
+    with read_in_time(waiting):
+        begun = waiting.stdout.readline()
+        waiting.send_signal(signal.SIGINT)
+        _, told = waiting.communicate(timeout=DEADLINE_S)
     (job,) = grid.lines("jobs", "--state", "running", "--exec", "talks")
     grid.run("cancel", job["id"])
     assert (begun, waiting.returncode) == ("begun\n", 130)
@@ -406,18 +407,17 @@ def test_the_sample_clients(grid: Grid) -> None:
 
 def test_history_is_followed(grid: Grid) -> None:
     command = [sys.executable, "-m", "rollq", "history", "tail", "-n", "1", "--follow", "--json"]
-    with subprocess.Popen(
-        [*command, "-s", grid.fleet.servers], stdout=subprocess.PIPE, text=True
-    ) as follower:
-        assert follower.stdout is not None
-        json.loads(follower.stdout.readline())
+    command += ["-s", grid.fleet.servers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tail, read_in_time(tail):
+        assert tail.stdout is not None
+        json.loads(tail.stdout.readline())
         job_id = grid.json("submit", "calcA", "--wait")["id"]
         seen = []
         while "ack" not in seen:
-            row = json.loads(follower.stdout.readline())
+            row = json.loads(tail.stdout.readline())
             if row.get("jobId") == job_id:
                 seen.append(row["type"])
-        follower.terminate()
+        tail.terminate()
     assert seen == ["enqueue", "assign", "ack"]
 
 

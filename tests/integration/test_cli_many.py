@@ -14,7 +14,7 @@ import pytest
 
 from rollq.cli.fleet import Fleet, write_program
 from rollq.net.ports import free_ports
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import DEADLINE_S, read_in_time
 from tests.integration.test_cli import GONE, Grid
 
 HELD = 'while [ ! -e "$1" ]; do sleep 0.02; done'  # until the test makes the file
@@ -55,9 +55,12 @@ def test_jobs_and_arrays_are_waited_for_until_all_have_ended(grid: Grid, tmp_pat
     assert grid.json("job", good)["end"]["confirmed"] is False
     held = grid.run("submit", "held", str(tmp_path / "go")).strip()
     command = ("wait", held, bad, good, held, "--json", "-s", grid.fleet.servers)
-    with subprocess.Popen(
-        [sys.executable, "-m", "rollq", *command], stdout=subprocess.PIPE, text=True
-    ) as waiting:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "rollq", *command], stdout=subprocess.PIPE, text=True
+        ) as waiting,
+        read_in_time(waiting),
+    ):
         assert waiting.stdout is not None
         ended = [json.loads(waiting.stdout.readline()) for _ in range(2)]
         assert grid.json("job", held)["state"] in ("waiting", "running")

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from rollq.cli.fleet import Fleet, write_program
 from rollq.net.ports import free_ports
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import read_in_time
 from tests.integration.test_cli import Grid
 
 
@@ -63,15 +62,15 @@ def test_a_job_is_followed_to_its_end(grid: Grid, tmp_path: Path) -> None:
     job = grid.run("submit", "half", str(tmp_path / "go")).strip()
     grid.until(lambda: "progress" in grid.json("job", job))  # before anybody follows it
     follow = [sys.executable, "-m", "rollq", "job", job, "--follow", "--json"]
-    with subprocess.Popen(follow, stdout=subprocess.PIPE, text=True, env=environ(grid)) as process:
-        alarm = threading.Timer(DEADLINE_S, process.kill)
-        alarm.start()
+    with (
+        subprocess.Popen(follow, stdout=subprocess.PIPE, text=True, env=environ(grid)) as process,
+        read_in_time(process),
+    ):
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["event"], first["text"]) == ("progress", "50 % (1 of 2), half")
         (tmp_path / "go").touch()
         rest = lines(process.stdout.read())
-        alarm.cancel()
     assert process.returncode == 0
     assert [event["event"] for event in rest] == ["ack"]
     assert (rest[-1]["status"], rest[-1]["exit_code"]) == ("ok", 0)

@@ -18,7 +18,7 @@ from rollq.cli.main import app
 from rollq.roles.client.results.streams import StreamPart
 from rollq.roles.worker.node import WorkerNode
 from rollq.roles.worker.setup import NodeSetup
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import DEADLINE_S, read_in_time
 from tests.integration.procs import Members, until
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import eventually, write_program
@@ -185,12 +185,15 @@ def test_the_command_shows_follows_and_writes_json(
     job = client.submit("waits", [str(tmp_path / "go")])
     read_until(job.output(), b"one\n")
     command = ["logs", job.id, "--servers", grid.address]
-    with subprocess.Popen(
-        [sys.executable, "-m", "rollq", *command, "-f"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ,
-    ) as follower:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "rollq", *command, "-f"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ,
+        ) as follower,
+        read_in_time(follower),
+    ):
         assert follower.stdout is not None
         assert follower.stderr is not None
         assert follower.stdout.readline() == b"one\n"

@@ -28,4 +28,7 @@ def test_a_spark_that_does_not_start_is_told(
 
     monkeypatch.setattr("rollq.cli.spark.quiet_spark", no_java)
     assert not write_page(tmp_path, "g", tmp_path / "tables", tmp_path / "page.html")
-    assert capsys.readouterr().err.endswith("\nno report: there is no Java; install one\n")
+    assert capsys.readouterr().err == (
+        "running the pipeline over the history, in Spark: half a minute or so\n"
+        "no report: there is no Java; install one\n"
+    )
