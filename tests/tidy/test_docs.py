@@ -19,7 +19,8 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 MAKE_COMMAND = re.compile(r"^(?:\$ )?make((?:[ \t]+\S+)+)$", re.MULTILINE)
 MAKE_QUOTED = re.compile(r"`make((?:[ \t]+[^\s`]+)+)`")
 RUN_MODULE = re.compile(r"python -m ((?:rollq|bench|tests)[\w.]*)")
-NAMED_PATH = re.compile(r"`((?:src|tests|docs|bench)/[\w./-]+)`")
+NAMED_PATH = re.compile(r"`((?:src|tests|docs|bench|deploy)/[\w./-]+)`")
+CUT_NAME = re.compile(r"`([^`\s]*…[^`\s]*\.(?:py|md))`")
 QUOTED = re.compile(r"`([\w./-]+)`")
 DOTTED = re.compile(r"[a-z]\w*(?:\.\w+)+")
 IMPORT_OF_OURS = re.compile(r"^(?:from|import) (rollq[\w.]*)", re.MULTILINE)
@@ -89,6 +90,12 @@ def test_named_files_are_there(page: Path) -> None:
         if not (ROOT / name).exists()
     ]
     assert not gone, f"{shown(page)}: names files that are not there: {gone}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_files_are_named_in_full(page: Path) -> None:
+    cut = CUT_NAME.findall(page.read_text(encoding="utf-8"))
+    assert not cut, f"{shown(page)}: names that are cut lead nowhere, and are not checked: {cut}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
