@@ -344,18 +344,14 @@ def test_new_files_are_for_new_links_and_open_links_stay(run: Runner, tmp_path: 
 def test_a_dialer_reads_files_that_changed_a_moment_ago_before_it_refuses_a_peer(
     run: Runner, tmp_path: Path
 ) -> None:
-    before, after = Cluster(tmp_path / "before"), Cluster(tmp_path / "after")
-    roles = CertificateRole.MEMBER, CertificateRole.CLIENT
-    (member, client), (new_member, new_client) = (
-        map(cluster.credentials, roles) for cluster in (before, after)
-    )
+    old, new = (Cluster(tmp_path / name) for name in ("old", "new"))
+    client, renewed = (one.credentials(CertificateRole.CLIENT) for one in (old, new))
 
     async def story() -> None:
-        async with listening(member) as place:
-            assert isinstance(await (await call(place, client)).hear(), wire.Welcome)
-        shutil.copytree(new_client.directory, client.directory, dirs_exist_ok=True)
-        async with listening(new_member) as place:
-            assert isinstance(await (await call(place, client)).hear(), wire.Welcome)
+        for cluster in (old, new):
+            async with listening(cluster.credentials(CertificateRole.MEMBER)) as place:
+                assert isinstance(await (await call(place, client)).hear(), wire.Welcome)
+            shutil.copytree(renewed.directory, client.directory, dirs_exist_ok=True)
 
     run(story())
 

@@ -83,21 +83,10 @@ async def dial(
     def make() -> Link:
         return Link(Connection(Side.DIALER, group), on_messages, on_closed, limits)
 
-    async def reach_by_tls(files: TlsFiles, place: str) -> Link:
-        contexts = files.current
-        try:
-            return await _reach_by_tls(place, port, make, contexts, peer)
-        except RemoteError:
-            # Perhaps the peer has new files already, and ours changed since they were read.
-            files.reload()
-            if files.current is contexts:
-                raise
-            return await _reach_by_tls(place, port, make, files.current, peer)
-
     async def reach(place: str) -> Link:
         if files is not None:
             try:
-                return await reach_by_tls(files, place)
+                return await _reach_by_tls(place, port, make, files, peer)
             except _NoTlsError:
                 if mode is not Mode.ALLOW:
                     raise
@@ -128,6 +117,21 @@ async def dial(
 
 
 async def _reach_by_tls(
+    host: str, port: int, make: Callable[[], Link], files: TlsFiles, peer: CertificateRole
+) -> Link:
+    """As `_shake_hands`. A peer that is refused is tried again if our files have changed: it may
+    have new ones already."""
+    contexts = files.current
+    try:
+        return await _shake_hands(host, port, make, contexts, peer)
+    except RemoteError:
+        files.reload()
+        if files.current is contexts:
+            raise
+        return await _shake_hands(host, port, make, files.current, peer)
+
+
+async def _shake_hands(
     host: str, port: int, make: Callable[[], Link], contexts: Contexts, peer: CertificateRole
 ) -> Link:
     """A link to a peer with a verified certificate.
