@@ -29,7 +29,7 @@ from rollq.base.ids import task_id
 from rollq.grid.commands import Settings
 from rollq.net.ports import free_ports
 from tests.integration import sample_app
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import DEADLINE_S, read_in_time
 from tests.integration.small_grid import SmallGrid
 from tests.integration.workers import write_program
 
@@ -263,7 +263,8 @@ def member_processes(directory: Path) -> Iterator[dict[str, subprocess.Popen[str
     try:
         for member in members.values():
             assert member.stdout is not None
-            assert member.stdout.readline() == "serves\n"
+            with read_in_time(member):
+                assert member.stdout.readline() == "serves\n"
         yield members
     finally:
         for member in members.values():

@@ -27,7 +27,7 @@ from rollq.roles.worker.sandbox.layers import Layer, SandboxSetup
 from rollq.roles.worker.sandbox.sandbox import Place
 from rollq.roles.worker.sandbox.watch import memory_of
 from rollq.security.exec_digests import digest_line
-from tests.integration.patience import DEADLINE_S
+from tests.integration.patience import DEADLINE_S, read_in_time
 from tests.integration.sandbox_worker import (
     ENVIRON,
     MODULE,
@@ -168,7 +168,8 @@ def test_nothing_outlives_a_worker_that_is_killed(directory: Path) -> None:
         text=True,
     )
     assert worker.stdout is not None
-    words = worker.stdout.readline().split()
+    with read_in_time(worker):
+        words = worker.stdout.readline().split()
     at = words.index("groups")
     pids, groups = [int(word) for word in words[:at]], words[at + 1 :]
     family = [*pids, *(one.pid for pid in pids for one in _descendants(pid))]
