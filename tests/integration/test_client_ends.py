@@ -52,6 +52,29 @@ def test_a_refused_future_has_its_error() -> None:
     play(story())
 
 
+def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
+    """The link is not closed, where the same request would close the next one again."""
+
+    async def story() -> None:
+        leader = await FakeLeader(accept).start()
+        async with Client(leader.address) as client:
+            session = client._engine.session
+            refused: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            with pytest.raises(LocalError, match=r"Query: '\\udcff' is not UTF-8"):
+                session.ask(wire.Query(ID, "\udcff"), refused.set_result)
+            session.ask_all((wire.Query(ID, "\udcff"),), refused.set_result)
+            await client.submit("calc")
+            error = await refused
+            assert isinstance(error, wire.Error)
+            assert error.code == ErrorCode.BAD_OPTIONS
+            assert "surrogates not allowed" in error.message
+            await client.submit("calc")
+            assert len(leader.links) == 1
+        await leader.stop()
+
+    play(story())
+
+
 def test_a_job_that_ends_while_it_is_attached_to_has_its_result() -> None:
     async def story() -> None:
         view = RawJobView(ID, "nightly", "calc", "calc", "assigned", 1, JobOptions(), 0, 0)

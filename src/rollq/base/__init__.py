@@ -3,8 +3,8 @@
 - `errors`, `limits`, `bundle_limits`, `flow_limits`, `need_limits`, `router_limits`,
   `schedule_limits`, `subject_limits`, `topic_limits`, `federation_limits`: every error with its
   code, every bound with its reason.
-- `ids`, `digests`, `names`, `globs`, `environ`, `amounts`: identities, and what names and amounts
-  from outside may be.
+- `ids`, `digests`, `names`, `texts`, `globs`, `environ`, `amounts`: identities, and what names,
+  texts and amounts from outside may be.
 - `jobs`, `job_secrets`, `edges`, `staged`, `hints`, `requests`, `outcomes`, `reasons`, `sealed`:
   values that the wire, the log and users share; their formats may only grow.
 - `celery_names`: options of jobs as Celery calls them.

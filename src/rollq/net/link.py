@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from rollq.base.errors import ErrorCode, LocalError, RollqError
+from rollq.base.ids import NIL_ID, MessageId
 from rollq.base.limits import (
     HALF_OPEN_MAX,
     HELLO_MS_MAX,
@@ -32,6 +33,7 @@ from rollq.net.half_open import HalfOpen
 from rollq.net.packing import PACKING, Compress, Pace, prepare
 from rollq.net.partial_frames import PartialFrames
 from rollq.security.identity import CertificateIdentity
+from rollq.wire.checks import request_id_of
 from rollq.wire.compact import Message
 from rollq.wire.connection import Connection
 from rollq.wire.handshake import BEFORE_HELLO, Side, Stage
@@ -107,6 +109,7 @@ class Link(asyncio.Protocol):
         self._encoded: list[bytes] = []
         self._encoded_bytes = 0
         self._on_drained: Callable[[Link], None] | None = None
+        self._on_unsent: Callable[[MessageId, Exception], None] | None = None
         self._flush_due = False
         self._on_written: Callable[[int], None] | None = None
         self._unwritten_bytes = 0  # passed to `write`, and not known to be with the system
@@ -202,14 +205,22 @@ class Link(asyncio.Protocol):
         except RollqError as error:  # a message would be lost: reconnect
             self.abort(str(error))
             return
-        except Exception as error:  # a bug of ours: it closes only this connection
-            log.error("%s: cannot send", self.address, exc_info=error)
-            self.abort(f"what was to be sent cannot be encoded: {error!r}")
-            return
+        for message, why in self.connection.take_unsendable():
+            self._not_sent(message, why)
         if packs:
             LINKS.saved_bytes += self.connection.saved_bytes - saved_bytes
         self._encoded.append(data)
         self._encoded_bytes += len(data)
+
+    def _not_sent(self, message: Message, error: Exception) -> None:
+        """A message cannot be encoded. The user of the link fails a request, which would be sent
+        again after every reconnect; anything else is a bug of ours, and closes this connection."""
+        request_id = request_id_of(message)
+        if self._on_unsent is not None and request_id != NIL_ID:
+            self.loop.call_soon(self._on_unsent, request_id, error)
+            return
+        log.error("%s: cannot send", self.address, exc_info=error)
+        self.abort(f"what was to be sent cannot be encoded: {error!r}")
 
     def close(self, reason: str) -> None:
         """Flush, then close."""
@@ -259,6 +270,10 @@ class Link(asyncio.Protocol):
         """Call `on_written` with the sizes of writes of `write`, once the system has taken them."""
         self._on_written = on_written
         cast(asyncio.Transport, self._transport).set_write_buffer_limits(0)
+
+    def notify_unsent(self, on_unsent: Callable[[MessageId, Exception], None]) -> None:
+        """Call `on_unsent` with the ids of requests that cannot be encoded, and why."""
+        self._on_unsent = on_unsent
 
     def notify_drained(self, on_drained: Callable[[Link], None]) -> None:
         """Call `on_drained` once, when almost all bytes that wait now are taken by the system."""

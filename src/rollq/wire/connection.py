@@ -84,6 +84,7 @@ class Connection:
         "_stateless_received",
         "_stateless_sent",
         "_understood",
+        "_unsendable",
         "error",
         "features",
         "form",
@@ -114,6 +115,7 @@ class Connection:
         self._has_batch = False
         self._compression = ""  # compression method that the peer accepts; empty: none
         self._refusals: list[m.Error | m.Result] = []  # until `take_refusals`
+        self._unsendable: list[tuple[Message, Exception]] = []  # until `take_unsendable`
         # Types that do not change `state`, after Welcome: a batch of only these is checked as a
         # whole. Cleared at any change of `state`.
         self._stateless_sent: frozenset[type] = frozenset()
@@ -174,17 +176,18 @@ class Connection:
         return raw
 
     def send_all(self, messages: Sequence[Message], *, packs: bool = False) -> bytes:
-        """The bytes to send for several messages: few frames if the peer takes batches.
+        """The bytes to send for several messages: few frames if the peer takes batches. Messages
+        that cannot be encoded, as of text that is not UTF-8, are left out: `take_unsendable`.
 
         Raises:
             LocalError: as `send`.
         """
         if not self._has_batch or len(messages) < 2:
-            return b"".join([self.send(message, packs=packs) for message in messages])
+            return b"".join([self._maybe_send(message, packs=packs) for message in messages])
         said: Sequence[Message] = messages
         if not self._stateless_sent.issuperset(map(type, messages)):
             said = self._sendable(messages)
-        frames = encode_batch(said) if said else []
+        frames = self._encode_batch(said) if said else []
         if packs and self._compression:
             frames = [self._pack(frame) for frame in frames]
         return b"".join(map(encode_frame, frames))
@@ -192,6 +195,11 @@ class Connection:
     def peer_offers(self, features: Collection[str]) -> None:
         """Set the features of the member at the other end, which it announces on other links."""
         self._compression = choose_method(features)
+
+    def take_unsendable(self) -> list[tuple[Message, Exception]]:
+        """The messages that `send_all` could not encode, and why."""
+        unsendable, self._unsendable = self._unsendable, []
+        return unsendable
 
     def take_refusals(self) -> list[m.Error | m.Result]:
         """Answers to the requests that the last `receive_data` refused, to be sent."""
@@ -275,6 +283,27 @@ class Connection:
                 continue
             if after is not self.state:
                 self._enter(self._state_after(after, message), message)
+
+    def _maybe_send(self, message: Message, *, packs: bool) -> bytes:
+        """The bytes to send for one of several messages: none if it cannot be encoded."""
+        try:
+            return self.send(message, packs=packs)
+        except RollqError:
+            raise
+        except Exception as error:
+            self._unsendable.append((message, error))
+            return b""
+
+    def _encode_batch(self, messages: Sequence[Message]) -> list[Frame]:
+        """The frames of messages, without those that cannot be encoded."""
+        try:
+            return encode_batch(messages)
+        except Exception as error:
+            if len(messages) == 1:
+                self._unsendable.append((messages[0], error))
+                return []
+        half = len(messages) // 2
+        return self._encode_batch(messages[:half]) + self._encode_batch(messages[half:])
 
     def _sendable(self, messages: Sequence[Message]) -> list[Message]:
         """The messages that the peer understands, each checked in its order."""

@@ -14,6 +14,7 @@ from rollq.roles.client.addresses import as_addresses
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.jobs.options import Options, job_options, subject_of
 from rollq.roles.client.jobs.specs import JobSpec, as_id, as_specs, body_of
+from rollq.roles.client.jobs.supply import SettledSpec, SubmitMaker
 from rollq.wire import messages as wire
 from rollq.wire.models import InputFile, JobRequest, decode_model
 
@@ -170,6 +171,10 @@ def test_no_options_are_none() -> None:
         {"retry_exit_codes": [0]},
         {"retry_exit_codes": [256]},
         {"colour": "red"},
+        {"worker": "a\udcff"},
+        {"sticky_key": "a\udcff"},
+        {"queue": "a\udcff"},
+        {"traceparent": "a\udcff"},
     ],
 )
 def test_bad_options_are_named(options: Any) -> None:
@@ -286,6 +291,31 @@ def test_a_deadline_is_a_timeout_for_those_who_catch_that() -> None:
     assert isinstance(error, TimeoutError)
     assert str(error) == "timed_out (602): late; wait"
     assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("args", JobSpec("calc", ["fine", "a\udcff"])),
+        ("outputs", JobSpec("calc", outputs=["a\udcff"])),
+        ("payload", JobSpec("calc", payload="a\udcff")),
+        ("key", JobSpec("calc", key="a\udcff")),
+        ("worker", JobSpec("calc", options={"worker": "a\udcff"})),
+        ("SubmitJob", SettledSpec("calc", caches=("a\udcff",))),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_by_its_name(name: str, spec: JobSpec) -> None:
+    with pytest.raises(LocalError) as caught:
+        SubmitMaker("me").make(spec)
+    assert caught.value.code is ErrorCode.BAD_OPTIONS
+    assert name in caught.value.message
+    assert "'a\\udcff'" in caught.value.message
+    assert "UTF-8" in caught.value.hint
+
+
+def test_a_client_id_is_utf8() -> None:
+    with pytest.raises(LocalError, match=r"client_id: .* is not UTF-8"):
+        Client("h:1", client_id="\udcff")
 
 
 def test_a_payload_is_bytes_or_text_and_nothing_else() -> None:

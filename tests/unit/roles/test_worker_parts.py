@@ -151,6 +151,8 @@ def test_programs_are_found_by_name_then_exe_then_suffix(tmp_path: Path) -> None
         {"cpu_cap": 0.99},
         {"patterns": ()},
         {"name": "x" * 1_000},
+        {"name": "a\udcff"},
+        {"patterns": ("a\udcff",)},
         {"apps": ("a",) * 100},
         {"exec_dir": Path("no/such/place")},
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.ids import NIL_ID
@@ -410,6 +411,23 @@ def test_many_messages_ride_in_one_frame() -> None:
     assert len(frames_of(data)) == 1
     assert member.receive_data(data) == [*jobs, m.Confirm((b"j" * 16,))]
     assert member.error is None
+
+
+@pytest.mark.parametrize("batches", [True, False])
+def test_what_cannot_be_encoded_is_left_out_of_what_is_sent(batches: bool) -> None:
+    if batches:
+        client, member = _batching()
+    else:
+        pair = Pair().open(m.HelloClient("c", 0, (COMPACT, ACCEPTED)))
+        client, member = pair.dialer, pair.accepter
+    jobs = [m.SubmitJob(bytes([n + 1]) * 16, "c", "q", "tool", b"") for n in range(5)]
+    poison = [m.Query(b"q" * 16, "queue\udcff"), replace(jobs[0], job_key="\udcff")]
+    data = client.send_all([jobs[0], poison[0], *jobs[1:], poison[1]])
+    assert member.receive_data(data) == jobs
+    assert [message for message, _ in client.take_unsendable()] == poison
+    assert not client.take_unsendable()
+    assert member.receive_data(client.send_all([poison[0]])) == []
+    assert [type(error) for _, error in client.take_unsendable()] == [UnicodeEncodeError]
 
 
 def test_a_large_batch_is_split_so_that_it_fits_frames() -> None:

@@ -16,9 +16,11 @@ from rollq.base.errors import (
     RollqError,
     StateError,
 )
+from rollq.base.texts import not_utf8
 from rollq.grid.views import RawArrayView
 from rollq.wire import messages as wire
 from rollq.wire.checks import check_message
+from rollq.wire.compact import ENCODE
 
 Kind = TypeVar("Kind")
 
@@ -39,9 +41,12 @@ def error_of(answer: wire.Error) -> RollqError:
 
 
 def check_bounds(request: msgspec.Struct) -> None:
-    """Raises LocalError for a request that every leader would refuse."""
+    """Raises LocalError for a request that every leader would refuse, or that cannot be sent."""
     try:
         check_message(request)
+        ENCODE(request)
+    except UnicodeEncodeError as error:
+        raise not_utf8(type(request).__name__, error.object) from None
     except RemoteError as error:
         raise LocalError(error.code, error.message, error.hint) from None
 

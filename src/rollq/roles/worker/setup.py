@@ -20,6 +20,7 @@ from rollq.base.limits import (
 )
 from rollq.base.need_limits import OFFER_BYTES_MAX
 from rollq.base.needs import labels_of, resources_of
+from rollq.base.texts import check_utf8
 from rollq.roles.worker.sandbox.layers import SandboxSetup
 from rollq.roles.worker.sealed_execs import SealedExecs
 from rollq.security.credentials import NONE, Credentials
@@ -87,9 +88,12 @@ class NodeSetup:
 
     def check(self) -> None:
         """Raises LocalError BAD_SETUP or BAD_OPTIONS for invalid options."""
-        name_bytes = len(self.name.encode(errors="replace"))
+        check_utf8("name", self.name)
+        for pattern in self.patterns:
+            check_utf8("pattern", pattern)
+        name_bytes = len(self.name.encode())
         in_hello = (*self.patterns[:1], *self.patterns)
-        pattern_bytes = sum(len(pattern.encode(errors="replace")) for pattern in in_hello)
+        pattern_bytes = sum(len(pattern.encode()) for pattern in in_hello)
         for is_bad, what, hint in (
             (not self.addresses, "no address of a member", "give host:port"),
             (not 0 < self.slots <= SLOTS_MAX, f"{self.slots} slots", f"use 1 to {SLOTS_MAX}"),

@@ -18,6 +18,7 @@ from rollq.base.ids import ClientId, JobId, MessageId, guid_to_text
 from rollq.base.job_events import JobEvent
 from rollq.base.jobs import BlobRef
 from rollq.base.limits import CONFIRM_JOBS_MAX
+from rollq.base.texts import check_utf8
 from rollq.roles.client.answers import error_of
 from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.jobs.inputs import Inputs
@@ -92,6 +93,7 @@ class Engine(ABC):
         self, client_id: ClientId, timeout_s: float, credentials: Credentials = NONE
     ) -> None:
         own_id = default_id(credentials, secrets.token_hex(8))  # also checks credentials
+        check_utf8("client_id", client_id)
         self.client_id = client_id or own_id
         self.timeout_s = timeout_s
         self.inputs = Inputs()

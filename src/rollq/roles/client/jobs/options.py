@@ -24,6 +24,7 @@ from rollq.base.limits import (
 )
 from rollq.base.need_limits import STICKY_KEY_BYTES_MAX
 from rollq.base.needs import Amounts, requirements_of, resources_of, tokens_of
+from rollq.base.texts import NOT_UTF8_HINT
 from rollq.subjects.queues import subject_for
 
 SECONDS_MAX: Final = DURATION_MS_MAX // 1_000
@@ -77,11 +78,15 @@ def job_options(options: Options) -> JobOptions | None:
     for name, value in options.items():
         try:
             field_name, convert = FIELDS[name]
+            if isinstance(value, str):
+                value.encode()  # also of the options that are converted elsewhere
             if field_name:
                 values[field_name] = convert(value)
         except KeyError:
             hint = f"use one of: {', '.join(FIELDS)}"
             raise LocalError(ErrorCode.BAD_OPTIONS, f"no option {name[:64]!r}", hint) from None
+        except UnicodeEncodeError:
+            raise bad_option(name, value, NOT_UTF8_HINT) from None
         except (TypeError, ValueError, OverflowError):
             raise bad_option(name, value, NUMBER_HINTS.get(convert, "")) from None
     if not 0 <= values.get("priority", 0) <= PRIORITY_MAX:

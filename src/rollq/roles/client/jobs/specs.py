@@ -24,6 +24,7 @@ from rollq.base.limits import (
 )
 from rollq.base.names import EXEC_NAME_HINT, checked_tree, is_exec_name
 from rollq.base.staged import KEY_END
+from rollq.base.texts import check_utf8, not_utf8
 from rollq.base.traces import is_traceparent
 from rollq.roles.client.answers import ArgumentTypeError
 from rollq.roles.client.jobs.options import Options, bad_option, env_of
@@ -123,7 +124,9 @@ def body_of(
                 call=spec.call,
             )
             body = encode_model(request)
-        except (TypeError, UnicodeEncodeError) as error:
+        except UnicodeEncodeError as error:
+            raise not_utf8("outputs" if error.object in outputs else "args", error.object) from None
+        except TypeError as error:
             raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
     if len(body) > bytes_max:
         what = "the payload" if spec.payload is not None else "arguments and names of files"
@@ -142,8 +145,8 @@ def _payload_bytes(payload: object) -> bytes:
     if isinstance(payload, str):
         try:
             return payload.encode()
-        except UnicodeEncodeError as error:
-            raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
+        except UnicodeEncodeError:
+            raise not_utf8("payload", payload) from None
     raise ArgumentTypeError(
         ErrorCode.BAD_OPTIONS,
         f"the payload is {type(payload).__name__}; it must be bytes or text",
@@ -220,9 +223,11 @@ def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
         RollqError: BAD_ID, or BAD_OPTIONS for an invalid key.
     """
     key = spec.key
-    if key and (KEY_END in key or len(key.encode()) > JOB_KEY_BYTES_MAX):
-        hint = f"use up to {JOB_KEY_BYTES_MAX} bytes, none of them 0"
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"key={key[:64]!r}", hint)
+    if key:
+        check_utf8("key", key)
+        if KEY_END in key or len(key.encode()) > JOB_KEY_BYTES_MAX:
+            hint = f"use up to {JOB_KEY_BYTES_MAX} bytes, none of them 0"
+            raise LocalError(ErrorCode.BAD_OPTIONS, f"key={key[:64]!r}", hint)
     if spec.job_id is not None:
         return as_id(spec.job_id)
     return job_id_of_key(client_id, key) if key else draw_id()

@@ -327,6 +327,12 @@ class GroupSession:
         self._fill_window()
         self._flush_confirms()
 
+    def _not_sent(self, request_id: MessageId, why: Exception) -> None:
+        """Fail a request that cannot be encoded, as if the leader had refused it."""
+        text = f"the request cannot be encoded: {why}"
+        error = wire.Error(request_id, int(ErrorCode.BAD_OPTIONS), text)
+        self._feed(signals.MessagesReceived([error]))
+
     def _note_session_error(self, link: Link, messages: list[Message]) -> None:
         for message in messages:
             if type(message) is wire.Error and message.request_id == NIL_ID:
@@ -365,6 +371,7 @@ class GroupSession:
             self._warn_unreachable(address, error)
             self._feed(signals.Disconnected(refusal_of(error)))
             return
+        link.notify_unsent(self._not_sent)
         self._link = link
         self._dialed = address
         self._is_warned = True  # an address is right, so later failures are not a wrong address
