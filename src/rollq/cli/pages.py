@@ -1,4 +1,5 @@
-"""Formats the arguments of a command on its usage line, in its help and in the docs.
+"""Formats the arguments of a command on its usage line, in its help and in the docs, and checks
+that texts among them can be sent.
 
 An argument has a name in capitals. Optional ones are in brackets, and repeatable ones are followed
 by an ellipsis.
@@ -6,11 +7,16 @@ by an ellipsis.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from typer.core import TyperCommand
 
+from rollq.base.texts import is_utf8, not_utf8
+
 VALUE_CHARS_MAX: Final = 64  # of a value that is named in an error
+# What may be any bytes: paths, and payloads, which are sent as they are.
+OF_BYTES: Final = ("DIR", "FILE", "PATH", "[NAME=]PATH", "PAYLOAD")
 # How values that a library parses are called.
 _WANTED: Final = {int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -20,9 +26,13 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse arguments. The error for an unknown option explains how to pass arguments like
-        -1; that for an invalid value is without the words of the libraries that check it."""
+        -1; that for an invalid value is without the words of the libraries that check it.
+
+        Raises:
+            LocalError: BAD_OPTIONS, for text that is not UTF-8.
+        """
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except Exception as error:
             # Compared by name, because the class moved between versions of the library.
             name = getattr(error, "option_name", "")
@@ -38,6 +48,10 @@ class Command(TyperCommand):
                 if invalid.param is not None and not invalid.param_hint:
                     invalid.param_hint = _shown_param(invalid.param)
             raise
+        for param in self.params:
+            if param.metavar not in OF_BYTES:
+                _check_texts(param, ctx.params)
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The pieces of the usage line after the name of the command."""
@@ -59,6 +73,16 @@ class Command(TyperCommand):
             if shown:
                 with formatter.section(title):
                     formatter.write_dl(shown)
+
+
+def _check_texts(param: Any, values: Mapping[str, Any]) -> None:
+    """Check the text or texts of a parameter; a `Path` is none. An error does not show what is
+    behind =, as in `--env TOKEN=…`: it may be a secret."""
+    value = values.get(param.name)
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(one, str) and not is_utf8(one):
+            name, equals, _ = one.partition("=")
+            raise not_utf8(_shown_param(param), f"{name}=…" if equals else name)
 
 
 def _said_plainly(error: Any) -> str:

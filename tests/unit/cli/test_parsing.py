@@ -18,13 +18,14 @@ from rollq.base.errors import DialError, ErrorCode, LocalError, RollqError, Stat
 from rollq.cli import leader, worker
 from rollq.cli.failures import exit_code_of
 from rollq.cli.main import app
-from rollq.cli.pages import Command, is_argument
+from rollq.cli.pages import OF_BYTES, Command, is_argument
 from rollq.cli.places import LEGACY_EXEC_DIR
 from rollq.cli.tree import MODULES
 from rollq.roles.worker.setup import NodeSetup
 
 runner = CliRunner()
 NOWHERE = "127.0.0.1:1"
+BAD = "a\udcff"  # as Python has the bytes b"a\xff" of an argument
 ID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 
 
@@ -190,6 +191,54 @@ def test_wrong_usage_is_told_and_has_code_2(arguments: list[str]) -> None:
     assert result.stdout == ""
     assert result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["flow", "show", BAD], "'NAME'"),
+        (["jobs", "--text", BAD], "'--text'"),
+        (["cancel", "--client", BAD], "'--client'"),
+        (["submit", "show", "fine", BAD], "'[ARGS]…'"),
+        (["submit", "show", "--then", f"show {BAD}"], "'--then'"),
+        (["submit", "show", "--output", "*.csv", "--output", BAD], "'--output'"),
+        (["submit", "show", "--worker", BAD], "'--worker'"),
+        (["worker", "h", "5000", "--name", BAD], "'--name' (env var: ROLLQ_WORKER_NAME)"),
+        (["worker", "h", "5000", BAD, "--app", "json"], "'[PATTERN]'"),
+        (["cron", "show", BAD], "'NAME'"),
+        (["leader", "5000", "--group", BAD], "'--group' (env var: ROLLQ_GROUP)"),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_by_its_name(arguments: list[str], name: str) -> None:
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    first, hint = result.stderr.splitlines()
+    assert first.startswith(f"rollq: {name}: ")
+    assert first.endswith(r"a\udcff' is not UTF-8 [bad_options]")
+    assert "UTF-8" in hint
+
+
+def test_the_value_of_a_variable_that_is_not_utf8_is_not_shown() -> None:
+    result = runner.invoke(app, ["submit", "show", "--env", f"TOKEN=s3cret{BAD}", "--json"])
+    assert result.exit_code == 2
+    error = json.loads(result.stderr)["error"]
+    assert error["message"] == "'--env': 'TOKEN=…' is not UTF-8"
+
+
+def test_only_paths_and_payloads_may_be_any_bytes() -> None:
+    """By the words for their values; those whose type is `Path` may be anyway."""
+    texts = {
+        f"{path[0]} {max(param.opts, key=len)}"
+        for path, command in commands()
+        for param in command.params
+        if param.metavar in OF_BYTES and param.type_descriptor.annotation in (str, list[str])
+    }
+    assert texts == {
+        *("cron --file", "submit --dir", "submit --file"),
+        *("history --out", "pipeline --path"),
+        *("pipeline --tables", "report --tables", "sql --tables"),
+        *("publish payload", "request payload"),
+    }
 
 
 def test_a_worker_that_could_run_nothing_names_the_directories_that_it_looked_for(
