@@ -7,7 +7,7 @@ Shared modules:
 
 - `options`, `credentials`, `config`, `pages`, `ids`: arguments and options, their defaults and
 help;
-- `output`, `results`, `progress`, `failures`: output, and exit codes;
+- `output`, `results`, `progress`, `failures`, `stdin`: output and exit codes, and what is read;
 - `grid`, `choosing`, `ending`, `waiting`: the client of a command, and waiting for jobs;
 - `published`: subjects and messages, for `publish`, `subscribe` and `request`;
 - `rows`, `event_lines`: live history rows, for `watch` and `history tail`;

@@ -361,12 +361,11 @@ def _cleared(leftovers: list[Leftover], gone: list[StoredBlob], *, dry_run: bool
 
 
 def _digests_in(path: Path) -> list[Digest]:
-    import sys
-
     from rollq.base.digests import digest_from_text
+    from rollq.cli.stdin import read_text
 
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="ascii")
+        text = read_text() if str(path) == "-" else path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot read {path}: {error}") from error
     return [digest_from_text(line.split()[0]) for line in text.splitlines() if line.split()]

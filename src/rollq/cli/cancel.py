@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+from rollq.cli.stdin import is_terminal
 
 if TYPE_CHECKING:
     from rollq.cli.choosing import MatchedJobs
@@ -136,7 +136,7 @@ def _cancel(
         return 0
     if asks:
         what = counted(matched.count, "job")
-        if as_json or not sys.stdin.isatty():
+        if as_json or not is_terminal():
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 f"cancelling {what} requires confirmation, and stdin is not a terminal",

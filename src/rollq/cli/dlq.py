@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +19,7 @@ from rollq.cli.options import (
     Servers,
     Timeout,
 )
+from rollq.cli.stdin import is_terminal
 
 if TYPE_CHECKING:
     from rollq.grid.views import RawJobView
@@ -188,7 +188,7 @@ def purge(
     confirmation; without a terminal, or with --json, it requires --yes.
     """
     if every and not yes:
-        if as_json or not sys.stdin.isatty():
+        if as_json or not is_terminal():
             raise LocalError(
                 ErrorCode.BAD_OPTIONS,
                 "purge --all requires confirmation, and stdin is not a terminal",

@@ -146,7 +146,7 @@ def report(error: RollqError, *, as_json: bool) -> None:
     """Write an error to stderr."""
     notes = list(getattr(error, "__notes__", ()))
     if as_json:
-        import msgspec
+        from rollq.cli.output import json_text
 
         document = {
             "error": {
@@ -159,7 +159,7 @@ def report(error: RollqError, *, as_json: bool) -> None:
                 "retryable": error.retryable,
             }
         }
-        text = msgspec.json.encode(document).decode()
+        text = json_text(document, sys.stderr)
     else:
         hint = "".join(f"\n  {line}" for line in (*notes, error.hint) if line)
         where = " (a bug in rollq: please report it)" if error.code is ErrorCode.BUG else ""

@@ -3,6 +3,7 @@ only what is light."""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -54,6 +55,9 @@ def main() -> None:
             "Start it without -O and without PYTHONOPTIMIZE.\n"
         )
         sys.exit(EXIT_USAGE)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What its encoding lacks is a ? instead of an error. Output of jobs is written as bytes.
+        sys.stdout.reconfigure(errors="replace")
     watch_leash()
     command = typer.main.get_command(app)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as `rollq.__main__` left it

@@ -3,6 +3,7 @@ to stderr."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,8 +18,18 @@ CUT_MIN = 8  # columns are not cut below this width
 
 def write_json(value: Any) -> None:
     """Write one JSON document as a line."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(json_text(value, sys.stdout) + "\n")
     sys.stdout.flush()
+
+
+def json_text(value: Any, stream: TextIO) -> str:
+    """A JSON document, in ASCII if the stream or UTF-8 lacks a character of it."""
+    try:
+        text = msgspec.json.encode(value).decode()
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":"))
+    return text
 
 
 def write_line(text: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,7 @@ from rollq.cli.options import (
     Tables,
     TablesFormat,
 )
+from rollq.cli.stdin import is_terminal
 
 if TYPE_CHECKING:
     from rollq.spark.pipeline.upkeep import ForgetPreview, ForgetResult
@@ -138,7 +138,7 @@ def _check(*, is_chosen: bool, asks: bool, as_json: bool) -> None:
             "nothing is chosen",
             "use --client, --group or --before, alone or together",
         )
-    if asks and (as_json or not sys.stdin.isatty()):
+    if asks and (as_json or not is_terminal()):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             "forget requires confirmation, and stdin is not a terminal",

@@ -107,10 +107,12 @@ async def _times(client: Client, subject: str, data: bytes, count: int) -> int:
 
 async def _lines(client: Client, subject: str) -> tuple[int, int]:
     import asyncio
-    import sys
+
+    from rollq.cli.stdin import open_bytes
 
     made = reached = 0
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+    lines = open_bytes()
+    while line := await asyncio.to_thread(lines.readline):
         reached = await client.publish(subject, line.rstrip(b"\r\n"), confirm=True)
         made += 1
     return made, reached

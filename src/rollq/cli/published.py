@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rollq.base.errors import ErrorCode, LocalError, RemoteError
 from rollq.cli.output import write_json
+from rollq.cli.stdin import open_bytes
 from rollq.subjects.grammar import Tokens, parse_pattern, parse_subject
 from rollq.subjects.queues import check_typed
 
@@ -29,7 +30,7 @@ def checked_pattern(text: str) -> None:
 
 def payload_of(text: str) -> bytes:
     """The payload: the bytes of an argument, or all of stdin."""
-    return sys.stdin.buffer.read() if text == "-" else os.fsencode(text)
+    return open_bytes().read() if text == "-" else os.fsencode(text)
 
 
 def show(message: Publication, *, as_json: bool, with_subject: bool = True) -> None:

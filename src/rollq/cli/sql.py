@@ -65,15 +65,16 @@ def sql(
     semicolons. With --json: one JSON object per row and line.
     """
     from rollq.cli.spark import spark_to_ask
+    from rollq.cli.stdin import is_terminal, read_text
     from rollq.spark.asking.queries import check_reads
     from rollq.spark.asking.typing_help import split_statements
 
     if as_csv and as_json:
         raise LocalError(ErrorCode.BAD_OPTIONS, "--csv and --json are given", "give one of them")
-    is_shell = not query and sys.stdin.isatty() and sys.stdout.isatty()
+    is_shell = not query and is_terminal() and sys.stdout.isatty()
     statements: list[str] = []
     if not is_shell:
-        done, rest = split_statements(sys.stdin.read() if query in ("", "-") else query)
+        done, rest = split_statements(read_text() if query in ("", "-") else query)
         statements = [*done, rest] if rest or not done else done
         for one in statements:
             check_reads(one)

@@ -13,6 +13,7 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.base.traces import is_traceparent
 from rollq.cli import following, needs, submit_options
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
+from rollq.cli.stdin import open_bytes
 from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save, check_together
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def _read_payload(path: Path | None) -> bytes | None:
         return None
     try:
         if str(path) == "-":
-            return typer.get_binary_stream("stdin").read()
+            return open_bytes().read()
         return path.read_bytes()
     except OSError as error:
         raise LocalError(

@@ -45,8 +45,9 @@ def top(
     one. Rates are those of the last interval, so a single frame takes one interval.
     """
     from rollq.cli.service import run
+    from rollq.cli.stdin import is_terminal
 
-    is_live = sys.stdin.isatty() and sys.stdout.isatty() and not once
+    is_live = is_terminal() and sys.stdout.isatty() and not once
     if as_json:
         run(_write_documents(servers, timeout, interval, once=once))
     elif is_live:

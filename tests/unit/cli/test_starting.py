@@ -1,14 +1,16 @@
-"""Ctrl-C while the command line is imported and built, and how it starts without streams."""
+"""Ctrl-C while the command line is imported and built, and how it starts without streams or with
+those of another encoding."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from rollq.cli.failures import EXIT_INTERRUPTED, EXIT_UNREACHABLE
+from rollq.cli.failures import EXIT_INTERRUPTED, EXIT_UNREACHABLE, EXIT_USAGE
 
 IMPORT_OF = """
 class Interrupts:
@@ -69,6 +71,35 @@ def test_streams_that_are_closed_lead_nowhere(closed: str) -> None:
     done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, check=False)
     assert done.returncode == EXIT_UNREACHABLE, done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["submit show --payload -", "publish news -", "sql -", "blobs gc --state . --keep -"]
+)
+def test_stdin_that_is_to_be_read_must_not_be_closed(words: str) -> None:
+    ask = f"{sys.executable} -m rollq {words} <&-"
+    done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_USAGE, done.stderr
+    assert done.stderr.startswith("rollq: stdin is closed, and is to be read [bad_options]\n")
+
+
+def test_nobody_is_asked_on_a_closed_stdin() -> None:
+    ask = f"{sys.executable} -m rollq dlq purge --all <&-"
+    done = subprocess.run(["sh", "-c", ask], capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_USAGE
+    assert "stdin is not a terminal" in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "ascii:strict"])
+def test_stdout_that_lacks_a_character_gets_another(encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rollq", "status", "--help"],
+        capture_output=True,
+        env=os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C.UTF-8"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"HOST:PORT," in done.stdout
 
 
 def test_so_they_do_for_the_loop_of_a_client() -> None:
