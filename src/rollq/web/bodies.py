@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -14,6 +15,10 @@ from rollq.web.errors import JSON, RequestError, bad_request
 from rollq.web.limits import BODY_BYTES_MAX, BODY_IDLE_S
 
 Value = TypeVar("Value")
+# An escape in JSON: a surrogate pair, half of one, or any other.
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL
+)
 
 
 async def read_json(request: Request, wanted: type[Value]) -> Value:
@@ -28,10 +33,27 @@ async def read_json(request: Request, wanted: type[Value]) -> Value:
         data = b"{}"
     elif kind != JSON:
         raise RequestError(415, ErrorCode.BAD_PAYLOAD, f"the body is {kind[:64]!r}", f"send {JSON}")
+    return decode_json(data, wanted, "the body", "GET /api/v1/openapi.json describes it")
+
+
+def decode_json(data: bytes, wanted: type[Value], called: str, hint: str) -> Value:
+    """Decode JSON; in errors it is `called` so.
+
+    Raises:
+        RequestError: it is invalid.
+    """
     try:
         return msgspec.json.decode(data, type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body: {error}", "GET /api/v1/openapi.json describes it") from None
+        # msgspec calls a text that ends with half a character truncated data.
+        half = next((found for found in _ESCAPE.finditer(data) if found["half"]), None)
+        if half is None:
+            raise bad_request(f"{called}: {error}", hint) from None
+        escape = half["half"].decode("ascii", "replace")
+        raise bad_request(
+            f"{called}: {escape} at byte {half.start()} is an unpaired surrogate: half a character",
+            "write both halves, as in \\ud83d\\ude00, or the character itself",
+        ) from None
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.roles.client.jobs.specs import JobSpec
-from rollq.web.bodies import pieces_of, read_json
+from rollq.web.bodies import decode_json, pieces_of, read_json
 from rollq.web.call import ApiCall, ApiReply
 from rollq.web.errors import RequestError, bad_request
 from rollq.web.jobs import known_job
@@ -117,10 +117,7 @@ async def submit(call: ApiCall) -> ApiReply:
     if kind.partition(";")[0].strip().lower() != FORM:
         return await _accept(call, await read_json(call.request, PostedJob), {})
     async with _form(call.request, kind) as (data, files):
-        try:
-            body = msgspec.json.decode(data, type=PostedJob)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_request(f"the part {JOB!r}: {error}", "send a job as JSON") from None
+        body = decode_json(data, PostedJob, f"the part {JOB!r}", "send a job as JSON")
         return await _accept(call, body, files)
 
 
