@@ -153,6 +153,9 @@ def _check_table(path: Path, name: str, table: Mapping[str, Any]) -> None:
     if unknown:
         known = ", ".join((*OWN, *FOLLOWING, *(one for one in FIELDS if one not in OWN)))
         raise _bad(path, f"{where}: no option {unknown[0]!r}", f"use one of: {known}")
+    for twice in table.get("files", {}).keys() & table.get("inputs", {}).keys():
+        what = f"{where}: the file name {twice!r} is there twice"
+        raise _bad(path, what, "give it another name in files or in inputs")
     options = {key: value for key, value in table.items() if key not in OWN}
     try:
         job_options(cast("Options", options))

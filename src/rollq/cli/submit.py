@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.base.names import NAME_CHARS_SHOWN
 from rollq.base.traces import is_traceparent
 from rollq.cli import following, needs, submit_options
 from rollq.cli.options import DEFAULT_SERVERS, DEFAULT_TIMEOUT_S, Json, Servers, Timeout
@@ -18,7 +21,7 @@ from rollq.cli.submit_checks import OPTIONS, check_like, check_needs, check_save
 
 if TYPE_CHECKING:
     from rollq.roles.client.jobs.options import Options
-    from rollq.roles.client.jobs.specs import Input, JobSpec
+    from rollq.roles.client.jobs.specs import CacheFile, Input, JobFile, JobSpec
 
 EPILOG = """\b
 Examples:
@@ -173,12 +176,15 @@ def _order(ctx: typer.Context) -> SubmitOrder:
     if asked["job_id"]:
         job_ids([asked["job_id"]])
     args = asked["args"] or []
-    files = find_files(asked["file"] or [], "--file")
-    files |= find_files(asked["folder"] or [], "--dir")
     return SubmitOrder(
         exec_name="" if asked["like"] else asked["exec_name"],
         args=[asked["exec_name"], *args] if asked["like"] and asked["exec_name"] else args,
-        files=files | cached_files(asked["cached"] or []) | left_files(asked),
+        files=named_once(
+            find_files(asked["file"] or [], "--file"),
+            find_files(asked["folder"] or [], "--dir"),
+            cached_files(asked["cached"] or []),
+            left_files(asked),
+        ),
         outputs=asked["output"] or [],
         payload=_read_payload(asked["payload"]),
         job_id=asked["job_id"],
@@ -259,10 +265,27 @@ def _secrets(given: list[str]) -> dict[str, str]:
     return secrets
 
 
-def find_files(named: list[str], option: str) -> dict[str, Input]:
-    """Local files or directories, by name in the job's directory. They must exist and be
-    readable."""
-    found: dict[str, Input] = {}
+def named_once(*given: Iterable[tuple[str, Input]]) -> dict[str, Input]:
+    """The input files of all options, by name in the job's directory.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if a name is given twice: one of its files would be left out.
+    """
+    files: dict[str, Input] = {}
+    for name, one in chain.from_iterable(given):
+        if name in files:
+            raise LocalError(
+                ErrorCode.BAD_OPTIONS,
+                f"the file name {name[:NAME_CHARS_SHOWN]!r} is there twice",
+                "give each file a name of its own, as in --file NAME=PATH",
+            )
+        files[name] = one
+    return files
+
+
+def find_files(named: list[str], option: str) -> Iterator[tuple[str, Path]]:
+    """Generate local files or directories, with their names in the job's directory. They must
+    exist and be readable."""
     for one in named:
         name, equals, path = one.partition("=")
         place = Path(path if equals else one)
@@ -276,38 +299,33 @@ def find_files(named: list[str], option: str) -> dict[str, Input]:
             raise LocalError(
                 ErrorCode.BAD_OPTIONS, f"{place}: {error.strerror or error}", f"check {option}"
             ) from None
-        found[name if equals else place.resolve().name] = place
-    return found
+        yield name if equals else place.resolve().name, place
 
 
-def cached_files(named: list[str]) -> dict[str, Input]:
-    """Files of caches, by their name."""
+def cached_files(named: list[str]) -> Iterator[tuple[str, CacheFile]]:
+    """Generate files of caches, with their names."""
     from rollq.roles.client.jobs.specs import CacheFile
 
-    found: dict[str, Input] = {}
     for one in named:
         cache_id, colon, name = one.partition(":")
         if not (cache_id and colon and name):
             hint = "write CACHE:NAME, as in dataset:a.csv"
             raise LocalError(ErrorCode.BAD_OPTIONS, f"--cached {one!r}", hint)
-        found[name] = CacheFile(cache_id)
-    return found
+        yield name, CacheFile(cache_id)
 
 
-def left_files(asked: dict[str, Any]) -> dict[str, Input]:
-    """Output files of other jobs, by name in the job's directory."""
+def left_files(asked: dict[str, Any]) -> Iterator[tuple[str, JobFile]]:
+    """Generate output files of other jobs, with their names in the job's directory."""
     from rollq.cli.ids import full_id
     from rollq.roles.client.jobs.specs import JobFile
 
-    found: dict[str, Input] = {}
     for one in asked["input_"] or ():
         name, equals, source = one.partition("=")
         named, colon, output = source.partition(":")
         if not (name and equals and named and colon and output):
             hint = "write NAME=ID:FILE, as in --input in.csv=1d0b4f2e:out.csv"
             raise LocalError(ErrorCode.BAD_OPTIONS, f"--input {one!r}", hint)
-        found[name] = JobFile(full_id(asked["servers"], asked["timeout"], named), output)
-    return found
+        yield name, JobFile(full_id(asked["servers"], asked["timeout"], named), output)
 
 
 def _read_payload(path: Path | None) -> bytes | None:

@@ -143,6 +143,10 @@ def test_so_many_jobs_can_be_followed(tmp_path: Path) -> None:
         ('[a]\nexec = "x"\nargs = [true]', "[a]: args is [true]"),
         ('[a]\nexec = "x"\nfiles = ["入.csv"]', '[a]: files is ["入.csv"]'),
         ('[a]\nexec = "x"\nfiles = { a = 1 }', '[a]: files is {"a": 1}'),
+        (
+            '[a]\nexec = "x"\nfiles.in = "f"\ninputs.in = "b:-"\n[b]\nexec = "x"',
+            "[a]: the file name 'in' is there twice",
+        ),
         ('[a]\nexec = "x"\noutputs = [1]', "[a]: outputs is [1]"),
         ('[a]\nexec = "x"\npriority = "high"', "[a]: priority='high'"),
         ('[a]\nexec = "x"\ncolour = 3', "no option 'colour'"),

@@ -142,3 +142,11 @@ def test_a_file_that_many_jobs_share_is_read_once(
     first = inputs.read(JobSpec("calc", files={"a": path}))
     monkeypatch.setattr(hashlib, "sha256", None)
     assert inputs.read(JobSpec("calc", files={"b": path})).blobs == first.blobs
+
+
+def test_files_are_given_by_name() -> None:
+    """Pairs could have a name twice."""
+    pairs: Any = [("x", b"1"), ("x", b"2")]
+    with pytest.raises(LocalError, match="files is list") as refused:
+        needs_reading(JobSpec("calc", files=pairs))
+    assert refused.value.code is ErrorCode.BAD_OPTIONS

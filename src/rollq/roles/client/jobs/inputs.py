@@ -25,6 +25,7 @@ from rollq.base.limits import (
     FILE_NAME_PARTS_MAX,
     INLINE_BYTES_MAX,
 )
+from rollq.roles.client.answers import ArgumentTypeError
 from rollq.roles.client.jobs.specs import (
     BYTES,
     CacheFile,
@@ -171,6 +172,12 @@ def needs_reading(spec: JobSpec) -> bool:
     """Whether a job has files to read, or too many bytes for its body."""
     if not spec.files or type(spec) is SettledSpec:
         return False
+    if not isinstance(spec.files, Mapping):
+        raise ArgumentTypeError(
+            ErrorCode.BAD_OPTIONS,
+            f"files is {type(spec.files).__name__}",
+            "give names and contents: files={'in.csv': pathlib.Path('data/in.csv')}",
+        )
     size = 0
     for given in spec.files.values():
         if not isinstance(given, BYTES):
