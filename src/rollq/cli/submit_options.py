@@ -148,7 +148,12 @@ Traceparent = Annotated[
     ),
 ]
 OwnId = Annotated[
-    str, typer.Option("--id", metavar="ID", help="Job id; resubmitting it is idempotent.")
+    str,
+    typer.Option(
+        "--id",
+        metavar="ID",
+        help="Job id; resubmitting it is idempotent. The client id is cli-ID then.",
+    ),
 ]
 Key = Annotated[
     str,

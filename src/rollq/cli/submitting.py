@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rollq.base.amounts import counted
 from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RemoteError, RollqError
-from rollq.base.ids import JobId, guid_to_text, task_number
+from rollq.base.ids import JobId, guid_from_text, guid_to_text, task_number
 from rollq.base.names import COMMAND_LINE_PREFIX
 from rollq.base.outcomes import ENDED
 from rollq.base.reasons import Reason
@@ -43,9 +43,7 @@ RUNNING_REASONS: Final = (Reason.RUNNING, Reason.ASSIGNING)
 
 async def carry_out(order: SubmitOrder) -> int:
     """Submit, and wait if requested; returns the exit code."""
-    # A client id of its own, so that no other command receives the results.
-    own_id = default_id(given_credentials(), f"{COMMAND_LINE_PREFIX}{secrets.token_hex(6)}")
-    client_id = order.client_id or own_id
+    client_id = order.client_id or default_id(given_credentials(), own_name(order.job_id))
     async with connected(order.servers, order.timeout_s, client_id) as client:
         try:
             if order.source is None and not order.count:
@@ -57,6 +55,13 @@ async def carry_out(order: SubmitOrder) -> int:
                 raise
             report(error, as_json=order.as_json)
             return EXIT_WAITED
+
+
+def own_name(job_id: str) -> str:
+    """A client id of its own for a command, so that no other command receives the results. With a
+    job id it is made from that: the same command is the same client again, whose job it is."""
+    unique = guid_to_text(guid_from_text(job_id)) if job_id else secrets.token_hex(6)
+    return f"{COMMAND_LINE_PREFIX}{unique}"
 
 
 async def _submit(client: Client, order: SubmitOrder) -> Job:

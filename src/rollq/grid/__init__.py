@@ -13,7 +13,7 @@ Read in this order:
       hints, readers, access, policies, limits, topics, schedules
                                                            handlers; runs, outcomes: what they share
       admission   bounds of what may enter                 moves           how records move, counted
-      batches     which there are, by name
+      batches     which there are, by name             repeats         a submit that comes again
       refs        blobs and caches, counted                tasks, times    arrays, the group's time
       edges       who waits for whom                       settling        children of what ended
       job_index, seq_index, key_index   jobs and keys in order

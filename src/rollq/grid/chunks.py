@@ -26,8 +26,8 @@ from rollq.base.staged import KEY_END, SAME_BODY, StagedGroup, ids_of, items_of
 from rollq.grid.admission import is_long, refuse_options, refuse_queue, refused_bounds
 from rollq.grid.effects import Refused
 from rollq.grid.refs import hold_blobs, maybe_drop_cache, refuse_blobs, refuse_files, release_blobs
+from rollq.grid.repeats import why_another
 from rollq.grid.state import CommittedBatch, GridState, StagedChunk
-from rollq.grid.submits import is_same_job
 
 PIECE_BYTES: Final = INLINE_BYTES_MAX  # the largest body that a `Bodies` stores
 
@@ -154,14 +154,17 @@ def groups_of(state: GridState, chunk: StagedChunk) -> tuple[StagedGroup, ...]:
     return _decode(b"".join(map(state.bodies.load, chunk.pieces)))
 
 
-def other_job(state: GridState, client_id: ClientId, chunk: StagedChunk) -> JobId | None:
-    """The first id in it that belongs to a different job than the staged one."""
+def other_job(state: GridState, client_id: ClientId, chunk: StagedChunk) -> tuple[JobId, str]:
+    """The first id in it that belongs to a different job than the staged one, and what differs;
+    empty: there is none."""
     for group in groups_of(state, chunk):
         for item in items_of(group):
             record = state.jobs.get(item.job_id)
-            if record is not None and not is_same_job(state, record, client_id, group, item):
-                return item.job_id
-    return None
+            if record is None:
+                continue
+            if why := why_another(state, record, client_id, group, item):
+                return item.job_id, why
+    return b"", ""
 
 
 def find_staged(

@@ -206,9 +206,9 @@ def check_jobs(
     known: dict[JobId, None] = {}
     if not state.jobs.keys().isdisjoint(new.keys()):
         known = {job_id: None for job_id in new if job_id in state.jobs}
-        other = another_job(state, command.client_id, chunks, known)
-        if other is not None:
-            return refused_job(f"the id names another job{key_in(state, chunks, other)}", other)
+        other, why = another_job(state, command.client_id, chunks, known)
+        if why:
+            return refused_job(why, other)
         for job_id in known:
             del new[job_id]
     if len(state.jobs) + len(state.reserved) + len(new) > state.bounds.jobs:
@@ -297,14 +297,15 @@ def key_in(state: GridState, chunks: list[StagedChunk], job_id: JobId) -> str:
 
 def another_job(
     state: GridState, client_id: ClientId, chunks: list[StagedChunk], known: dict[JobId, None]
-) -> JobId | None:
-    """The first of these existing ids whose job differs from the staged one."""
+) -> tuple[JobId, str]:
+    """The first of these existing ids whose job differs from the staged one, and what differs;
+    empty: there is none."""
     for chunk in chunks:
         if not chunk.redrives and not known.keys().isdisjoint(ids_of(chunk.job_ids)):
-            job_id = other_job(state, client_id, chunk)
-            if job_id is not None:
-                return job_id
-    return None
+            job_id, why = other_job(state, client_id, chunk)
+            if why:
+                return job_id, why
+    return b"", ""
 
 
 def refused_job(message: str, job_id: JobId, code: ErrorCode = ErrorCode.JOB_CONFLICT) -> Refused:

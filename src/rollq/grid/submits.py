@@ -8,13 +8,12 @@ from hashlib import blake2b
 from itertools import islice, repeat
 from sys import intern
 from typing import NamedTuple
-from zlib import crc32
 
 import msgspec
 
 from rollq.base.digests import Digest
 from rollq.base.errors import ErrorCode
-from rollq.base.ids import GUID_BYTES, ClientId, JobId
+from rollq.base.ids import GUID_BYTES, JobId
 from rollq.base.jobs import BlobRef, BulkItem, JobOptions
 from rollq.base.limits import (
     BATCH_KEY_BYTES_MAX,
@@ -43,8 +42,6 @@ from rollq.grid.edges import (
     link,
     open_edges,
     refuse_parents,
-    same_parents,
-    without_parents,
 )
 from rollq.grid.effects import Applied, Done, Duplicate, Outcome, Refused, RunDone
 from rollq.grid.events import (
@@ -55,16 +52,16 @@ from rollq.grid.events import (
     Run,
 )
 from rollq.grid.facts import column_of, keys_of, result_of
-from rollq.grid.moves import next_seq, own, put_job, submitted_crc
+from rollq.grid.moves import next_seq, own, put_job
 from rollq.grid.outcomes import DUPLICATE_ENDED, DUPLICATE_OPEN, JOBS_FULL
 from rollq.grid.refs import (
     blob_bytes,
-    files_crc,
     hold_files,
     past_with,
     refuse_blobs,
     refuse_files,
 )
+from rollq.grid.repeats import named_by_two, why_another
 from rollq.grid.runs import (
     DONE_RUN_OF_ONE,
     Others,
@@ -262,33 +259,13 @@ def repeat_submit(
     state: GridState, record: JobRecord, command: SubmitRun, item: BulkItem, out: Applied
 ) -> Duplicate | Refused:
     """The outcome of a submit whose id exists."""
-    if not is_same_job(state, record, command.client_id, command, item):
-        return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
+    why = why_another(state, record, command.client_id, command, item)
+    if why:
+        return Refused(ErrorCode.JOB_CONFLICT, why, item.job_id)
     if record.end is None:
         return DUPLICATE_OPEN
     out.effects.append(result_of(record, record.end))
     return DUPLICATE_ENDED
-
-
-def is_same_job(
-    state: GridState,
-    record: JobRecord,
-    client_id: ClientId,
-    shared: SubmitRun | SubmitBulk | StagedGroup,
-    own: BulkItem,
-) -> bool:
-    """Whether a submit of this client with the id of this record is a repetition: compares the
-    shared fields and its own."""
-    return (
-        record.array is None
-        and record.client.client_id == client_id
-        and record.key == own.key
-        and record.queue == shared.queue
-        and record.exec_name == shared.exec_name
-        and record.options == without_parents(shared.options)
-        and same_parents(state, record.job_id, shared.options)
-        and submitted_crc(state, record) == files_crc(crc32(own.body), own.blobs, shared.caches)
-    )
 
 
 class JobColumns(NamedTuple):
@@ -451,11 +428,12 @@ def check_bulk(state: GridState, command: SubmitBulk) -> dict[JobId, BulkItem] |
                 refusal = refuse_key(item.key)
             if refusal is not None:
                 return refusal
-            same = new.setdefault(item.job_id, item) == item
-        else:
-            same = is_same_job(state, record, command.client_id, command, item)
-        if not same:
-            return Refused(ErrorCode.JOB_CONFLICT, "the id names another job", item.job_id)
+            if new.setdefault(item.job_id, item) != item:
+                return named_by_two(item)
+            continue
+        why = why_another(state, record, command.client_id, command, item)
+        if why:
+            return Refused(ErrorCode.JOB_CONFLICT, why, item.job_id)
     return JOBS_FULL if len(state.jobs) + len(new) > state.bounds.jobs else new
 
 

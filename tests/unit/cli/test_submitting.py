@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
-from rollq.cli.submitting import JobLabels, _array, _await_all, _file, _one
+from rollq.cli.submitting import JobLabels, _array, _await_all, _file, _one, own_name
 from rollq.roles.client.results.handles import Counts
 
 
@@ -82,3 +82,10 @@ def test_a_file_may_be_accepted_once_its_commit_is_sent(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(_file(client, order))
     assert ("may have been accepted" in capsys.readouterr().err) is has_submitted
+
+
+def test_the_same_id_is_of_the_same_client() -> None:
+    """The grid takes a job again only from its client."""
+    own = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+    assert own_name(own) == own_name(own.upper()) == f"cli-{own}"
+    assert own_name("") != own_name("")

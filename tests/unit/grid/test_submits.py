@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from rollq.base import limits
@@ -81,24 +82,37 @@ def test_a_repeated_submit_of_an_ended_job_gets_the_result_again() -> None:
 
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(
-    "other",
+    ("other", "why"),
     [
-        submit("a", body=b"other"),
-        submit("a", client="bob"),
-        submit("a", queue="r"),
-        submit("a", priority=1),
-        SubmitJob(job_id("a"), "ann", "q", "other", b"a"),
+        (submit("a", body=b"other"), "a job with other arguments, files, payload or environment"),
+        (submit("a", client="bob"), "a job of client ann"),
+        (submit("a", queue="r"), "a job in the queue q"),
+        (submit("a", priority=1), "a job with other options"),
+        (SubmitJob(job_id("a"), "ann", "q", "other", b"a"), "a job of the program exe"),
+        (SubmitJob(job_id("a"), "ann", "q", "exe", b"a", key="k"), "a job with no key"),
     ],
 )
-def test_an_id_names_one_job_for_ever(other: SubmitJob, ended: bool) -> None:
+def test_an_id_names_one_job_for_ever(other: SubmitJob, why: str, ended: bool) -> None:
     grid = Grid()
     grid.start("a")
     if ended:
         grid.ack("a")
     outcome = grid.ask(other)
-    assert refusal(outcome) is ErrorCode.JOB_CONFLICT
+    assert outcome == Refused(ErrorCode.JOB_CONFLICT, f"the id belongs to {why}", job_id("a"))
+
+
+def test_a_key_is_told_by_its_name() -> None:
+    """Whoever gave a key knows of no id."""
+    grid = Grid()
+    first = SubmitJob(job_id("a"), "ann", "q", "exe", b"a", key="row-1")
+    grid.apply(first)
+    outcome = grid.ask(msgspec.structs.replace(first, exec_name="other"))
     assert isinstance(outcome, Refused)
-    assert outcome.job_id == job_id("a")
+    assert outcome.message == "the key 'row-1' belongs to a job of the program exe"
+    two = (BulkItem(job_id("b"), b"1", (), "k"), BulkItem(job_id("b"), b"2", (), "k"))
+    outcome = grid.ask(SubmitBulk("ann", "q", "exe", two))
+    assert isinstance(outcome, Refused)
+    assert outcome.message == "the key 'k' is that of two jobs that differ"
 
 
 @pytest.mark.parametrize(
