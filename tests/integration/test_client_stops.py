@@ -86,6 +86,28 @@ def test_jobs_may_be_accepted_once_they_are_sent(
     play(story())
 
 
+def test_jobs_that_are_not_staged_in_time_are_not_accepted() -> None:
+    """Whatever the client submitted before. Users know of jobs and batches, not of messages."""
+
+    async def story() -> None:
+        leader = await FakeLeader(lambda *_: None).start()
+        async with Client(leader.address) as client:
+            waiting = asyncio.ensure_future(client.submit("calc"))
+            await leader.until(lambda: leader.of(wire.SubmitJob))
+            with pytest.raises(RollqError) as staged:
+                await client.stage("b", "p", [JobSpec("calc")], timeout=0.01)
+            assert staged.value.message == "no answer within 0.01 s: jobs of a batch"
+            assert "accepted" not in staged.value.hint
+            with pytest.raises(RollqError) as committed:
+                await client.commit("b", (), timeout=0.01)
+            assert committed.value.message.endswith(": the commit of a batch")
+            assert "may have been accepted" in committed.value.hint
+            waiting.cancel()
+        await leader.stop()
+
+    play(story())
+
+
 def test_a_request_that_nobody_waits_for_is_not_sent_again() -> None:
     async def story() -> None:
         async with Client(NOWHERE) as client:

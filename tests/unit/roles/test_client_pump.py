@@ -46,8 +46,9 @@ class FakeEngine:
     def uploaded_at(self) -> float:
         return self.uploaded
 
-    def timeout_error(self, what: str, wait_s: float) -> DeadlineError:
-        return DeadlineError(ErrorCode.TIMED_OUT, f"{what} after {wait_s} s")
+    def timeout_error(self, what: str, wait_s: float, *, submits: bool) -> DeadlineError:
+        hint = "accepted perhaps" if submits else ""
+        return DeadlineError(ErrorCode.TIMED_OUT, f"{what} after {wait_s} s", hint)
 
     def accept(self, number: int) -> None:
         self.asked.pop(bytes([number]))(wire.Accepted(bytes([number])))
@@ -61,7 +62,7 @@ def pump_of(engine: FakeEngine, answered: list[int]) -> Pump:
     def on_answer(answer: Answer) -> None:
         answered.append(answer.request_id[0])
 
-    return Pump(cast("Engine", engine), "requests", 10, on_answer)
+    return Pump(cast("Engine", engine), "{} requests", 10, on_answer)
 
 
 async def begun(waiting: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -123,6 +124,25 @@ def test_what_is_sent_after_a_pause_has_all_of_its_time() -> None:
         engine.loop.pass_(1)
         with pytest.raises(DeadlineError):
             await waiting
+
+    run(story())
+
+
+@pytest.mark.parametrize("submits", [True, False])
+def test_what_is_not_answered_is_counted_and_may_be_accepted_if_it_submits(
+    *, submits: bool
+) -> None:
+    async def story() -> None:
+        engine = FakeEngine()
+        what = "{} requests"
+        pump = Pump(cast("Engine", engine), what, 10, lambda _: None, submits=submits)
+        for number in range(3):
+            pump.send(request(number))
+        waiting = await begun(pump.drain())
+        engine.loop.pass_(10)
+        with pytest.raises(DeadlineError, match="3 requests after 10 s") as silent:
+            await waiting
+        assert bool(silent.value.hint) is submits
 
     run(story())
 

@@ -73,7 +73,7 @@ class Executor(BaseExecutor):
         **options: Unpack[Options],
     ) -> None:
         self._engine = GroupEngine(addresses, client_id, credentials=as_credentials(credentials))
-        self._pump = Pump(self._engine, "futures", inf, self._on_answer)
+        self._pump = Pump(self._engine, "{} futures", inf, self._on_answer)
         self._thread = LoopThread("rollq-executor")
         self._reads = reads
         self._allow_pickle = allow_pickle

@@ -203,7 +203,9 @@ class StageRun:
         self._waits = waits
         self._full_at: float | None = None  # when GRID_FULL began, by the loop's clock
         self._sent: dict[MessageId, Message] = {}  # without a response
-        self._pump = Pump(engine, "messages of a part", self._timeout_s, self._on_answer)
+        self._pump = Pump(
+            engine, "jobs of a batch", self._timeout_s, self._on_answer, submits=False
+        )
 
     async def put(self, messages: Iterable[Message]) -> None:
         """Send messages, as the window allows."""

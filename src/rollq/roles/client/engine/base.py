@@ -24,24 +24,29 @@ from rollq.roles.client.forks import OwnerProcess
 from rollq.roles.client.jobs.inputs import Inputs
 from rollq.roles.client.jobs.supply import NOTHING, BytesMoved, SubmitMaker, Supply
 from rollq.roles.client.session.group_session import Answer, GroupSession, OnAnswer
-from rollq.roles.client.session.signals import Request, id_of
+from rollq.roles.client.session.signals import SUBMITS, Request, id_of
 from rollq.security.accounts import account_of, own_client_id
 from rollq.security.credentials import NONE, Credentials
 from rollq.security.files import as_credentials
 from rollq.wire import messages as wire
+from rollq.wire.staging_messages import CommitBatch, DropBatch
 from rollq.wire.subject_messages import Publish, Subscribe
 
 PREFIX_BYTES: Final = 12  # common id prefix of the jobs of a batch or array
 ACCEPTED_PERHAPS: Final = (
     "; a job may have been accepted all the same, and may be submitted again under the same id"
 )
-# Requests that submit nothing, as error messages name them.
-SUBMITS_NOTHING: Final[Mapping[type, str]] = {
+# Requests as error messages name them.
+REQUEST_NAMES: Final[Mapping[type, str]] = {
     wire.Query: "a query",
     wire.Admin: "an admin request",
     wire.Cancel: "a cancellation",
     Publish: "a publish",
     Subscribe: "a subscription",
+    wire.SubmitArray: "an array",
+    wire.SubmitBulk: "jobs",
+    CommitBatch: "the commit of a batch",
+    DropBatch: "the removal of a batch",
 }
 
 
@@ -132,10 +137,10 @@ class Engine(ABC):
                 self.give_up(id_of(request))
         if answer is None:
             kind = type(request)
-            what = SUBMITS_NOTHING.get(kind, kind.__name__)
+            what = REQUEST_NAMES.get(kind, "a request")
             if isinstance(request, wire.SubmitJob):
                 what = f"job {guid_to_text(request.job_id)}"
-            raise self.timeout_error(what, wait_s, submits=kind not in SUBMITS_NOTHING)
+            raise self.timeout_error(what, wait_s, submits=kind in SUBMITS)
         if type(answer) is wire.Error:
             raise error_of(answer)
         return answer

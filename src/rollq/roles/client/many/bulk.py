@@ -33,7 +33,7 @@ class BulkRun:
         self._batch = batch
         self._progress = progress
         self._reported = 0  # of those that were accepted
-        self._pump = Pump(engine, "jobs", timeout_s, self._on_answer)
+        self._pump = Pump(engine, "{} jobs", timeout_s, self._on_answer)
 
     async def submit(self, specs: Iterable[JobSpec]) -> None:
         """Submit all; returns when all are accepted.

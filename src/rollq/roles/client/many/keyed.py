@@ -71,7 +71,7 @@ class KeyedRun:
         self._on_made = on_made
         self._open: dict[JobId, PutJob] = {}
         self._made: list[JobId] = []  # not reported to `on_made` yet
-        self._pump = Pump(engine, "jobs", engine.timeout_s, self._on_answer)
+        self._pump = Pump(engine, "{} jobs", engine.timeout_s, self._on_answer)
         self._ended: list[Ended] = []
 
     def __enter__(self) -> Self:

@@ -60,7 +60,7 @@ class MapRun:
         self._prefixes: list[bytes] = []  # of generated ids
         self._base = 0  # number of the first job with the last prefix
         self._numbers: dict[JobId, int] = {}  # submitted, without a result
-        self._pump = Pump(engine, "jobs of a map", engine.timeout_s, self._on_answer)
+        self._pump = Pump(engine, "{} jobs of a map", engine.timeout_s, self._on_answer)
         self._settling: dict[asyncio.Task[None], None] = {}  # jobs whose files are being read
         self._held: dict[int, wire.Result] = {}  # results that wait for earlier ones
         self._ready: list[wire.Result] = []

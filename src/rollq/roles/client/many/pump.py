@@ -19,10 +19,11 @@ class Pump:
 
     Args:
         engine: The client that sends them.
-        what: A plural noun for them, for the timeout error.
+        what: What they are, for the timeout error; `{}` in it is their number.
         timeout_s: How long nothing may be answered while the call waits. Reading and uploading
             files counts as progress.
         on_answer: Called with each response. There are none after `close`.
+        submits: Whether jobs may be accepted by them.
 
     Attributes:
         error: Why the call failed; the first error. Raised by `check` and `drain`.
@@ -35,6 +36,8 @@ class Pump:
         what: str,
         timeout_s: float,
         on_answer: Callable[[Answer], None],
+        *,
+        submits: bool = True,
     ) -> None:
         self.error: Exception | None = None
         self.reading = 0
@@ -42,6 +45,7 @@ class Pump:
         self._what = what
         self._timeout_s = timeout_s
         self._on_answer = on_answer
+        self._submits = submits
         self._open: dict[MessageId, None] = {}  # in the order of sending
         self._later: dict[MessageId, asyncio.TimerHandle] = {}  # of these, to be sent by a timer
         self._has_files = False
@@ -201,6 +205,5 @@ class Pump:
         if left_s > 0:
             self._timer = loop.call_later(left_s, self._look)
         else:
-            self.fail(
-                self._engine.timeout_error(f"{len(self._open)} {self._what}", self._timeout_s)
-            )
+            what = self._what.format(len(self._open))
+            self.fail(self._engine.timeout_error(what, self._timeout_s, submits=self._submits))
