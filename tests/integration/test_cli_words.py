@@ -46,6 +46,10 @@ def test_a_job_that_wrote_nothing_says_so_once_it_has_ended(grid: Grid) -> None:
     job = grid.json("submit", "quiet", "--wait")["id"]
     assert grid.run("logs", job) == ""
     assert grid.stderr == "the job wrote nothing\n"
+    assert grid.run("logs", job, "--tail", "0") == ""
+    assert grid.stderr == "", "none of its lines was asked for"
+    grid.run("logs", job, "--stderr")
+    assert grid.stderr == "the job wrote nothing to stderr\n"
     later = grid.json("submit", "quiet", "--delay", "99")["id"]
     grid.run("logs", later)
     assert grid.stderr == "the job has written nothing so far\n"

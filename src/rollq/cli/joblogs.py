@@ -84,10 +84,16 @@ def logs(
             result = await client.result_of(ids[0])
             await write_value(result)
             shown.is_any |= bool(result.data_size)
-        if not shown.is_any and not as_json:
-            remark("the job wrote nothing" if is_over else "the job has written nothing so far")
+        if not shown.is_any and tail != 0 and not as_json:
+            remark(nothing_text(stream, is_over=is_over))
 
     with_job_ids(servers, timeout, [job_id], show)
+
+
+def nothing_text(stream: str, *, is_over: bool) -> str:
+    """What is said of a job without output. `stream`: the only one that was asked for."""
+    what = f"nothing to {stream}" if stream else "nothing"
+    return f"the job wrote {what}" if is_over else f"the job has written {what} so far"
 
 
 class Shown:
@@ -99,7 +105,7 @@ class Shown:
         self.is_any = False  # whether there was any output
         self.is_line_open = False  # whether the last output to stdout did not end with a newline
         self._as_json = as_json
-        self._attempt = 0
+        self._attempt = 1
         self._documents = OutputDocuments()
 
     def show(self, part: StreamPart) -> None:
@@ -112,9 +118,7 @@ class Shown:
         if self._as_json:
             write_json(self._documents.of(part))
             return
-        if self._attempt and part.attempt != self._attempt:
-            remark(f"[attempt {part.attempt}]")
-        self._attempt = part.attempt
+        self.turn_to(part.attempt)
         if part.skipped:
             remark(f"[{part.skipped} bytes of {part.stream} skipped]")
         target = sys.stdout if part.stream == "stdout" else sys.stderr
@@ -123,3 +127,12 @@ class Shown:
         target.flush()
         target.buffer.write(part.data)
         target.buffer.flush()
+
+    def turn_to(self, attempt: int) -> None:
+        """Write that another attempt begins. Of one after the first it is always written, because
+        output of those before it is seen only if it came while they ran."""
+        from rollq.cli.output import remark
+
+        if attempt > self._attempt:
+            self._attempt = attempt
+            remark(f"[attempt {attempt}]")

@@ -60,6 +60,8 @@ async def follow(job: Job, wait_s: float | None, *, is_quiet: bool) -> Result:
             async for part in job.output():
                 shown.show(part)
             result = await job.result()
+            if shown.is_any:  # of an earlier attempt, if the last one wrote nothing
+                shown.turn_to(result.attempts)
     except DeadlineError:
         raise
     except TimeoutError:

@@ -21,6 +21,7 @@ from rollq.cli.health import load_findings
 from rollq.cli.ids import digits_of, short_ids
 from rollq.cli.job import job_fields
 from rollq.cli.joblist import check_jobs, read_jobs
+from rollq.cli.joblogs import Shown, nothing_text
 from rollq.cli.logs import JsonLines, Lines
 from rollq.cli.output import fitted, write_fields, write_table
 from rollq.cli.progress import progress_bar
@@ -87,7 +88,7 @@ def test_a_dead_job_tells_how_it_died() -> None:
 
 
 def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
-    result = Result(wire.Result(JOB, "done"))
+    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
     result.__dict__["files"] = {"a.txt": b"1"}
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(LocalError, match="cannot be written"):
@@ -274,12 +275,12 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
 def test_output_files_stay_in_their_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = Result(wire.Result(JOB, "done"))
+    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
     result.__dict__["files"] = {"a/b.txt": b"1"}
     asyncio.run(save_files(tmp_path / "out", result, "line-3"))
     assert (tmp_path / "out" / "line-3" / "a" / "b.txt").read_bytes() == b"1"
     asyncio.run(save_files(None, result, "line-3"))
-    result = Result(wire.Result(JOB, "done"))
+    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
     result.__dict__["files"] = {"c.txt": b"1", "../evil": b"2"}
     asyncio.run(save_files(tmp_path / "out", result, "line-3"))
     assert "evil" in capsys.readouterr().err
@@ -337,14 +338,15 @@ class Written:
 
     id = TEXT
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, attempts: int = 1) -> None:
         self._data = data
+        self._attempts = attempts
 
     async def output(self) -> AsyncIterator[StreamPart]:
         yield StreamPart("stdout", self._data, 0, 1)
 
     async def result(self) -> Result:
-        return Result(wire.Result(JOB, "done"))
+        return Result(wire.Result(JOB, "done", attempt=self._attempts))
 
 
 @pytest.mark.parametrize(
@@ -359,6 +361,37 @@ def test_only_a_terminal_gets_a_line_end_that_was_not_written(
     monkeypatch.setattr("sys.stdout", stdout)
     asyncio.run(follow(cast("Job", Written(data)), None, is_quiet=False))
     assert stdout.buffer.getvalue() == shown
+
+
+@pytest.mark.parametrize("attempts", [(1, 2), (2,)])
+def test_an_attempt_after_the_first_is_told_whatever_was_seen_of_the_first(
+    attempts: tuple[int, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Output of the first comes only while it runs, so it may be missing."""
+    shown = Shown(as_json=False)
+    for attempt in attempts:
+        shown.show(StreamPart("stderr", b"out\n", 0, attempt))
+    assert capfd.readouterr().err == "out\n" * (len(attempts) - 1) + "[attempt 2]\nout\n"
+
+
+def test_an_attempt_that_wrote_nothing_is_told_at_the_end(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job = Written(b"of the first\n", attempts=2)
+    asyncio.run(follow(cast("Job", job), None, is_quiet=False))
+    assert capfd.readouterr() == ("of the first\n", "[attempt 2]\n")
+
+
+@pytest.mark.parametrize(
+    ("stream", "is_over", "said"),
+    [
+        ("", True, "the job wrote nothing"),
+        ("stderr", True, "the job wrote nothing to stderr"),
+        ("stdout", False, "the job has written nothing to stdout so far"),
+    ],
+)
+def test_what_was_asked_for_is_what_is_missing(stream: str, said: str, *, is_over: bool) -> None:
+    assert nothing_text(stream, is_over=is_over) == said
 
 
 def test_a_worker_that_its_cpu_cap_holds_back_says_so_beside_its_slots(
