@@ -50,7 +50,7 @@ def check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not is_name(name):
             raise _bad(
-                f"no environment variable can be named {name[:64]!a}",
+                f"no environment variable can be named {name[:64]!r}",
                 "use a-z, A-Z, 0-9 and _, and no digit first",
             )
         if name.startswith(OURS):

@@ -57,13 +57,13 @@ def check_secrets(secrets: Collection[JobSecret], env: Collection[str] = ()) -> 
         # It is not shown: somebody may have written the secret itself in the place of its name.
         if not is_secret_name(one.name):
             raise _bad(
-                f"the name of the secret for {one.variable[:64]!a} is not valid",
+                f"the name of the secret for {one.variable[:64]!r} is not valid",
                 "give the name of a secret of the vault, not its value: a-z, A-Z, 0-9, . _ -",
             )
         variable = one.variable
         if not is_name(variable) or len(variable) > SECRET_NAME_BYTES_MAX:
             raise _bad(
-                f"no environment variable can be named {variable[:64]!a}",
+                f"no environment variable can be named {variable[:64]!r}",
                 "use a-z, A-Z, 0-9 and _, and no digit first",
             )
         if variable.startswith(OURS):

@@ -50,6 +50,10 @@ SCOPES: Final = ("exec", "queue", "client", "key")  # of limits
 
 _NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_./-]{{0,{NEED_NAME_BYTES_MAX - 1}}}")
 _VALUE: Final = re.compile(rf"[A-Za-z0-9_./:-]{{1,{LABEL_VALUE_BYTES_MAX}}}")
+_NAME_RULE: Final = (
+    f"a name has up to {NEED_NAME_BYTES_MAX} of a-z, A-Z, 0-9 and _ . / -, and none of . / - first"
+)
+_LABEL_RULE: Final = f"{_NAME_RULE}; its value up to {LABEL_VALUE_BYTES_MAX} of these and :"
 _AMOUNT: Final = re.compile(r"(\d{1,16})(?:\.(\d{1,3}))?([KMGT]?)")
 _RATE: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,3}))?(?:/(s|min|h|d))?")
 _RATE_UNITS: Final = {"s": 86_400, "min": 1_440, "h": 24, "d": 1}  # in a day
@@ -88,7 +92,7 @@ def resources_of(said: Mapping[str, str | float]) -> Amounts:
         LocalError: BAD_OPTIONS.
     """
     amounts = tuple(sorted((name, amount_of(name, amount)) for name, amount in said.items()))
-    return _good(amounts, why_bad_resources(amounts))
+    return _good(amounts, why_bad_resources(amounts), "give amounts: cpu=0.5, memory=2G, gpu=1")
 
 
 def resource_texts(resources: Amounts) -> dict[str, str]:
@@ -102,9 +106,10 @@ def why_bad_resources(resources: Amounts) -> str:
         return f"more than {RESOURCES_MAX} resources"
     for name, amount in resources:
         if not is_name(name):
-            return f"no resource can be called {name[:64]!a}"
+            return f"no resource can be called {name[:64]!r}: {_NAME_RULE}"
         if not 0 < amount <= AMOUNT_MAX:
-            return f"{name}: more than 0, and not above {amount_text(name, AMOUNT_MAX)}"
+            most = amount_text(name, AMOUNT_MAX)
+            return f"{name} is {amount_text(name, amount)}, and must be above 0 and at most {most}"
     return _why_twice("resource", resources)
 
 
@@ -115,7 +120,7 @@ def requirements_of(said: Iterable[str]) -> tuple[str, ...]:
         LocalError: BAD_OPTIONS.
     """
     required = tuple(sorted({*said}))
-    return _good(required, why_bad_requirements(required))
+    return _good(required, why_bad_requirements(required), "write zone=a, zone!=a, ssd or !spot")
 
 
 def why_bad_requirements(required: tuple[str, ...]) -> str:
@@ -133,7 +138,7 @@ def labels_of(said: Iterable[str]) -> tuple[str, ...]:
         LocalError: BAD_OPTIONS.
     """
     labels = tuple(sorted({*said}))
-    return _good(labels, why_bad_labels(labels))
+    return _good(labels, why_bad_labels(labels), "write zone=a, or ssd alone")
 
 
 def why_bad_labels(labels: tuple[str, ...]) -> str:
@@ -143,7 +148,7 @@ def why_bad_labels(labels: tuple[str, ...]) -> str:
     for label in labels:
         name, equals, value = label.partition("=")
         if not is_name(name) or (equals and not _VALUE.fullmatch(value)):
-            return f"no label can be {label[:64]!a}"
+            return f"no label can be {label[:64]!r}: {_LABEL_RULE}"
     return ""
 
 
@@ -170,7 +175,7 @@ def tokens_of(said: Iterable[str | tuple[str, int]]) -> Amounts:
     """
     named = [_named(one) if isinstance(one, str) else (one[0], one[1]) for one in said]
     tokens = tuple(sorted(named))
-    return _good(tokens, why_bad_tokens(tokens))
+    return _good(tokens, why_bad_tokens(tokens), "write matlab, or db=2 for two of its tokens")
 
 
 def token_texts(tokens: Amounts) -> list[str]:
@@ -184,9 +189,9 @@ def why_bad_tokens(tokens: Amounts) -> str:
         return f"more than {LIMITS_PER_JOB_MAX} limits"
     for name, count in tokens:
         if not is_name(name):
-            return f"no limit can be called {name[:64]!a}"
+            return f"no limit can be called {name[:64]!r}: {_NAME_RULE}"
         if not 0 < count <= TOKENS_MAX:
-            return f"limit {name}: {count} tokens, and a job holds 1 to {TOKENS_MAX}"
+            return f"a job holds 1 to {TOKENS_MAX} tokens of a limit, not {count} of {name}"
     return _why_twice("limit", tokens)
 
 
@@ -233,9 +238,9 @@ def _why_twice(what: str, amounts: Amounts) -> str:
     return "" if twice is None else f"{what} {twice} is named twice"
 
 
-def _good(value: Said, why: str) -> Said:
+def _good(value: Said, why: str, hint: str) -> Said:
     if why:
-        raise _bad(why, "use a-z, A-Z, 0-9 and _ . / - in names, and = before a value")
+        raise _bad(why, hint)
     return value
 
 

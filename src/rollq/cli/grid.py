@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 from rollq.base.amounts import counted
 from rollq.base.errors import ErrorCode, LocalError, RemoteError, RollqError, StateError
 from rollq.base.ids import JobId, guid_from_text, guid_to_text
+from rollq.base.limits import QUEUE_NAME_BYTES_MAX
 from rollq.base.names import COMMAND_LINE
 from rollq.cli.credentials import given_credentials
 from rollq.cli.service import run
 from rollq.roles.client.answers import decode_as
 from rollq.roles.client.client import Client
 from rollq.roles.client.engine.base import default_id
-from rollq.subjects.queues import check_typed, queue_of
+from rollq.subjects.queues import QUEUE_TOKENS_MAX, check_typed, queue_of
 
 Value = TypeVar("Value")
 PAGE_ROWS = 500
@@ -134,11 +135,17 @@ def queue_name(text: str) -> str:
     try:
         return queue_of(text)
     except RemoteError:
-        raise LocalError(
-            ErrorCode.BAD_OPTIONS,
-            f"{text[:64]!r} is not a valid queue name",
-            "use words without white space, * or >, joined by dots, as in render.fast",
-        ) from None
+        name_bytes = len(text.encode(errors="replace"))
+        if name_bytes > QUEUE_NAME_BYTES_MAX:
+            what = f"the queue name {text[:32] + '…'!r} is too long: it has {name_bytes} bytes"
+            hint = f"use up to {QUEUE_NAME_BYTES_MAX} bytes"
+        else:
+            what = f"{text!r} is not a valid queue name"
+            hint = (
+                f"use up to {QUEUE_TOKENS_MAX} words without white space, * or >, joined by dots, "
+                "as in render.fast"
+            )
+        raise LocalError(ErrorCode.BAD_OPTIONS, what, hint) from None
 
 
 def unknown_job(job_id: JobId) -> StateError:

@@ -24,6 +24,18 @@ EACH = "give every line a key, or none"
 NO_EXEC = "without EXEC the first column is the program: rollq submit EXEC --from-file FILE"
 NUMBER: Final = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
 PROBLEMS_SHOWN: Final = 20
+LINE: Final = "write a JSON object or a list"
+ARGUMENT: Final = 'write each argument as a text or a number, as in ["true", 2]'
+# What to write where a line cannot be read, by what its error has in it.
+HINTS: Final = {
+    "unknown field": "use exec, args, files, options and key",
+    "`$.files": 'write names and paths: "files": {"in.csv": "data/in.csv"}',
+    "`$.options": 'write names and values: "options": {"priority": 5}',
+    "`$.args`": 'write a list: "args": ["1", 2]',
+    "`$.args[": ARGUMENT,
+    "`$[": ARGUMENT,
+    "`$.": "write a text in quotes",  # exec, key
+}
 BYTE: Final = re.compile(r" \(byte (\d+)\)")
 
 
@@ -191,11 +203,16 @@ def _jsonl(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:
                 read = read[: int(found[1])]
             at_path = found is None and "`$" in told
             column = 0 if at_path else len(read.decode(errors="ignore")) + 1
-            yield number, MisreadError(BYTE.sub("", told), "write a JSON object or a list", column)
+            yield number, MisreadError(BYTE.sub("", told), _hint_of(told), column)
             continue
         line = row if isinstance(row, JobLine) else JobLine(args=row)
         line.exec = line.exec or exec_name
         yield number, line
+
+
+def _hint_of(told: str) -> str:
+    """What to write instead of a line that cannot be read."""
+    return next((hint for part, hint in HINTS.items() if part in told), LINE)
 
 
 def _csv(lines: Any, exec_name: str, *, header: bool) -> Iterator[Read]:

@@ -35,6 +35,8 @@ Examples:
   rollq submit train --notify https://hooks.example.com/rollq --then 'mail ops'
 """
 
+# Options of jobs whose names on the command line are others than those of the client.
+OTHERWISE_CALLED = {"run_limit_soft": "soft_limit", "retry_exit_codes": "retry_exit_code"}
 FED = ("args", "file", "folder", "cached", "input_", "output", "payload")  # inputs of a job
 
 
@@ -221,7 +223,20 @@ def options_of(ctx: typer.Context) -> Options:
         "traceparent": _traceparent(ctx) if "traceparent" in ctx.params else "",
         **needs.needs_of(ctx.params),
     }
-    return cast("Options", {name: value for name, value in wanted.items() if value})
+    options = cast("Options", {name: value for name, value in wanted.items() if value})
+    _check_options(options)
+    return options
+
+
+def _check_options(options: Options) -> None:
+    """Refuse invalid values by the names that they have on the command line."""
+    from rollq.roles.client.jobs.options import BadOptionError, job_options
+
+    try:
+        job_options(options)
+    except BadOptionError as error:
+        name = OTHERWISE_CALLED.get(error.option, error.option)
+        raise error.called(f"--{name.replace('_', '-')}") from None
 
 
 def environment(given: list[str]) -> dict[str, str]:

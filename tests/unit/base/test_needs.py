@@ -61,9 +61,20 @@ def test_resources_that_cannot_be(resources: needs.Amounts) -> None:
     assert needs.why_bad_resources(resources)
 
 
+def test_what_cannot_be_needed_is_told_with_what_can() -> None:
+    with pytest.raises(LocalError, match="cpu is 0, and must be above 0 and at most ") as refused:
+        needs.resources_of({"cpu": 0})
+    assert refused.value.hint == "give amounts: cpu=0.5, memory=2G, gpu=1"
+    with pytest.raises(LocalError, match="no resource can be called '日本': a name has") as refused:
+        needs.resources_of({"日本": 1})
+    with pytest.raises(LocalError, match="1 to 1000000 tokens of a limit, not 0 of db") as refused:
+        needs.tokens_of(["db=0"])
+    assert "db=2" in refused.value.hint
+
+
 @pytest.mark.parametrize("said", ["", "=", "a=", "!a=b", "a!=", "!", "a=b=c", "ä", "a b", "a=!b"])
 def test_requirements_that_cannot_be(said: str) -> None:
-    with pytest.raises(LocalError, match="use a-z, A-Z, 0-9"):
+    with pytest.raises(LocalError, match="a-z, A-Z, 0-9"):
         needs.requirements_of([said])
 
 

@@ -148,7 +148,7 @@ def test_so_many_jobs_can_be_followed(tmp_path: Path) -> None:
             "[a]: the file name 'in' is there twice",
         ),
         ('[a]\nexec = "x"\noutputs = [1]', "[a]: outputs is [1]"),
-        ('[a]\nexec = "x"\npriority = "high"', "[a]: priority='high'"),
+        ('[a]\nexec = "x"\npriority = "high"', "[a]: priority cannot be 'high'"),
         ('[a]\nexec = "x"\ncolour = 3', "no option 'colour'"),
         ('[a]\nexec = "x"\nafter = ["b"]', "[a] waits for 'b', which is not in the file"),
         ('[a]\nexec = "x"\nafter = ["a:soon"]', "no condition 'soon'"),

@@ -88,7 +88,7 @@ def test_a_dead_job_tells_how_it_died() -> None:
 
 
 def test_output_that_cannot_be_written_is_told_in_words(tmp_path: Path) -> None:
-    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
+    result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"a.txt": b"1"}
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(LocalError, match="cannot be written"):
@@ -177,6 +177,26 @@ def test_a_quote_that_is_never_closed_is_told(tmp_path: Path) -> None:
         read(tmp_path / "a.csv", '1,2\n3,"4\n5,6\n', "calc")
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('["show", true]', 'write each argument as a text or a number, as in ["true", 2]'),
+        ('{"args": ["1", null]}', "write each argument as a text or a number"),
+        ('{"args": "1"}', "write a list"),
+        ('{"files": ["a"]}', "write names and paths"),
+        ('{"options": 3}', "write names and values"),
+        ('{"key": 3}', "write a text in quotes"),
+        ('{"colour": 3}', "use exec, args, files, options and key"),
+        ("3", "write a JSON object or a list"),
+        ("[", "write a JSON object or a list"),
+    ],
+)
+def test_a_bad_row_has_a_hint_that_fits(tmp_path: Path, line: str, hint: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        read(tmp_path / "a.jsonl", line, "calc")
+    assert f"({hint}" in caught.value.message
+
+
 def test_every_bad_row_of_a_file_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     bad = ['["é", x]', '["1", 2', '{"exec": "a", "args": [[]]}', '{"exec": "/bin/ls"}']
@@ -191,7 +211,7 @@ def test_every_bad_row_of_a_file_is_told_before_anything_is_sent(tmp_path: Path)
     assert told[3].startswith("  line 3: ")
     assert "$.args[0]" in told[3]
     assert told[4].startswith("  line 4: no worker can have")
-    assert told[5].startswith("  line 5: priority='10'")
+    assert told[5].startswith("  line 5: priority cannot be 10")
     assert told[-1] == "  and 15 more"
     assert len(told) == 22
     path.write_text('["1"]\n["2"]\n')
@@ -275,12 +295,12 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
 def test_output_files_stay_in_their_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
+    result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"a/b.txt": b"1"}
     asyncio.run(save_files(tmp_path / "out", result, "line-3"))
     assert (tmp_path / "out" / "line-3" / "a" / "b.txt").read_bytes() == b"1"
     asyncio.run(save_files(None, result, "line-3"))
-    result = Result(wire.Result(JOB, "done", attempt=self._attempts))
+    result = Result(wire.Result(JOB, "done"))
     result.__dict__["files"] = {"c.txt": b"1", "../evil": b"2"}
     asyncio.run(save_files(tmp_path / "out", result, "line-3"))
     assert "evil" in capsys.readouterr().err

@@ -39,7 +39,9 @@ def test_a_payload_is_the_body_as_it_is() -> None:
 def test_what_no_frame_carries_is_refused_with_figures() -> None:
     with pytest.raises(LocalError) as caught:
         body_of(JobSpec("calc", payload=bytes(PAYLOAD_BYTES_MAX + 1)), ID, "me")
-    assert str(PAYLOAD_BYTES_MAX) in caught.value.message
+    size = PAYLOAD_BYTES_MAX + 1
+    told = f"the payload of 'calc' takes {size} bytes; at most {PAYLOAD_BYTES_MAX} fit"
+    assert caught.value.message == told
     assert "file" in caught.value.hint
     assert len(body_of(JobSpec("calc", payload=bytes(PAYLOAD_BYTES_MAX)), ID, "me"))
     assert len(body_of(JobSpec("calc", ["x" * 100] * 1_000), ID, "me")) > INLINE_BYTES_MAX

@@ -17,7 +17,7 @@ from rollq.base.jobs import BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, JOB_KEY_BYTES_MAX, STAGE_CHUNK_JOBS
 from rollq.base.names import EXEC_NAME_HINT, is_exec_name
 from rollq.roles.client.jobs.alike import AlikeJobs
-from rollq.roles.client.jobs.options import Options, job_options
+from rollq.roles.client.jobs.options import BadOptionError, Options, job_options
 from rollq.roles.client.jobs.specs import JobSpec, as_id, check_names, inline_bytes
 from rollq.subjects.queues import queue_of
 
@@ -211,7 +211,7 @@ class Rows:
             try:
                 job_options(options)
             except LocalError as error:
-                column = error.message.partition("=")[0]
+                column = error.option if isinstance(error, BadOptionError) else ""
                 if column not in asked:
                     column = "not_before"  # which became a delay
                 raise self._row_error(number, column, asked.get(column), error.hint) from None

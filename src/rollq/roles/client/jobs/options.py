@@ -137,10 +137,27 @@ def _checked_secrets(options: Options) -> tuple[JobSecret, ...]:
     return made
 
 
-def bad_option(name: str, value: Any, hint: str) -> LocalError:
+class BadOptionError(LocalError):
+    """An option's value is not valid.
+
+    Attributes:
+        option: Its name in `Options`.
+        value: The value, for people.
+    """
+
+    def __init__(self, option: str, value: str, hint: str, called: str = "") -> None:
+        super().__init__(ErrorCode.BAD_OPTIONS, f"{called or option} cannot be {value}", hint)
+        self.option = option
+        self.value = value
+
+    def called(self, name: str) -> BadOptionError:
+        """The same error where users know the option by another name."""
+        return BadOptionError(self.option, self.value, self.hint, name)
+
+
+def bad_option(name: str, value: Any, hint: str) -> BadOptionError:
     """The error for an option's value."""
-    shown = repr(str(value)[:64]) if isinstance(value, str | int | float) else repr(value)[:64]
-    return LocalError(ErrorCode.BAD_OPTIONS, f"{name}={shown}", hint)
+    return BadOptionError(name, repr(value[:64] if isinstance(value, str) else value)[:66], hint)
 
 
 # --- numbers: an invalid value raises TypeError, ValueError or OverflowError, and `NUMBER_HINTS`
@@ -165,8 +182,9 @@ def milliseconds(seconds: Any) -> int:
 def exit_codes(given: Any) -> tuple[int, ...]:
     """Exit codes from 1 to 255."""
     codes = tuple(given)
-    if not all(isinstance(code, int) and 0 < code <= EXIT_CODE_MAX for code in codes):
-        raise ValueError
+    for code in codes:
+        if not isinstance(code, int) or not 0 < code <= EXIT_CODE_MAX:
+            raise bad_option("retry_exit_codes", code, f"use exit codes from 1 to {EXIT_CODE_MAX}")
     return codes
 
 

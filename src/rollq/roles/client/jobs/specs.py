@@ -129,10 +129,13 @@ def body_of(
         except TypeError as error:
             raise LocalError(ErrorCode.BAD_OPTIONS, f"cannot be sent: {error}") from None
     if len(body) > bytes_max:
-        what = "the payload" if spec.payload is not None else "arguments and names of files"
+        name = repr(spec.exec_name)
+        what = f"arguments and names of files of {name} take"
+        if payload is not None:
+            what = f"the payload of {name} takes"
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
-            f"{what} of {spec.exec_name!r} take {len(body)} bytes; at most {bytes_max} fit",
+            f"{what} {len(body)} bytes; at most {bytes_max} fit",
             "put them into a file of the job",
         )
     return body
@@ -227,7 +230,7 @@ def id_for(spec: JobSpec, client_id: ClientId) -> JobId:
         check_utf8("key", key)
         if KEY_END in key or len(key.encode()) > JOB_KEY_BYTES_MAX:
             hint = f"use up to {JOB_KEY_BYTES_MAX} bytes, none of them 0"
-            raise LocalError(ErrorCode.BAD_OPTIONS, f"key={key[:64]!r}", hint)
+            raise bad_option("key", key, hint)
     if spec.job_id is not None:
         return as_id(spec.job_id)
     return job_id_of_key(client_id, key) if key else draw_id()
