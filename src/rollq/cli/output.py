@@ -71,14 +71,14 @@ def write_table(
     texts = [list(columns), *([_cell(one) for one in row] for row in cells)]
     if fits and sys.stdout.isatty():
         texts = fitted(texts, shutil.get_terminal_size().columns)
-    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    widths = [max(width_of(row[place]) for row in texts) for place in range(len(columns))]
     right = [
         bool(cells) and all(type(row[place]) in (int, float) for row in cells)
         for place in range(len(columns))
     ]
     for row in texts:
         aligned = (
-            text.rjust(width) if is_right else text.ljust(width)
+            padded(text, width, is_right=is_right)
             for text, width, is_right in zip(row, widths, right, strict=True)
         )
         sys.stdout.write("  ".join(aligned).rstrip() + "\n")
@@ -88,7 +88,7 @@ def write_table(
 def fitted(texts: list[list[str]], width: int) -> list[list[str]]:
     """Cut the widest columns until rows fit the width, but not below CUT_MIN."""
     places = range(len(texts[0]))
-    widths = [max(len(row[place]) for row in texts) for place in places]
+    widths = [max(width_of(row[place]) for row in texts) for place in places]
     while sum(widths) + GAP * (len(widths) - 1) > width and max(widths) > CUT_MIN:
         widths[widths.index(max(widths))] -= 1
     return [[cut(row[place], widths[place]) for place in places] for row in texts]
@@ -96,7 +96,28 @@ def fitted(texts: list[list[str]], width: int) -> list[list[str]]:
 
 def cut(text: str, width: int) -> str:
     """Cut a text to a width."""
-    return text if len(text) <= width else text[: width - 1] + "…"
+    if width_of(text) <= width:
+        return text
+    if text.isascii():
+        return text[: width - 1] + "…"
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, width - 1) + "…"
+
+
+def padded(text: str, width: int, *, is_right: bool = False) -> str:
+    """Fill a text with blanks to a width, on its right or, with `is_right`, on its left."""
+    blanks = " " * (width - width_of(text))
+    return blanks + text if is_right else text + blanks
+
+
+def width_of(text: str) -> int:
+    """The columns that a text takes on a terminal: two a character in Japanese."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def printable(text: str) -> str:

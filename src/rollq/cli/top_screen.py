@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from rollq.base.amounts import time_text
 from rollq.base.outcomes import DEAD, FAILED
 from rollq.cli.ids import SHORT_DIGITS
-from rollq.cli.output import cut
+from rollq.cli.output import cut, padded, width_of
 from rollq.cli.status import cpu_text, memory_text
 
 # Styles of a line.
@@ -284,12 +284,12 @@ def _table(
     part = rows[first : first + shown]
     texts = [[*heads], *([*cells(one, now_ms)] for one in part)]
     texts[0][0] = f"{title} ({screen.count_of(section)})"
-    widths = [max(len(row[at]) for row in texts) for at in range(len(heads))]
+    widths = [max(width_of(row[at]) for row in texts) for at in range(len(heads))]
     widths[0] = max(NAME_MIN, min(widths[0], width - sum(widths[1:]) - GAP * (len(widths) - 1)))
     lines = []
     for number, row in enumerate(texts):
-        cells_of = [cut(row[0], widths[0]).ljust(widths[0])]
-        cells_of += [cell.rjust(wide) for cell, wide in zip(row[1:], widths[1:], strict=True)]
+        cells_of = [padded(cut(row[0], widths[0]), widths[0])]
+        cells_of += [padded(*cell, is_right=True) for cell in zip(row[1:], widths[1:], strict=True)]
         text = (" " * GAP).join(cells_of)
         look = TITLE if number == 0 else PLAIN
         if number and is_used and first + number - 1 == screen.row:

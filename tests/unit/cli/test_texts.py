@@ -227,6 +227,16 @@ def test_tables_fit_a_terminal_by_cutting_their_widest_columns() -> None:
     assert fitted(rows, 500) == rows
 
 
+def test_a_table_is_aligned_by_what_a_terminal_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Japanese character takes two columns there."""
+    write_table(["name", "jobs"], [["夜間処理", 3], ["ab", 12]])
+    assert capsys.readouterr().out == "name      jobs\n夜間処理     3\nab          12\n"
+    (row,) = fitted([["夜間処理の仕事の名前", "x"]], 14)
+    assert row == ["夜間処理の…", "x"]
+    (row,) = fitted([["a夜間処理の仕事の名前", "x"]], 14)
+    assert row == ["a夜間処理 …", "x"], "half of a character cannot be shown"
+
+
 def test_a_task_that_is_listed_without_its_array_is_not_shortened_to_it() -> None:
     task = "01400740-10e5-eef7-fb09-921c00000001"
     assert short_ids([task]) == {task: "01400740..00000001"}
