@@ -186,8 +186,7 @@ def test_a_failed_job_is_exit_code_1_and_an_unknown_one_4(grid: Grid) -> None:
 def test_an_id_of_ones_own_runs_once(grid: Grid) -> None:
     own = "11111111-2222-3333-4444-555555555555"
     ask = ("submit", "calcA", "x", "--id", own, "--wait")
-    first = grid.json(*ask)
-    assert grid.json(*ask) == first
+    assert grid.json(*ask) == grid.json(*ask)
     grid.run(*ask, "--client-id", "me", code=4)
     assert f"the id belongs to a job of client cli-{own} [job_conflict]" in grid.stderr
     assert len(grid.lines("history", "tail", "--from", "1", "--job", own, "--type", "assign")) == 1

@@ -125,9 +125,7 @@ def add(
     from rollq.documents.schedules import schedule_document
 
     cron, exec_name, args = _split(what, every)
-    files = submit.named_once(
-        submit.find_files(file or [], "--file"), submit.cached_files(cached or [])
-    )
+    files = submit.named_once(submit.find_files(file, "--file"), submit.cached_files(cached))
     options = submit.options_of(ctx)
 
     async def put(client: Client) -> ScheduleView:

@@ -182,9 +182,9 @@ def _order(ctx: typer.Context) -> SubmitOrder:
         exec_name="" if asked["like"] else asked["exec_name"],
         args=[asked["exec_name"], *args] if asked["like"] and asked["exec_name"] else args,
         files=named_once(
-            find_files(asked["file"] or [], "--file"),
-            find_files(asked["folder"] or [], "--dir"),
-            cached_files(asked["cached"] or []),
+            find_files(asked["file"], "--file"),
+            find_files(asked["folder"], "--dir"),
+            cached_files(asked["cached"]),
             left_files(asked),
         ),
         outputs=asked["output"] or [],
@@ -298,10 +298,10 @@ def named_once(*given: Iterable[tuple[str, Input]]) -> dict[str, Input]:
     return files
 
 
-def find_files(named: list[str], option: str) -> Iterator[tuple[str, Path]]:
+def find_files(named: list[str] | None, option: str) -> Iterator[tuple[str, Path]]:
     """Generate local files or directories, with their names in the job's directory. They must
     exist and be readable."""
-    for one in named:
+    for one in named or ():
         name, equals, path = one.partition("=")
         place = Path(path if equals else one)
         try:
@@ -317,11 +317,11 @@ def find_files(named: list[str], option: str) -> Iterator[tuple[str, Path]]:
         yield name if equals else place.resolve().name, place
 
 
-def cached_files(named: list[str]) -> Iterator[tuple[str, CacheFile]]:
+def cached_files(named: list[str] | None) -> Iterator[tuple[str, CacheFile]]:
     """Generate files of caches, with their names."""
     from rollq.roles.client.jobs.specs import CacheFile
 
-    for one in named:
+    for one in named or ():
         cache_id, colon, name = one.partition(":")
         if not (cache_id and colon and name):
             hint = "write CACHE:NAME, as in dataset:a.csv"
