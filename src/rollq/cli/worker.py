@@ -184,7 +184,6 @@ MoreServers = Annotated[
     typer.Option(
         "--servers",
         "-s",
-        envvar="ROLLQ_SERVERS",
         metavar="HOST:PORT,…",
         help="Further members to connect to.",
         show_default=False,
@@ -274,7 +273,7 @@ def worker(
     from rollq.security.memory import close_memory
     from rollq.store.at_rest import check_encrypted
 
-    setup = _setup(ctx.params)
+    setup = _setup(ctx.params, _addresses(ctx))
     setup.check()
     listen = metrics_address(http, unsafe_no_auth=unsafe_no_auth) if http else None
     if require_encrypted_disk:
@@ -286,9 +285,23 @@ def worker(
     run(_serve(setup, listen=listen, as_json=as_json))
 
 
-def _setup(asked: dict[str, Any]) -> NodeSetup:
-    """The setup of the worker, from the parameters of the command."""
+def _addresses(ctx: typer.Context) -> tuple[str, ...]:
+    """The members to connect to. What the command line names counts alone: the addresses of a file
+    may be those of another group."""
     from rollq.net.dialer import join_address, split_address
+
+    sources = {name: ctx.get_parameter_source(name) for name in ("host", "port", "servers")}
+    typed = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    others = _parts(ctx.params["servers"]) if "servers" in typed or not typed else []
+    for one in others:  # they are checked now, because connecting is retried forever
+        split_address(one)
+    if typed == {"servers"} and others:
+        return tuple(dict.fromkeys(others))
+    return tuple(dict.fromkeys([join_address(ctx.params["host"], ctx.params["port"]), *others]))
+
+
+def _setup(asked: dict[str, Any], addresses: tuple[str, ...]) -> NodeSetup:
+    """The setup of the worker, from the parameters of the command."""
     from rollq.roles.worker.setup import NodeSetup
 
     exec_dir, jobs_dir, own_execs, cache_dir = find_dirs(asked["exec_dir"], asked["jobs_dir"])
@@ -299,14 +312,10 @@ def _setup(asked: dict[str, Any]) -> NodeSetup:
             "give --exec-dir with programs, --app with a module of @task functions, or "
             "--allow-shipped-execs for programs that come with their jobs",
         )
-    # Addresses are checked now, because connecting is retried forever.
-    address, others = join_address(asked["host"], asked["port"]), _parts(asked["servers"])
-    for one in others:
-        split_address(one)
     name = asked["name"]
     state = asked["state"] or Path("state") / (f"worker-{name}" if name else "worker")
     return NodeSetup(
-        addresses=tuple(dict.fromkeys([address, *others])),
+        addresses=addresses,
         patterns=tuple(_parts(asked["pattern"])),
         exec_dir=exec_dir.resolve() if exec_dir is not None else None,
         jobs_dir=jobs_dir.resolve(),

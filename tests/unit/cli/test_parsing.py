@@ -340,6 +340,30 @@ def test_the_legacy_variables_reach_a_worker(
     assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
 
 
+def test_a_worker_goes_where_the_command_line_says_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    async def serve(setup: NodeSetup, **_: Any) -> None:
+        seen.append(setup.addresses)
+
+    monkeypatch.setattr(worker, "_serve", serve)
+    monkeypatch.setenv("ROLLQ_SERVERS", "127.0.0.1:1")
+    config = tmp_path / "rollq.toml"
+    config.write_text('servers = "127.0.0.1:2"\n[worker]\nhost = "127.0.0.1"\nport = 3')
+    base = ["--config", str(config), "worker"]
+    programs = ["--exec-dir", str(tmp_path)]
+    for words in [["127.0.0.1", "4"], ["127.0.0.1", "4", "-s", "h:5"], ["-s", "h:5"], []]:
+        assert runner.invoke(app, [*base, *words, *programs]).exit_code == 0
+    assert seen == [
+        ("127.0.0.1:4",),
+        ("127.0.0.1:4", "h:5"),
+        ("h:5",),
+        ("127.0.0.1:3", "127.0.0.1:2"),
+    ]
+
+
 def test_a_worker_is_given_addresses_that_can_be_dialed(tmp_path: Path) -> None:
     place = ["h", "5000", "-s", "h:0"]
     result = runner.invoke(app, ["worker", *place, "--exec-dir", str(tmp_path)])
