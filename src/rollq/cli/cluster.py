@@ -119,11 +119,15 @@ def show_cluster(document: dict[str, Any]) -> None:
     )
     columns = ("address", "role", "match", "lag", "active", "state", "id")
     members = document["members"]
-    write_table(columns, [[one[name] for name in columns] for one in members])
+    write_table(columns, [[_or_dash(one[name]) for name in columns] for one in members])
     write_line()
     write_table(DISK_COLUMNS, [[one["address"], *_disk_cells(one["disk"])] for one in members])
     for alarm in document["alarms"]:
         write_line(alarming(f"ALARM {alarm['text']}: {alarm['todo']}", sys.stdout))
+
+
+def _or_dash(value: Any) -> Any:
+    return "-" if value is None else value
 
 
 def _disk_cells(disk: dict[str, int] | None) -> list[str]:

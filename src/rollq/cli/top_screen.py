@@ -234,7 +234,7 @@ def _head(screen: Screen, now_ms: int) -> list[Line]:
     if look is None:
         return [Line(f"rollq top  {clock}", TITLE), Line(screen.trouble, ALARM)]
     group, jobs, rates = look["cluster"], look["jobs"], look["rates"]
-    lag = max((one["lag"] for one in group["members"]), default=0)
+    lag = max((one["lag"] for one in group["members"] if one["active"]), default=0)
     away = sum(not one["active"] for one in group["members"])
     members = f"members {len(group['members'])}" + (f" ({away} away)" if away else "")
     lines = [

@@ -79,7 +79,8 @@ def drain_document(view: RawDrainView) -> dict[str, Any]:
 
 def cluster_document(view: ClusterView) -> dict[str, Any]:
     """The group. Member ids are text, as they exceed the integers of JavaScript. What the queried
-    member does not know of others is null."""
+    member does not know of others is null, and so is the lag of one that is not active: what it
+    holds on its disk is known when it is back."""
     return {
         "leader": view.leader,
         "leader_id": str(view.leader_id),
@@ -95,7 +96,7 @@ def cluster_document(view: ClusterView) -> dict[str, Any]:
                 "address": member.address,
                 "role": member.role,
                 "match": member.match,
-                "lag": member.lag,
+                "lag": member.lag if member.active else None,
                 "active": member.active,
                 "state": member.state,
                 "clock_skew_ms": member.skew_ms,

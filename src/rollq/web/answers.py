@@ -88,7 +88,7 @@ class MemberDisk(msgspec.Struct, frozen=True):
 
 
 class ClusterMember(msgspec.Struct, frozen=True):
-    """A member. What is not known of it is null."""
+    """A member. What is not known of it is null, as is the lag of one that is not active."""
 
     id: str
     address: str

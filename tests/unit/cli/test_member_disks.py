@@ -1,4 +1,4 @@
-"""The disks of members as `rollq status` shows them, and what `rollq doctor` says of a full one."""
+"""Members as `rollq status` shows them and their disks, and what `rollq doctor` says of a full one."""
 
 from __future__ import annotations
 
@@ -44,6 +44,18 @@ def test_a_disk_is_shown_by_part_and_one_that_is_not_told_as_unknown(
     cells = re.split(" {2,}", told)
     assert cells[1:] == ["15 KiB", "1 KiB", "2 KiB", "4 KiB", "8 KiB", "0 bytes", "3 GiB of 4 GiB"]
     assert not_told.split() == ["b:1", "unknown", "-", "-", "-", "-", "-", "unknown"]
+
+
+def test_the_lag_of_a_member_that_is_down_is_not_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = group()
+    view.members.append(MemberView(3, "c:1", "follower", 7, 0, False, "probe"))
+    document = cluster_document(view)
+    assert [one["lag"] for one in document["members"]] == [0, 0, None]
+    show_cluster(document)
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if " probe " in one]
+    assert line.split() == ["c:1", "follower", "7", "-", "no", "probe", "3"]
 
 
 def test_the_document_of_a_disk_that_is_not_told_is_null() -> None:

@@ -62,6 +62,12 @@ def press(screen: Screen, *keys: str) -> None:
         screen.press(key)
 
 
+def test_a_member_that_is_away_has_no_lag() -> None:
+    shown = look()
+    shown["cluster"]["members"].append({"address": "b:1", "lag": None, "active": False})
+    assert "members 2 (1 away)  lag 7" in texts(Screen(shown))[0]
+
+
 def test_a_frame_shows_all_at_once() -> None:
     shown = texts(Screen(look()))
     assert len(shown) == 24

@@ -19,8 +19,8 @@ UNKNOWN: Final = "unknown"
 
 class MemberView(msgspec.Struct, frozen=True):
     """One member. `match` is the last log index that it is known to hold, `lag` how many entries it
-    lacks. If `state` is UNKNOWN, `match`, `lag` and `active` mean nothing: only the leader
-    knows."""
+    lacks, which means nothing unless it is active. If `state` is UNKNOWN, `match`, `lag` and
+    `active` mean nothing: only the leader knows."""
 
     member_id: MemberId
     address: str

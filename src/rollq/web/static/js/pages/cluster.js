@@ -22,7 +22,7 @@ export function open(root, { signal }) {
       { label: t("cluster.address"), cell: (row) => h("div", {}, h("strong", {}, row.address), h("div", { class: "small muted mono" }, row.id)) },
       { label: t("cluster.role"), cell: (row) => roleOf(row, leaderId) },
       { label: t("cluster.active"), cell: (row) => (row.active || row.id === leaderId ? badge("good", "ok", t("cluster.up")) : badge("bad", "lost", t("cluster.silent"))) },
-      { label: t("cluster.match"), class: "right nowrap", cell: (row) => h("div", {}, count(row.match), h("div", { class: "small muted" }, t("cluster.behind", { n: row.lag ?? 0 }))) },
+      { label: t("cluster.match"), class: "right nowrap", cell: (row) => h("div", {}, count(row.match), h("div", { class: "small muted" }, row.lag === null ? "–" : t("cluster.behind", { n: row.lag }))) },
       { label: t("cluster.skew"), class: "right nowrap", cell: (row) => duration(Math.abs(row.clock_skew_ms ?? 0)) },
       { label: t("cluster.disk"), class: "roomy", cell: (row) => diskOf(row.disk) },
       { label: "", class: "right nowrap", cell: (row) => actionsOf(row, row.id === leaderId, () => again()) },

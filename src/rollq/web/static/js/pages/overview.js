@@ -122,7 +122,7 @@ function clusterLine(cluster) {
     h("ul", { class: "tags" }, members.slice(0, MEMBERS_SHOWN).map((one) => h("li", { class: "tag" },
       isLeader(one, cluster) && [icon("leader"), " "], one.address, " · ",
       t(isLeader(one, cluster) ? "cluster.leader" : one.active ? "cluster.follower" : "cluster.silent"),
-      !isLeader(one, cluster) && one.active ? ` · ${t("cluster.behind", { n: one.lag ?? 0 })}` : ""))),
+      !isLeader(one, cluster) && one.active ? ` · ${t("cluster.behind", { n: one.lag })}` : ""))),
   ];
 }
 
