@@ -193,6 +193,17 @@ async def test_a_stream_goes_on_while_the_member_is_away(tmp_path: Path) -> None
 
 
 @in_loop
+async def test_pages_without_a_name_are_of_the_group_of_the_members(tmp_path: Path) -> None:
+    with SmallGrid(tmp_path, member={"group": "trio"}) as grid:
+        async with serving(WebSetup(grid.address)) as server, client_of(server) as client:
+            assert (await client.get("me")).json()["group"] == "trio"
+        setup = WebSetup(grid.address, group="other")
+        async with serving(setup) as server, client_of(server) as client:
+            refused = await client.get("me")
+            assert (refused.status_code, code_of(refused)) == (503, "BAD_HANDSHAKE")
+
+
+@in_loop
 async def test_a_session_is_opened_with_a_token_and_closed(tmp_path: Path) -> None:
     async with access_grid(tmp_path) as grid, grid.client("root") as root:
         await root.access.add("alice", roles=["client"])

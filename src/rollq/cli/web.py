@@ -41,6 +41,15 @@ Port = Annotated[
 Host = Annotated[
     str, typer.Option(envvar="ROLLQ_WEB_HOST", metavar="HOST", help="Address to listen on.")
 ]
+Group = Annotated[
+    str,
+    typer.Option(
+        envvar="ROLLQ_GROUP",
+        metavar="NAME",
+        help="Name of the group; members of another one are refused.",
+        show_default="that of the members",
+    ),
+]
 Names = Annotated[
     list[str] | None,
     typer.Option(
@@ -76,9 +85,7 @@ def web(
     servers: Servers = DEFAULT_SERVERS,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
-    group: Annotated[
-        str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
-    ] = "default",
+    group: Group = "",
     name: Names = None,
     prefer: Prefer = "",
     tables: Tables = None,
@@ -170,6 +177,11 @@ def child_words(ctx: typer.Context, by: ServedBy, http: str) -> list[str]:
     return words + ["--json"] * ctx.params["as_json"]
 
 
+def _named(setup: WebSetup) -> str:
+    """The group in words: its name is not known before a user logs in, unless it was given."""
+    return f"group {setup.group}" if setup.group else f"the group of {setup.servers}"
+
+
 async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     import asyncio
     import logging
@@ -186,7 +198,7 @@ async def _serve(setup: WebSetup, *, as_json: bool) -> None:
     server.start()
     write_answer(
         {"event": "serving", "url": server.url},
-        f"pages of group {setup.group} are served on {server.url}",
+        f"pages of {_named(setup)} are served on {server.url}",
         as_json=as_json,
     )
     asked = asyncio.Event()

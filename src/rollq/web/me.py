@@ -34,7 +34,7 @@ async def me(call: ApiCall) -> ApiReply:
             "account": links.account if is_asked else "",
             "actions": await _actions(links) if is_asked else [str(one) for one in Action],
             "auth": "require" if is_asked else "off",
-            "group": call.web.setup.group,
+            "group": links.observer.group,
             "version": version("rollq"),
             "unsafe": call.web.setup.is_unprotected,
         }

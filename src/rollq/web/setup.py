@@ -19,7 +19,7 @@ class WebSetup:
         port: The port to listen on; 0: any free port.
         credentials: An authority to verify members by, and a certificate for HTTPS. Its account is
             never used: requests carry their own tokens.
-        group: The displayed name of the group.
+        group: The name of the group; empty: that of the members.
         prefer: The member to read from, while it responds; empty: any.
         names: Accepted host names, in addition to addresses and `localhost`.
         is_unprotected: Whether to accept everybody, also without TLS or logins.

@@ -81,6 +81,11 @@ class Observer:
         """The address of the connected member; empty if there is none."""
         return "" if self._upstream is None else self._upstream.address
 
+    @property
+    def group(self) -> str:
+        """The group that was asked for, or else the one of the connected member."""
+        return self._group or ("" if self._upstream is None else self._upstream.group)
+
     async def start(self) -> None:
         """Connect and stay connected; returns after the first attempt, successful or not. Further
         members are tried in the background. Idempotent."""
@@ -208,7 +213,7 @@ class Observer:
             raise
         if not link.is_open:
             raise _disconnected(address, "at once")
-        upstream = _Upstream(address, link, welcome.members)
+        upstream = _Upstream(address, link, welcome)
         link.hand_to(
             lambda _, messages: self._messages(upstream, messages),
             lambda _, why: upstream.closed(why),
@@ -301,13 +306,16 @@ class _Upstream:
     """A link that serves queries.
 
     Attributes:
+        group: The group of the member.
+        members: The members that it knows.
         end: Why it has ended; empty while it is open.
     """
 
-    def __init__(self, address: str, link: Link, members: Sequence[str]) -> None:
+    def __init__(self, address: str, link: Link, welcome: Welcome) -> None:
         self.address = address
         self.link = link
-        self.members = members
+        self.group = welcome.group
+        self.members = welcome.members
         self.end = ""
         self._ended = asyncio.Event()
 
