@@ -4,10 +4,11 @@ shown for bugs only."""
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import typer
 from typer.core import TyperGroup
@@ -121,6 +122,26 @@ def _path_errors() -> Iterator[None]:
             f"{error.filename}: {error.strerror}",
             "check that the path is right, and that you may read or write there",
         ) from error
+
+
+class ClosedStdout(io.TextIOBase):
+    """In place of a stdout that was closed at the start: nothing may be lost there unsaid."""
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """What takes bytes: nothing does."""
+        raise self._closed()
+
+    def write(self, _text: str) -> int:
+        """Refuse output."""
+        raise self._closed()
+
+    def _closed(self) -> LocalError:
+        return LocalError(
+            ErrorCode.DISK_FAILED,
+            "cannot write the output: stdout is closed",
+            "redirect it, to /dev/null if nobody reads it",
+        )
 
 
 def remember_json(ctx: typer.Context, value: bool) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from rollq.cli.config import load_config
-from rollq.cli.failures import EXIT_USAGE
+from rollq.cli.failures import EXIT_USAGE, ClosedStdout
 from rollq.cli.tree import Root
 from rollq.leash import watch_leash
 from rollq.net.packing import PACKING, Compress
@@ -47,8 +47,8 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line."""
     hold_standard_descriptors()
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stdout = sys.stdout or ClosedStdout()
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if not __debug__:
         sys.stderr.write(
             "rollq requires assertions and does not run under python -O.\n"

@@ -75,6 +75,15 @@ def test_help_on_a_full_disk_is_told() -> None:
     assert ended.stderr.startswith("rollq: cannot write the output: No space left on device")
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "metrics alerts", "metrics alerts --json"])
+def test_a_closed_stdout_is_no_success(words: str) -> None:
+    command = ["sh", "-c", f"exec {sys.executable} -m rollq {words} >&-"]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert "cannot write the output: stdout is closed" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize("words", [["--help"], ["metrics", "alerts"]])
 def test_a_reader_that_went_away_is_no_success(words: list[str]) -> None:
     reading, writing = os.pipe()
