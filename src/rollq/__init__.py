@@ -1,6 +1,7 @@
 """rollq: a durable, replicated job grid. Only what is named here is public API.
 
-Names are imported on first use, so that a worker's process does not load the client.
+Names are imported on first use, so that a worker's process does not load the client, and the
+command line sees to Ctrl-C before it imports a library: msgspec crashes after one in its import.
 
 The packages, from the lowest: `base`; `wire`, `subjects`, `raft`, `grid`, `policy` (pure);
 `security`, `store`, `net`, `gossip`, `history`; `roles` (the processes); `backup`, `documents`,
@@ -16,11 +17,11 @@ modules and their reading order.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from rollq.tasks import Context, Task, context, progress, task
-
+TYPE_CHECKING = False  # `typing` has it too, and takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from rollq.base.access_rules import Rule
     from rollq.base.access_table import Ruling
     from rollq.base.errors import (
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from rollq.roles.client.several_groups.client import MultiClient
     from rollq.roles.client.topics.subscriptions import Publication, Subscription
     from rollq.roles.reader.reader import Reader
+    from rollq.tasks import Context, Task, context, progress, task
 
 __version__ = "0.1.0"
 
@@ -217,18 +219,19 @@ _HOMES = {
     "Client": "rollq.roles.client.client",
     "ClientView": "rollq.roles.client.results.views",
     "CommitOutcome": "rollq.roles.client.calls.batches",
+    "Context": "rollq.tasks",
     "Counts": "rollq.roles.client.results.handles",
     "CursorView": "rollq.roles.client.calls.topics",
     "DeadlineError": "rollq.base.errors",
     "DialError": "rollq.base.errors",
     "DiskError": "rollq.base.errors",
+    "DrainView": "rollq.roles.client.results.views",
     "EndView": "rollq.roles.client.results.views",
     "Ended": "rollq.roles.client.many.keyed",
     "ErrorCode": "rollq.base.errors",
     "ExecHint": "rollq.base.hints",
     "Executor": "rollq.roles.client.blocking.executor",
     "Explanation": "rollq.roles.client.results.views",
-    "DrainView": "rollq.roles.client.results.views",
     "FederationView": "rollq.roles.client.results.views",
     "GroupView": "rollq.roles.client.results.views",
     "HolderView": "rollq.roles.client.results.views",
@@ -255,10 +258,6 @@ _HOMES = {
     "QueueView": "rollq.roles.client.results.views",
     "Reader": "rollq.roles.reader.reader",
     "Redrive": "rollq.roles.client.jobs.parts",
-    "group": "rollq.roles.client.functions.chains",
-    "chord": "rollq.roles.client.functions.chains",
-    "chain": "rollq.roles.client.functions.chains",
-    "Signature": "rollq.roles.client.functions.chains",
     "RemoteError": "rollq.base.errors",
     "Request": "rollq.base.requests",
     "RequestFile": "rollq.base.requests",
@@ -269,10 +268,12 @@ _HOMES = {
     "Ruling": "rollq.base.access_table",
     "ScheduleView": "rollq.roles.client.calls.schedules",
     "Settings": "rollq.roles.client.results.views",
+    "Signature": "rollq.roles.client.functions.chains",
     "StagedPart": "rollq.base.staged",
     "StateError": "rollq.base.errors",
     "StreamPart": "rollq.roles.client.results.streams",
     "Subscription": "rollq.roles.client.topics.subscriptions",
+    "Task": "rollq.tasks",
     "TaskGroupView": "rollq.roles.client.results.views",
     "TokenView": "rollq.roles.client.calls.access",
     "TopicView": "rollq.roles.client.calls.topics",
@@ -280,8 +281,14 @@ _HOMES = {
     "WeightView": "rollq.roles.client.results.views",
     "WorkerLoad": "rollq.roles.client.results.views",
     "WorkerView": "rollq.roles.client.results.views",
+    "chain": "rollq.roles.client.functions.chains",
+    "chord": "rollq.roles.client.functions.chains",
     "connect": "rollq.roles.client.blocking.current",
+    "context": "rollq.tasks",
+    "group": "rollq.roles.client.functions.chains",
     "job_id_of_key": "rollq.base.ids",
+    "progress": "rollq.tasks",
+    "task": "rollq.tasks",
 }
 
 

@@ -27,7 +27,8 @@ SWITCH_S: Final = 0.000_05
 def run(main: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine on the fastest available loop."""
     sys.setswitchinterval(SWITCH_S)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    # Closed, so that Ctrl-C before it begins has no warning of a coroutine that never ran.
+    with contextlib.closing(main), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 

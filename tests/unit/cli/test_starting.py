@@ -19,7 +19,22 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 """
+NTH_IMPORT = """
+class Interrupts:
+    left = None
+    def find_spec(self, name, path, target=None):
+        if self.left is None and name.startswith("rollq.") and name != "rollq.__main__":
+            self.left = {}
+        if self.left is not None:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+"""
+STARTS = 12
+IMPORTS_APART = 60
 IMPORTS = IMPORT_OF.format("rollq.cli.tree")
+OF_LIBRARY = IMPORT_OF.format("msgspec")  # it swallows an exception, and crashes for it later
 BUILDS = """
 import typer.main
 typer.main.get_command = lambda app: os.kill(os.getpid(), signal.SIGINT)
@@ -43,10 +58,20 @@ def started(
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("moment", [IMPORTS, BUILDS], ids=["imports", "builds"])
+@pytest.mark.parametrize(
+    "moment", [OF_LIBRARY, IMPORTS, BUILDS], ids=["library", "imports", "builds"]
+)
 def test_it_ends_by_the_signal_and_without_a_traceback(moment: str) -> None:
     done = started(moment)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("number", range(STARTS))
+def test_no_moment_of_the_start_has_a_traceback_or_a_crash(number: int) -> None:
+    words = ("status", "--servers", "127.0.0.1:1", "--timeout", "0.1")
+    done = started(NTH_IMPORT.format(1 + number * IMPORTS_APART), words=words)
+    assert done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED, EXIT_UNREACHABLE), done.stderr
+    assert "raceback" not in done.stderr
 
 
 def test_commands_are_interrupted_by_an_exception() -> None:
