@@ -23,6 +23,8 @@ NAMED_PATH = re.compile(r"`((?:src|tests|docs|bench|deploy)/[\w./-]+)`")
 CUT_NAME = re.compile(r"`([^`\s]*…[^`\s]*\.(?:py|md))`")
 QUOTED = re.compile(r"`([\w./-]+)`")
 DOTTED = re.compile(r"[a-z]\w*(?:\.\w+)+")
+MEMBER_BEYOND_LOOPBACK = re.compile(r"^.*rollq leader .*--peers (?!127\.)\d.*$", re.MULTILINE)
+ADDRESS_FOR_OTHERS = re.compile(r"--advertise |--host (?!0\.0\.0\.0)")
 IMPORT_OF_OURS = re.compile(r"^(?:from|import) (rollq[\w.]*)", re.MULTILINE)
 
 PAGES = list(documents())
@@ -110,6 +112,14 @@ def test_examples_import_what_is_public(page: Path) -> None:
     blocks = "\n".join(FENCE.findall(page.read_text(encoding="utf-8")))
     private = [name for name in IMPORT_OF_OURS.findall(blocks) if name not in PUBLIC_MODULES]
     assert not private, f"{shown(page)}: examples import private modules: {private}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=shown)
+def test_members_of_several_machines_can_be_reached(page: Path) -> None:
+    """Without an address they are at 127.0.0.1; without TLS they do not listen elsewhere."""
+    for command in MEMBER_BEYOND_LOOPBACK.findall(page.read_text(encoding="utf-8")):
+        assert ADDRESS_FOR_OTHERS.search(command), f"{shown(page)}: {command}"
+        assert "--credentials" in command or "--unsafe-no-auth" in command, command
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: head.name)

@@ -77,7 +77,7 @@ function actionsOf(row, isLeader, then) {
 async function add(then) {
   const address = h("input", { required: true, placeholder: "10.0.0.4:5000", spellcheck: "false", dataset: { testid: "member-address" } });
   const id = h("input", { required: true, inputmode: "numeric", pattern: "[0-9]+", spellcheck: "false", dataset: { testid: "member-id" } });
-  const body = h("div", { class: "form" }, h("p", {}, t("cluster.add.text")), command("rollq leader PORT --group GROUP --peers MEMBERS"),
+  const body = h("div", { class: "form" }, h("p", {}, t("cluster.add.text")), command("rollq leader PORT --host ADDRESS --group GROUP --peers MEMBERS"),
     field(t("cluster.address"), address), field(t("field.id"), id, t("cluster.id.help")));
   if (!await confirm({ title: t("cluster.add"), yes: t("cluster.add"), body })) return;
   order(() => post("/cluster/members", { id: id.value.trim(), address: address.value.trim() }), () => t("cluster.add.done", { address: address.value }), then);
