@@ -20,9 +20,10 @@ def look_at(job_id: JobId) -> str:
     return f"rollq job {guid_to_text(job_id)}"
 
 
-def stderr_of(job_id: JobId) -> str:
-    """The command that shows the stderr of a job."""
-    return f"rollq logs {guid_to_text(job_id)} --stderr"
+def output_of(job_id: JobId, *, has_stderr: bool) -> str:
+    """The command that shows what a job said of its failure: its stderr, or all if that is
+    empty."""
+    return f"rollq logs {guid_to_text(job_id)}" + (" --stderr" if has_stderr else "")
 
 
 def redrive(job_id: JobId) -> str:
@@ -55,10 +56,10 @@ def start_worker(address: str, item: Item, *options: str) -> str:
     return shlex.join(words)
 
 
-def after_failure(record: JobRecord) -> tuple[str, ...]:
-    """For a job whose program ran: how to see its stderr and, if it is dead, how to redrive it."""
-    stderr = stderr_of(record.job_id)
-    return (stderr, redrive(record.job_id)) if record.state is DEAD else (stderr,)
+def after_failure(record: JobRecord, *, has_stderr: bool) -> tuple[str, ...]:
+    """For a job whose program ran: how to see its output and, if it is dead, how to redrive it."""
+    output = output_of(record.job_id, has_stderr=has_stderr)
+    return (output, redrive(record.job_id)) if record.state is DEAD else (output,)
 
 
 def before_running(code: Reason, item: Item, address: str, detail: str = "") -> tuple[str, ...]:

@@ -52,10 +52,12 @@ def grouped(
     if waiting_for is not None:
         word = DELAYED if array.delayed else WAITING
         _count(groups, TaskGroup(array.tasks_waiting, word, waiting_for.code, waiting_for.text))
+    helps: dict[JobId, tuple[str, ...]] = {}  # by failed task
     for job_id in islice(array.open_tasks, TASKS_LOOKED_AT_MAX):
         _count(groups, _of_open(state.jobs[job_id]))
     for record, end in islice(_failures(state, array), FAILURES_READ_MAX):
         ended = how_ended(state, record, end, read=read, address=address)
+        helps[record.job_id] = ended.todo[:1]
         _count(
             groups, TaskGroup(1, ended.state, code=ended.code, why=ended.why, job_id=record.job_id)
         )
@@ -70,7 +72,7 @@ def grouped(
     if waiting_for is not None:
         todo = waiting_for.todo
     elif state_word in (DEAD, FAILED):
-        todo = tuple(advice.stderr_of(one.job_id) for one in shown if one.job_id)[:1] or todo
+        todo = next((helps[one.job_id] for one in shown if helps.get(one.job_id)), todo)
     return RawExplanation(
         array.array_id,
         state_word,

@@ -113,7 +113,8 @@ def how_ended(
     code, why = _failure(end, texts, f"{where}{peak}")
     why += f"; {_starts_used(state, record)}" if record.state is DEAD else ""
     why += last
-    return _explanation(state, record, code, why=why, todo=advice.after_failure(record))
+    todo = advice.after_failure(record, has_stderr=bool(texts.stderr))
+    return _explanation(state, record, code, why=why, todo=todo)
 
 
 def _failure(end: EndRecord, texts: ResultDetail, where: str) -> tuple[Reason, str]:

@@ -270,7 +270,7 @@ ROWS = [
         Reason.EXIT_CODE,
         "its program ended with exit code 75 on worker w after 700 ms, attempt 2; all of its "
         "attempts are used: 2 of 2",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
         "rollq dlq redrive ID",
     ),
     row(
@@ -278,7 +278,7 @@ ROWS = [
         "failed",
         Reason.SIGNAL,
         "SIGSEGV (11) ended its program on worker w after 1.2 s, memory peak 12 MiB",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "killed_by_somebody_else",
@@ -286,7 +286,7 @@ ROWS = [
         Reason.SIGNAL,
         "SIGKILL (9) ended its program on worker w after 1.2 s; no limit of the grid did: the"
         " system kills when its memory runs out",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "out_of_memory",
@@ -294,35 +294,35 @@ ROWS = [
         Reason.OOM,
         "killed, memory limit of 96 MiB exceeded (out of memory); on worker w after 1.2 s, "
         "memory peak 95 MiB",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "time_limit",
         "failed",
         Reason.TIME_LIMIT,
         "killed, run limit of 1 s exceeded; on worker w after 1.2 s",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "cpu_limit",
         "failed",
         Reason.CPU_LIMIT,
         "killed, limit of 2 s of CPU time exceeded; on worker w after 1.2 s",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "disk_limit",
         "failed",
         Reason.DISK_LIMIT,
         "killed, disk limit of 24 MiB exceeded: it wrote 25 MiB or more; on worker w after 1.2 s",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "process_limit",
         "failed",
         Reason.PROCESS_LIMIT,
         "limit of 40 processes reached: 3 more refused; on worker w after 1.2 s",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "output_limit",
@@ -330,7 +330,7 @@ ROWS = [
         Reason.OUTPUT_LIMIT,
         "the returned value is too large for this grid, which keeps no blobs; on worker w "
         "after 1.2 s",
-        "rollq logs ID --stderr",
+        "rollq logs ID",
     ),
     row(
         "request_that_no_worker_can_run",
