@@ -120,7 +120,7 @@ def _judge_log(walk: Walk, snapshot: Position) -> list[Finding]:
                 NOTE,
                 f"the log ends in a torn write at segment {walk.number}, byte {walk.offset}: it "
                 "was never acknowledged",
-                "nothing: the next start cuts it off and keeps a copy",
+                "no action is needed: the next start cuts it off and keeps a copy",
             )
         )
     if walk.damage_skipped:
