@@ -136,8 +136,9 @@ def submit(
 
     With --wait a single job behaves as if its program ran here: output is streamed, and the exit
     code is the program's, or 128 + n for signal n; 124: --wait-timeout expired, the job is still in
-    the grid; 125: dead; 143: cancelled; 1: failed without an exit code. With several jobs, output
-    is not shown, and the exit code is 1 unless all succeeded and all output of --save is saved.
+    the grid; 125: dead; 126: refused by its worker, as for a missing input or a bad variable; 143:
+    cancelled, or killed by SIGTERM; 1: failed without an exit code. With several jobs, output is
+    not shown, and the exit code is 1 unless all succeeded and all output of --save is saved.
     """
     if code := _carried_out(ctx):
         raise typer.Exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,13 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from rollq.base.errors import ErrorCode, RemoteError
+from rollq.cli.failures import EXIT_PIPE
 from rollq.cli.submitting import JobLabels, _array, _await_all, _file, _one, own_name
+from rollq.cli.waiting import EXIT_CANCELLED, EXIT_DEAD, EXIT_FAILED, EXIT_WAITED
+from rollq.policy.endings import CANNOT_RUN
 from rollq.roles.client.results.handles import Counts
+
+PAGE = Path(__file__).parents[3] / "docs/cli/submit.md"
 
 
 class Ended:
@@ -89,3 +95,10 @@ def test_the_same_id_is_of_the_same_client() -> None:
     own = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
     assert own_name(own) == own_name(own.upper()) == f"cli-{own}"
     assert own_name("") != own_name("")
+
+
+def test_every_exit_code_is_on_the_page() -> None:
+    rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    codes = (EXIT_FAILED, EXIT_WAITED, EXIT_DEAD, CANNOT_RUN, EXIT_PIPE, EXIT_CANCELLED)
+    assert sorted(rows) == sorted(map(str, codes))
+    assert "SIGTERM" in rows[str(EXIT_CANCELLED)]
