@@ -39,10 +39,11 @@ from rollq.store.body_files import BodyFiles
 from rollq.store.disk import Disk
 from rollq.store.identity import ClusterKey, Identity
 from rollq.store.log_bodies import BodyLog
-from rollq.store.real_disk import LOCK_NAME, RealDisk
+from rollq.store.real_disk import RealDisk
 from rollq.store.restoring import MARK
 from rollq.store.snapshots import NO_DIGEST, Snapshots
 from rollq.store.spill import clear_spill
+from rollq.store.state_lock import LOCK_NAME
 from rollq.store.wal import Wal
 
 FENCE_LEAP: Final = 1 << 32  # more than any group issues after a backup of it

@@ -56,7 +56,7 @@ def take_stopped(
     if holder:
         raise DiskError(
             ErrorCode.DISK_BUSY,
-            f"process {holder} uses the state directory {state_dir}",
+            f"{holder} uses the state directory {state_dir}",
             "back up the running group: leave --state out; or stop the member first",
         )
     head, position, replica = replayed(disk)

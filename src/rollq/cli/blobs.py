@@ -263,15 +263,14 @@ def _look(state: Path | None, url: str) -> LocalBlobs | FsspecBlobs:
 def _take(state: Path) -> LocalBlobs:
     """Open the blobs of an unused state directory. Raises DiskError DISK_BUSY."""
     from rollq.store.blobs.local import Use
-    from rollq.store.look import LookDisk
-    from rollq.store.real_disk import LOCK_NAME
+    from rollq.store.state_lock import holder_of
 
     _local(state, Use.LOOK)
-    holder = LookDisk(state).holder() if (state / LOCK_NAME).exists() else ""
+    holder = holder_of(state)
     if holder:
         raise DiskError(
             ErrorCode.DISK_BUSY,
-            f"process {holder} is using the state directory {state}",
+            f"{holder} is using the state directory {state}",
             "stop it first; running members and workers evict by themselves",
         )
     return _local(state, Use.ALONE)

@@ -88,7 +88,7 @@ def _state_findings(state: Path) -> list[Finding]:
         findings.append(
             Finding(
                 NOTE,
-                f"process {holder} is using the directory",
+                f"{holder} is using the directory",
                 "records it is writing now may look torn or corrupt here",
             )
         )

@@ -4,7 +4,7 @@ knows the types of raft, not jobs.
 Reading order:
 
 1. `disk`: the protocol; `real_disk`: a state directory of this machine (`writeback`,
-   `descriptors`).
+   `descriptors`); `state_lock`: whose it is.
 2. `record`, `wal`: the log; `places`: where each entry is; `synced`: how far it was synced. 3.
 `walk`: reading the log back, and judging damage; `repair`: cutting or mending it. 4. `snapshots`,
 `snapshot_header`, `snapshot_layout`; `spill`: bodies of jobs that do not fit into

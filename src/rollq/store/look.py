@@ -6,12 +6,11 @@ Nothing is written.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.store.real_disk import LOCK_NAME
+from rollq.store.state_lock import LOCK_NAME, Role, holder_of, owner_of
 
 
 class LookDisk:
@@ -30,7 +29,8 @@ class LookDisk:
             )
         self.names("wal")
         parts = (LOCK_NAME, "wal", "snapshots", "history")
-        if any(root.iterdir()) and not any((root / name).exists() for name in parts):
+        is_known = any((root / name).exists() for name in parts)
+        if owner_of(root) is Role.WORKER or (any(root.iterdir()) and not is_known):
             raise DiskError(
                 ErrorCode.DISK_FAILED,
                 f"{root} holds other things, and is no state directory of a member",
@@ -39,17 +39,7 @@ class LookDisk:
 
     def holder(self) -> str:
         """The process that uses the directory; empty if none does."""
-        try:
-            fd = os.open(self._root / LOCK_NAME, os.O_RDONLY)
-        except OSError:
-            return ""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
-        finally:
-            os.close(fd)
-        return ""
+        return holder_of(self._root)
 
     def names(self, folder: str) -> list[str]:
         """Sorted file names in a folder."""

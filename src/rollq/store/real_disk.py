@@ -1,4 +1,4 @@
-"""The disk of a real machine: one state directory, locked against a second member.
+"""The disk of a real machine: one state directory, locked against others (`state_lock`).
 
 Errors distinguish a full disk, a failed one and missing permission, and none of them is retried
 here. A bounded number of files stays open; one with unsynced writes is never closed, because a new
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import threading
 from collections import OrderedDict
@@ -20,9 +19,8 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import OPEN_FILES_MAX
 from rollq.store.descriptors import read_all
 from rollq.store.restoring import check_restored
+from rollq.store.state_lock import FILE_MODE, Role, lock_state, unlock_state
 
-LOCK_NAME: Final = "LOCK"
-FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -40,6 +38,7 @@ class RealDisk:
                 take what was acknowledged, and a member that comes back may break its promises.
 
         Raises:
+            LocalError: BAD_SETUP if it is that of a worker.
             DiskError: DISK_BUSY if another process uses it, DISK_FAILED if it cannot be written,
                 DISK_CORRUPT if it is half of what a backup held.
         """
@@ -54,13 +53,12 @@ class RealDisk:
             if not root.is_dir():
                 root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
                 self._sync_folder(root.parent)
-            self._lock_fd = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
+            self._lock_fd = lock_state(root, Role.MEMBER)
             try:
-                self._lock()
                 # Folders of a killed process may be in the page cache only.
                 self._sync_folder(root)
             except BaseException:
-                os.close(self._lock_fd)
+                unlock_state(self._lock_fd)
                 raise
 
     # --- the Disk protocol
@@ -160,28 +158,13 @@ class RealDisk:
             for name in list(self._files):
                 self._forget(name)
         if self._lock_fd >= 0:
-            if not self._is_child:
-                # A process forked a moment ago has the descriptor too, until it executes another
-                # program: closing ours would not unlock.
-                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
-            os.close(self._lock_fd)
+            if self._is_child:
+                os.close(self._lock_fd)
+            else:
+                unlock_state(self._lock_fd)
             self._lock_fd = -1
 
     # --- helpers
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._lock_fd, 32, 0).decode(errors="replace").strip()
-            raise DiskError(
-                ErrorCode.DISK_BUSY,
-                f"{f'process {holder}' if holder else 'another process'} uses the state directory "
-                f"{self._root}",
-                "stop it, or give this member a directory of its own",
-            ) from None
-        os.ftruncate(self._lock_fd, 0)
-        os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
 
     def _open(self, name: str, *, create: bool) -> _File:
         if create:

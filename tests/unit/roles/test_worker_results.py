@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import INLINE_BYTES_MAX, RECORD_BYTES_MAX
 from rollq.roles.worker.results import NAMES, ResultTable
 from rollq.roles.worker.signals import StoredResult
+from rollq.store.state_lock import LOCK_NAME
 from tests.effort import examples
 
 SMALL = 4_096
@@ -69,8 +70,9 @@ def test_more_results_than_a_record_of_the_log_may_hold_come_back(tmp_path: Path
 def test_two_workers_cannot_share_a_directory(tmp_path: Path) -> None:
     table = ResultTable(tmp_path, SMALL)
     table.open()
-    with pytest.raises(LocalError, match="another worker"):
+    with pytest.raises(DiskError, match="uses the state directory") as caught:
         ResultTable(tmp_path, SMALL).open()
+    assert caught.value.code is ErrorCode.DISK_BUSY
     table.close()
     assert reopened(tmp_path) == ()
 
@@ -78,18 +80,19 @@ def test_two_workers_cannot_share_a_directory(tmp_path: Path) -> None:
 def test_a_process_that_is_being_started_does_not_keep_the_lock(tmp_path: Path) -> None:
     table = ResultTable(tmp_path, SMALL)
     table.open()
-    lock = os.stat(tmp_path / "lock")
-    locks = [
+    locks = [os.stat(tmp_path / name) for name in (LOCK_NAME, "lock")]
+    fds = [
         int(name)
         for name in os.listdir("/proc/self/fd")
         if os.path.exists(f"/proc/self/fd/{name}")
-        and os.path.samestat(os.stat(f"/proc/self/fd/{name}"), lock)
+        and any(os.path.samestat(os.stat(f"/proc/self/fd/{name}"), lock) for lock in locks)
     ]
-    assert len(locks) == 1
-    held = os.dup(locks[0])  # as in a child between fork and exec
+    assert len(fds) == 2
+    held = [os.dup(fd) for fd in fds]  # as in a child between fork and exec
     table.close()
     assert reopened(tmp_path) == ()
-    os.close(held)
+    for fd in held:
+        os.close(fd)
 
 
 @settings(max_examples=examples(25))

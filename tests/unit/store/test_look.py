@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,7 @@ def test_nothing_can_be_written(root: Path) -> None:
 def test_whoever_holds_the_directory_is_known(root: Path) -> None:
     assert LookDisk(root).holder() == ""
     disk = RealDisk(root)
-    assert LookDisk(root).holder().isdecimal()
+    assert LookDisk(root).holder() == f"process {os.getpid()}"
     disk.close()
     assert LookDisk(root).holder() == ""
 

@@ -12,7 +12,8 @@ import pytest
 
 from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import OPEN_FILES_MAX
-from rollq.store.real_disk import LOCK_NAME, RealDisk
+from rollq.store.real_disk import RealDisk
+from rollq.store.state_lock import LOCK_NAME
 
 
 def failure(code: int) -> Callable[..., int]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import logging
 import os
 import secrets
@@ -28,11 +27,19 @@ from zlib import crc32
 
 import msgspec
 
-from rollq.base.errors import DiskError, ErrorCode, LocalError
+from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.ids import GUID_BYTES, JobId, WorkerId
 from rollq.base.jobs import AttemptRef
 from rollq.base.limits import RESULT_TABLE_BYTES
 from rollq.roles.worker.signals import StoredResult
+from rollq.store.state_lock import (
+    FILE_MODE,
+    IDENTITY_NAME,
+    Role,
+    lock_state,
+    try_lock,
+    unlock_state,
+)
 
 log = logging.getLogger("rollq.worker")
 
@@ -68,6 +75,7 @@ class ResultTable:
         self._directory = directory
         self._table_bytes = table_bytes
         self._lock_fd = -1
+        self._old_lock_fd = -1
         self._fds = [-1, -1]
         self._turn = 0  # the file in use
         self._generation = 0
@@ -81,8 +89,8 @@ class ResultTable:
         """Lock and read the directory: worker id, incarnation of this start, live results.
 
         Raises:
-            LocalError: BAD_SETUP if another worker uses the directory.
-            DiskError: it cannot be read or written.
+            LocalError: BAD_SETUP if it is the directory of a member.
+            DiskError: another process uses it, or it cannot be read or written.
         """
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -130,31 +138,30 @@ class ResultTable:
 
     def close(self) -> None:
         """Unlock the directory."""
-        if self._lock_fd >= 0:
-            # A process that was just forked shares the lock until it executes its program: closing
-            # our descriptor would not unlock.
-            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
-        for fd in (*self._fds, self._lock_fd):
+        for fd in (self._old_lock_fd, self._lock_fd):
+            if fd >= 0:
+                unlock_state(fd)
+        for fd in self._fds:
             if fd >= 0:
                 os.close(fd)
         self._fds = [-1, -1]
-        self._lock_fd = -1
+        self._lock_fd = self._old_lock_fd = -1
 
     # --- opening
 
     def _lock(self) -> None:
-        self._lock_fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LocalError(
-                ErrorCode.BAD_SETUP,
-                f"another worker runs on the state directory {self._directory}",
-                "give each worker a state directory of its own",
-            ) from None
+        self._lock_fd = lock_state(self._directory, Role.WORKER)
+        # Earlier versions lock this file alone, and such a worker may still be draining.
+        self._old_lock_fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+        if not try_lock(self._old_lock_fd):
+            raise DiskError(
+                ErrorCode.DISK_BUSY,
+                f"another worker uses the state directory {self._directory}",
+                "stop it, or give this worker a directory of its own",
+            )
 
     def _next_identity(self) -> WorkerIdentity:
-        path = self._directory / "identity.json"
+        path = self._directory / IDENTITY_NAME
         try:
             old = msgspec.json.decode(path.read_bytes(), type=WorkerIdentity)
             if len(bytes.fromhex(old.worker_id)) != GUID_BYTES:

@@ -27,7 +27,8 @@ from rollq.store.blobs.failures import blob_missing, explained
 from rollq.store.blobs.partial import FileReader, Part, Staging, sync_folder
 from rollq.store.blobs.protocol import Leftover, StoredBlob
 from rollq.store.blobs.staged import FOLDERS, PARTIAL, ROTTEN, Staged, digest_at, place_of
-from rollq.store.real_disk import FILE_MODE, FOLDER_MODE, LOCK_NAME
+from rollq.store.real_disk import FOLDER_MODE
+from rollq.store.state_lock import FILE_MODE, LOCK_NAME
 
 FOLDER: Final = "blobs"  # of a state directory, of a member or of a worker
 BLOB_MODE: Final = 0o444

@@ -22,7 +22,8 @@ from rollq.base.digests import Digest, digest_to_text
 from rollq.base.limits import BLOB_PIECE_BYTES, WRITEBACK_BYTES
 from rollq.store.blobs.failures import disk_full, explained
 from rollq.store.descriptors import read_all
-from rollq.store.real_disk import FILE_MODE, FOLDER_MODE
+from rollq.store.real_disk import FOLDER_MODE
+from rollq.store.state_lock import FILE_MODE
 from rollq.store.writeback import write_out
 
 CATCH_UP: Final = 4  # bytes of a resumed part to hash for each new byte
