@@ -106,6 +106,9 @@ SNAPSHOT_DAMAGED: Final = LogEvent(
 UNPROTECTED: Final = LogEvent(
     "unprotected", "warning", "no logins on {address} (--unsafe-no-auth): every peer has all rights"
 )
+GROUP_NAME: Final = LogEvent(
+    "group_name", "warning", "{cause}: it goes on, as the group may be an older one; {todo}"
+)
 STOPPING: Final = LogEvent("stopping", "info", "stops: {cause}")
 STOPPED: Final = LogEvent("stopped", "info", "stopped", ("took_ms",))
 FAILED: Final = LogEvent("failed", "error", "stops: {cause}")

@@ -43,7 +43,12 @@ Role = Annotated[
     typer.Option(help="auto: take part in elections; leader: group of one, no election."),
 ]
 Group = Annotated[
-    str, typer.Option(envvar="ROLLQ_GROUP", metavar="NAME", help="Name of the group.")
+    str,
+    typer.Option(
+        envvar="ROLLQ_GROUP",
+        metavar="NAME",
+        help="Name of the group, of a-z, A-Z, 0-9 and . _ -.",
+    ),
 ]
 Peers = Annotated[
     str,
@@ -229,6 +234,7 @@ def leader(
     web = child_words(ctx, _served_by(setup), http) if http else []
     state_dir = _state_dir(state, port, is_encrypted=require_encrypted_disk)
     set_up_logs(ctx, address=setup.address, group=group)
+    _check_group(setup, state_dir)
     run(_serve(setup, host, port, state_dir, web, as_json=as_json))
 
 
@@ -249,6 +255,22 @@ def _state_dir(given: Path | None, port: int, *, is_encrypted: bool) -> Path:
     if is_encrypted:
         check_encrypted(state_dir)
     return state_dir
+
+
+def _check_group(setup: MemberSetup, state_dir: Path) -> None:
+    """Refuse a bad name where a group is born of this member alone. Otherwise only warn, because
+    the group may have the name already: on this disk, or on those of its peers."""
+    import logging
+
+    from rollq.base.log_events import GROUP_NAME, tell
+    from rollq.security.identity import check_group_name
+
+    try:
+        check_group_name(setup.group)
+    except LocalError as error:
+        if not setup.peers and not (state_dir.is_dir() and any(state_dir.iterdir())):
+            raise
+        tell(logging.getLogger("rollq.member"), GROUP_NAME, cause=error.message, todo=error.hint)
 
 
 def _setup(

@@ -53,9 +53,12 @@ def restore(
     from rollq.cli.output import write_json, write_line
     from rollq.cli.progress import progress_bar
     from rollq.net.dialer import split_address
+    from rollq.security.identity import check_group_name
     from rollq.store.backup_file import BackupFile
 
     port = split_address(address)[1]
+    if group:
+        check_group_name(group)
     with BackupFile(file) as backup:
         with progress_bar("checking", is_quiet=as_json, in_bytes=True, vanishes=True) as advance:
             summary = verify(backup, advance)

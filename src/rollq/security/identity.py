@@ -10,6 +10,7 @@ from rollq.base.errors import ErrorCode, LocalError
 
 SCHEME: Final = "rollq://"
 PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_HINT: Final = "use a-z, A-Z, 0-9 and . _ -, at most 64, and none of . _ - first"
 
 
 class CertificateRole(enum.StrEnum):
@@ -60,7 +61,20 @@ def check_account_name(name: str) -> None:
         raise LocalError(
             ErrorCode.BAD_ACCESS,
             f"{name[:64]!a} cannot be the name of an account",
-            "use a-z, A-Z, 0-9 and . _ -, at most 64, and none of . _ - first",
+            NAME_HINT,
+        )
+
+
+def check_group_name(name: str) -> None:
+    """Check the name of a new group; it follows the rule for clusters in certificates, because
+    `rollq init` gives one name to both. Groups of earlier versions may have others.
+
+    Raises:
+        LocalError: BAD_OPTIONS, if the name is not valid.
+    """
+    if not PART.fullmatch(name):
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"{name[:64]!a} cannot be the name of a group", NAME_HINT
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rollq.cli import leader, logs
+from rollq.cli.failures import EXIT_USAGE
 from rollq.cli.main import app
 from rollq.history.retention import DAY_MS, Retention
 from rollq.roles.member.setup import MemberSetup
@@ -47,6 +48,23 @@ def test_history_is_bounded_unless_it_is_told_otherwise(
 ) -> None:
     run(*words)
     assert [setup.retention for setup in seen] == [kept]
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", ".a", "", "größe", "a" * 65])
+def test_a_group_is_not_born_with_a_name_that_fits_nowhere(
+    name: str, seen: list[MemberSetup], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ("--group", name, "--state", str(tmp_path / "state"))
+    refused = run(*words)
+    assert refused.exit_code == EXIT_USAGE
+    assert "cannot be the name of a group" in refused.stderr
+    assert (seen, caplog.messages) == ([], [])
+    assert run(*words, "--peers", "127.0.0.1:5001").exit_code == 0  # they may have it already
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "LOCK").touch()
+    assert run(*words).exit_code == 0  # one of an earlier version
+    assert [setup.group for setup in seen] == [name, name]
+    assert ["cannot be the name of a group" in one for one in caplog.messages] == [True, True]
 
 
 @pytest.fixture

@@ -340,6 +340,16 @@ def test_the_legacy_variables_reach_a_worker(
     assert (first.state_dir.name, second.state_dir.name) == ("worker", "worker-w")
 
 
+def test_a_new_group_is_not_named_with_a_space(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    backup.touch()
+    words = ["restore", str(backup), "--state", str(tmp_path / "state"), "--group", "a b"]
+    for command in (words, ["init", str(tmp_path / "cluster"), "--cluster", "a b"]):
+        result = runner.invoke(app, command)
+        assert (result.exit_code, "cannot be the name of a" in result.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == [backup]
+
+
 def test_a_worker_goes_where_the_command_line_says_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
