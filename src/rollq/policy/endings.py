@@ -105,10 +105,8 @@ def how_ended(
         code = refusal_reason(text)
         code = Reason.BAD_REQUEST if code is Reason.NACK else code
         worker = worker_called(state, record.worker_id)
-        todo = (advice.look_at(record.job_id),)
-        return _explanation(
-            state, record, code, why=f"worker {worker} refused it: {text}", todo=todo
-        )
+        why = f"worker {worker} refused it: {text}"
+        return _explanation(state, record, code, why=why, todo=(advice.look_at(record.job_id),))
     peak = f", memory peak {size_text(end.peak_bytes)}" if end.peak_bytes else ""
     code, why = _failure(end, texts, f"{where}{peak}")
     why += f"; {_starts_used(state, record)}" if record.state is DEAD else ""

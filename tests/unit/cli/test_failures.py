@@ -75,7 +75,9 @@ def test_help_on_a_full_disk_is_told() -> None:
     assert ended.stderr.startswith("rollq: cannot write the output: No space left on device")
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "metrics alerts", "metrics alerts --json"])
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "metrics alerts", "metrics alerts --json"]
+)
 def test_a_closed_stdout_is_no_success(words: str) -> None:
     command = ["sh", "-c", f"exec {sys.executable} -m rollq {words} >&-"]
     ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)

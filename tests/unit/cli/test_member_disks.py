@@ -1,4 +1,4 @@
-"""Members as `rollq status` shows them and their disks, and what `rollq doctor` says of a full one."""
+"""Members and their disks in `rollq status`, and what `rollq doctor` says of a full one."""
 
 from __future__ import annotations
 

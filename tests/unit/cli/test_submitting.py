@@ -98,7 +98,9 @@ def test_the_same_id_is_of_the_same_client() -> None:
 
 
 def test_every_exit_code_is_on_the_page() -> None:
-    rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| (\d+) \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    )
     codes = (EXIT_FAILED, EXIT_WAITED, EXIT_DEAD, CANNOT_RUN, EXIT_PIPE, EXIT_CANCELLED)
     assert sorted(rows) == sorted(map(str, codes))
     assert "SIGTERM" in rows[str(EXIT_CANCELLED)]
