@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from rollq import BlockingClient, Client, ErrorCode
 from rollq.base.errors import RollqError
@@ -136,6 +137,28 @@ def test_a_job_whose_directory_cannot_be_filled_says_so(tmp_path: Path) -> None:
             member.assign_files(2, "read", files=(input_of("data", small),), blobs=(small,))
             _, result = await member.outcome(2)
             assert result.stdout == "small"
+
+    with small_disk(tmp_path / "disk", 8) as disk:
+        run(story(disk))
+
+
+def test_a_job_whose_stdout_finds_no_room_is_given_back(tmp_path: Path) -> None:
+    """It ran, so the attempt counts. With room it ends ok, and all of its stdout is kept."""
+    write_program(tmp_path, "write", "head -c $1 /dev/zero")
+
+    async def story(disk: Path) -> None:
+        member = BlobMember(tmp_path / "member")
+        async with running(tmp_path, member, jobs_dir=disk / "jobs"):
+            member.assign(1, "write", str(SIZE))
+            nack = await member.until(lambda: member.nacks.get(job_id(1)))
+            assert "its outputs cannot be uploaded: disk_full" in nack.detail
+            assert f"cannot keep {SIZE} bytes of stdout: No space left" in nack.detail
+            assert not nack.not_started
+            member.assign(2, "write", str(MIB))
+            _, result = await member.outcome(2)
+            assert result.stdout_blob is not UNSET
+            assert result.stdout_blob.size == MIB
+            assert not result.note
 
     with small_disk(tmp_path / "disk", 8) as disk:
         run(story(disk))

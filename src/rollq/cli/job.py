@@ -53,11 +53,11 @@ def job(
 ) -> None:
     """Show one job or array: state, request, attempts, result.
 
-    Of long output only the end is shown; `rollq logs` shows all. Exit code 4 if the job is unknown;
-    the outcome of the job does not change the exit code. --timeline reads the history, which also
-    has jobs that have expired (by their full id) and can be read from any member. --follow prints
-    events and progress, one per line; a program reports progress by `rollq.progress` or the file
-    $ROLLQ_PROGRESS.
+    Of long output only the end is shown; `rollq logs` shows all that is kept. Exit code 4 if the
+    job is unknown; the outcome of the job does not change the exit code. --timeline reads the
+    history, which also has jobs that have expired (by their full id) and can be read from any
+    member. --follow prints events and progress, one per line; a program reports progress by
+    `rollq.progress` or the file $ROLLQ_PROGRESS.
     """
     from rollq.cli.ids import with_job_ids
 
@@ -206,8 +206,11 @@ def _cut_of(document: dict[str, Any], name: str) -> str:
         return ""
     exact = end.get(f"{name}_base64")
     shown = len(end[name].encode() if exact is None else b64decode(exact))
-    size = end[f"{name}_size"]
-    return f" (the last {shown} of {size} bytes; `rollq logs {document['id']}` shows all)"
+    size, lost = end[f"{name}_size"], end.get(f"{name}_lost", 0)
+    more = f"`rollq logs {document['id']}` shows all"
+    if lost:
+        more = f"{lost} bytes were not kept"
+    return f" (the last {shown} of {size} bytes; {more})"
 
 
 def job_fields(document: dict[str, Any]) -> dict[str, Any]:

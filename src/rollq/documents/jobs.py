@@ -109,8 +109,8 @@ def listed_document(view: RawJobView) -> dict[str, Any]:
 
 def result_document(result: Result) -> dict[str, Any]:
     """A result as its client received it. Of a stream that is not loaded only the end is shown, and
-    `stdout_size` is its full size; `aload` loads it. A stream that is not UTF-8 has its exact bytes
-    in `stdout_base64`."""
+    `stdout_size` is its full size; `aload` loads it, unless `stdout_lost` bytes were not kept. A
+    stream that is not UTF-8 has its exact bytes in `stdout_base64`."""
     document: dict[str, Any] = {
         "id": result.id,
         "exec": result.exec_name,
@@ -142,6 +142,9 @@ def _stream(result: Result, name: str) -> dict[str, Any]:
     document: dict[str, Any] = {name: data.decode(errors="replace")}
     if whole is None and end.offset:
         document[f"{name}_size"] = end.total
+        lost = result.stdout_lost if name == "stdout" else result.stderr_lost
+        if lost:
+            document[f"{name}_lost"] = lost
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -55,7 +55,7 @@ REFUSALS: Final = {
 }
 NOT_LISTED: Final = " may not run on this worker: "
 NOT_SHIPPED: Final = "does not run shipped programs"
-NOT_UPLOADED: Final = "its outputs cannot be uploaded"
+NOT_UPLOADED: Final = "its outputs cannot be uploaded: "
 CODE: Final = re.compile(r"[a-z_]+ \((\d{3})\): ")
 LOST: Final = {
     Cause.LEASE_LOST: "its worker fell silent, and the lease ran out",
@@ -164,10 +164,10 @@ def lost_reason(cause: int, detail: str, exit_code: int) -> tuple[Reason, str]:
 
 def refusal_reason(detail: str) -> Reason:
     """The reason in a worker's error text."""
-    if detail.startswith(NOT_UPLOADED):
-        return Reason.TRANSFER
-    found = CODE.match(detail)
+    found = CODE.match(detail.removeprefix(NOT_UPLOADED))
     number = int(found[1]) if found is not None else 0
+    if detail.startswith(NOT_UPLOADED):
+        return Reason.DISK_FULL if number == ErrorCode.DISK_FULL else Reason.TRANSFER
     if number == ErrorCode.NO_PROGRAM:
         if NOT_LISTED in detail:
             return Reason.EXEC_DIGEST

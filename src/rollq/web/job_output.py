@@ -142,10 +142,10 @@ async def _result(call: ApiCall) -> Result:
 async def _ended(call: ApiCall, name: str) -> Content:
     result = await _result(call)
     end = result.end_of(name)
-    if end.offset:
-        whole = result.whole_stdout if name == "stdout" else result.whole_stderr
+    whole = result.whole_stdout if name == "stdout" else result.whole_stderr
+    if end.offset and not whole.is_here:
         try:
-            return Content(await whole.aopen(), 0, max(whole.size, end.total))
+            return Content(await whole.aopen(), 0, whole.size)
         except RollqError as error:
             if error.code is not ErrorCode.BLOB_MISSING:
                 raise

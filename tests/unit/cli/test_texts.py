@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from rollq.base.errors import LocalError, RemoteError
@@ -19,7 +20,7 @@ from rollq.base.jobs import JobOptions
 from rollq.base.needs import WorkerLoad
 from rollq.cli.health import load_findings
 from rollq.cli.ids import digits_of, short_ids
-from rollq.cli.job import job_fields
+from rollq.cli.job import job_fields, show_job
 from rollq.cli.joblist import check_jobs, read_jobs
 from rollq.cli.joblogs import Shown, nothing_text
 from rollq.cli.logs import JsonLines, Lines
@@ -39,7 +40,7 @@ from rollq.roles.client.results.handles import Job
 from rollq.roles.client.results.result import Result
 from rollq.roles.client.results.streams import StreamPart
 from rollq.wire import messages as wire
-from rollq.wire.models import JobResult, encode_model
+from rollq.wire.models import JobResult, StreamBlob, encode_model
 
 JOB = bytes(range(16))
 TEXT = "03020100-0504-0706-0809-0a0b0c0d0e0f"
@@ -107,6 +108,24 @@ def test_a_result_opens_what_the_worker_sent() -> None:
     document = result_document(Result(wire.Result(JOB, "done", 0, report, "calc")))
     assert (document["status"], document["stdout"], document["stderr"]) == ("OK", "out", "err")
     assert "files" not in document
+
+
+@pytest.mark.parametrize(
+    ("kept", "remark"),
+    [
+        (StreamBlob("00" * 32, 9), f"`rollq logs {TEXT}` shows all"),
+        (StreamBlob("00" * 32, 4), "5 bytes were not kept"),
+        (UNSET, "6 bytes were not kept"),
+    ],
+)
+def test_output_that_is_not_kept_is_not_promised(
+    capsys: pytest.CaptureFixture[str], kept: StreamBlob | UnsetType, remark: str
+) -> None:
+    whole = JobResult(TEXT, "ann", "calc", "OK", "end", stdout_size=9, stdout_blob=kept)
+    report = encode_model(whole)
+    end = RawEndView(0, report, 0, 0, 5, 6, 0, "", False)
+    show_job(job_document(view(state="done", attempt=1, end=end)), as_json=False)
+    assert f"--- stdout (the last 3 of 9 bytes; {remark})" in capsys.readouterr().out
 
 
 def test_the_sum_of_queues_has_no_name() -> None:

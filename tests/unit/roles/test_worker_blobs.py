@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
+import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollq.base.errors import ErrorCode, RemoteError, StateError
+from rollq.base.errors import DiskError, ErrorCode, RemoteError, StateError
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.base.limits import INLINE_BYTES_MAX, STREAM_BYTES_MAX
 from rollq.roles.worker.blobs import WorkerBlobs
@@ -257,7 +259,7 @@ def test_a_stream_without_end_or_room_says_so(
     tail = SpooledTail(str(tmp_path), whole_max=50_000)
     for _ in range(10):
         tail.feed(b"x" * 12_000)
-    assert tail.problem == "only the first 50000 bytes are kept"
+    assert tail.cut == "only the first 50000 bytes are kept"
     assert tail.whole is not None
     assert os.fstat(tail.whole.fileno()).st_size == 50_000
     tail.close()
@@ -265,7 +267,27 @@ def test_a_stream_without_end_or_room_says_so(
     nowhere.feed(b"x" * 30_000)
     assert nowhere.whole is None
     assert nowhere.is_spooled
-    assert "No such file" in nowhere.problem
+    with pytest.raises(DiskError, match="cannot keep 30000 bytes of stdout: No such file"):
+        nowhere.opened("stdout")
+
+
+def test_a_stream_that_found_no_room_is_not_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room may come while the program writes: the stream would be there from the middle on."""
+    tail = SpooledTail(str(tmp_path))
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "TemporaryFile", no_room)
+        tail.feed(b"x" * 30_000)
+    tail.feed(b"y" * 30_000)
+    with pytest.raises(DiskError) as caught:
+        tail.opened("stderr")
+    assert caught.value.code is ErrorCode.DISK_FULL
+    assert tail.end() == b"y" * STREAM_BYTES_MAX
+
+
+def no_room(**_options: object) -> IO[bytes]:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # --- outputs of results that are not taken

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, cast
 from unittest.mock import AsyncMock, MagicMock
 
+import pytest
+
 from rollq.base.jobs import AttemptRef, BlobRef
 from rollq.roles.worker.blobs import WorkerBlobs
-from rollq.roles.worker.capture import Tail
+from rollq.roles.worker.capture import SpooledTail, Tail
 from rollq.roles.worker.directories import Directory
 from rollq.roles.worker.output_uploads import LargeOutputs, OutputUploads
-from rollq.roles.worker.outputs import ExecutionEnd
+from rollq.roles.worker.outputs import ExecutionEnd, SeparatePart
 from rollq.roles.worker.pending_uploads import PendingUploads
 from rollq.roles.worker.preparations import Preparations
 from rollq.roles.worker.signals import ResultStored, StoredResult, UploadFailed
@@ -121,6 +124,39 @@ def test_what_a_job_left_and_cannot_be_handed_over_is_told_whatever_the_reason()
     [(ref, reason)] = told
     assert ref == REF
     assert "no descriptor is left" in reason
+
+
+@pytest.mark.parametrize("is_value", [False, True])
+def test_a_stream_or_value_without_room_gives_the_attempt_back(
+    tmp_path: Path, is_value: bool
+) -> None:
+    """A result without it would say that the job is done."""
+    told: list[tuple[AttemptRef, str]] = []
+    lost = SpooledTail(str(tmp_path / "gone"))
+    lost.feed(b"x" * 30_000)
+
+    async def story() -> None:
+        failed = asyncio.Event()
+
+        def on_failed(ref: AttemptRef, reason: str) -> None:
+            told.append((ref, reason))
+            failed.set()
+
+        handing = OutputUploads(cast(WorkerBlobs, Surprising()), lambda *_: None, on_failed)
+        ending, outputs = ExecutionEnd(), None
+        if is_value:
+            ending.separate = (SeparatePart("data", lost),)
+        else:
+            outputs = LargeOutputs(cast(Directory, None), None, (Tail(), lost))
+        handing.begin(JOB, REF, ending, outputs)
+        await failed.wait()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+    what = "a returned value" if is_value else "stderr"
+    [(ref, reason)] = told
+    assert ref == REF
+    assert reason.startswith("its outputs cannot be uploaded: disk_failed (401): ")
+    assert f"cannot keep 30000 bytes of {what}: No such file or directory" in reason
 
 
 def test_outputs_that_cannot_be_uploaded_again_are_told_whatever_the_reason() -> None:

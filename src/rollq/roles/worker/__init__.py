@@ -29,6 +29,7 @@ The machine decides and is pure; everything else carries out its instructions. R
 | the disk of the result table | the worker stops; nothing that was not synced was acknowledged |
 | a secret or a listed program is missing | nack: no attempt, another worker may have it |
 | an input: missing, damaged, no room | nack: another worker may succeed |
+| a file, stream or value that a job leaves: no room | nack, counted as an attempt: it ran |
 | a layer of the sandbox | nack, not counted as an attempt |
 | an input: its name or digest is invalid | the job fails with the cause |
 | a stored input: corrupt | it is quarantined and fetched again |

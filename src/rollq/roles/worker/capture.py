@@ -8,6 +8,7 @@ from collections import deque
 from typing import IO, Final
 
 from rollq.base.limits import STREAM_BYTES_MAX, STREAM_WHOLE_BYTES_MAX
+from rollq.store.blobs.failures import explained
 
 
 class Tail:
@@ -70,23 +71,25 @@ class SpooledTail(Tail):
         whole_max: Bytes kept on disk at most.
     """
 
-    __slots__ = ("_folder", "_whole_max", "problem", "whole")
+    __slots__ = ("_folder", "_whole_max", "failure", "is_cut", "whole")
 
     def __init__(self, folder: str, whole_max: int = STREAM_WHOLE_BYTES_MAX) -> None:
         super().__init__()
         self._folder = folder
         self._whole_max = whole_max
         self.whole: IO[bytes] | None = None
-        self.problem = ""  # why the file is not complete
+        self.is_cut = False  # `whole` has the first `whole_max` bytes
+        self.failure: OSError | None = None  # why there is no `whole`: the disk is full, say
 
     @property
     def is_spooled(self) -> bool:
         """Whether the whole stream is on disk, or should be."""
-        return self.whole is not None or self.problem != ""
+        return self.whole is not None or self.failure is not None
 
     def feed(self, data: bytes) -> None:
         """Add data of the stream."""
-        if self.total + len(data) > self._bytes_max and not self.problem:
+        is_over = self.is_cut or self.failure is not None
+        if self.total + len(data) > self._bytes_max and not is_over:
             self._spool(data)
         super().feed(data)
 
@@ -97,6 +100,23 @@ class SpooledTail(Tail):
             if data:
                 return offset, data
         return super().read(offset, bytes_max)
+
+    @property
+    def cut(self) -> str:
+        """A remark on how much of the stream is on disk, if it is not all."""
+        return f"only the first {self._whole_max} bytes are kept" if self.is_cut else ""
+
+    def opened(self, name: str) -> int:
+        """A new descriptor of the file, which is there.
+
+        Raises:
+            DiskError: DISK_FULL or DISK_FAILED; it could not be written.
+        """
+        with explained(f"keep {self.total} bytes of {name}"):
+            if self.failure is not None:
+                raise self.failure
+            assert self.whole is not None, "longer than a tail"
+            return os.dup(self.whole.fileno())
 
     def close(self) -> None:
         """Delete the file. Idempotent."""
@@ -110,12 +130,11 @@ class SpooledTail(Tail):
                 self.whole = tempfile.TemporaryFile(buffering=0, dir=self._folder)  # noqa: SIM115
                 data = b"".join(self._chunks) + data  # all so far is in memory
             view = memoryview(data)[: self._whole_max - self.whole.tell()]
-            if len(view) < len(data):
-                self.problem = f"only the first {self._whole_max} bytes are kept"
+            self.is_cut = len(view) < len(data)
             while view:
                 view = view[self.whole.write(view) :]
         except OSError as error:
-            self.problem = f"it is not kept as a whole: {error.strerror}"
+            self.failure = error
             self.close()
 
 

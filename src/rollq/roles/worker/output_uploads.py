@@ -126,25 +126,25 @@ class OutputUploads:
                 if blob is not None:
                     kept.append(blob)
         for name, tail in zip(("stdout", "stderr"), outputs.tails, strict=True):
-            if not isinstance(tail, SpooledTail):
-                continue
-            if tail.problem:
-                ending.notes.append(f"{name}: {tail.problem}")
-            if tail.whole is not None:
-                blob = await self._blobs.keep_open(os.dup(tail.whole.fileno()))
-                kept.append(blob)
-                stream = StreamBlob(digest_to_text(blob.digest), blob.size)
-                setattr(ending, f"{name}_blob", stream)
+            if isinstance(tail, SpooledTail) and tail.is_spooled:
+                if tail.is_cut:
+                    ending.notes.append(f"{name}: {tail.cut}")
+                await self._keep_part(name, tail.opened(name), ending, kept)
 
     async def _keep_separate(self, ending: ExecutionEnd, kept: list[BlobRef]) -> None:
         for name, content in ending.separate:
             if isinstance(content, bytes):
                 with await self._blobs.on_thread(_written, content, self._directories.path) as file:
-                    blob = await self._blobs.keep_open(os.dup(file.fileno()))
+                    await self._keep_part(name, os.dup(file.fileno()), ending, kept)
             else:
-                blob = await self._blobs.keep_open(os.dup(content.fileno()))
-            kept.append(blob)
-            setattr(ending, f"{name}_blob", StreamBlob(digest_to_text(blob.digest), blob.size))
+                await self._keep_part(name, content.opened("a returned value"), ending, kept)
+
+    async def _keep_part(
+        self, name: str, fd: int, ending: ExecutionEnd, kept: list[BlobRef]
+    ) -> None:
+        blob = await self._blobs.keep_open(fd)
+        kept.append(blob)
+        setattr(ending, f"{name}_blob", StreamBlob(digest_to_text(blob.digest), blob.size))
 
     async def _keep_output(
         self, files: SafeDir, found: Found, ending: ExecutionEnd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from functools import lru_cache
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -20,6 +20,7 @@ from rollq.base.limits import (
     OUTPUT_PATTERNS_MAX,
 )
 from rollq.base.names import NameTree, checked_name
+from rollq.roles.worker.capture import SpooledTail
 from rollq.roles.worker.inputs import Stamps
 from rollq.store.archive import pack
 from rollq.store.safe_dir import Found, SafeDir, settle_links
@@ -49,7 +50,7 @@ class SeparatePart(NamedTuple):
     """A stream or a returned value that is too large for a result, to be uploaded as a blob."""
 
     name: str  # "stdout", "stderr" or "data"
-    content: bytes | IO[bytes]  # a file is closed by the uploader
+    content: bytes | SpooledTail  # the latter is closed by the uploader
 
 
 class ExecutionEnd(Struct, gc=False):

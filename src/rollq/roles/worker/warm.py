@@ -414,13 +414,13 @@ class WarmProcess(asyncio.Protocol):
 
 
 def _add_value(ending: ExecutionEnd, name: str, value: SpooledTail) -> None:
-    """Add a large value as a separate part; if it could not be stored, the job fails."""
-    if value.problem or value.whole is None:
+    """Add a large value as a separate part; if it is larger than values may be, the job fails."""
+    if value.is_cut or not value.is_spooled:
         value.close()
         ending.status = Status.FAILED
         ending.exit_code = ending.exit_code or 1
-        ending.notes.append(f"the returned {value.total} bytes are lost: {value.problem}")
+        ending.notes.append(f"the returned {value.total} bytes are lost: {value.cut}")
         return
-    ending.separate = (SeparatePart(name, value.whole),)
+    ending.separate = (SeparatePart(name, value),)
     if name == "stdout":
         set_stream(ending, name, value.end()[-END_BYTES:], value.total)

@@ -106,8 +106,8 @@ class Contents:
 
     @property
     def stdout_lost(self) -> int:
-        """How many bytes of `stdout` were not kept: it was too long, or the worker's disk was
-        full."""
+        """How many bytes of `stdout` were not kept: it was too long, or its worker of an earlier
+        version had no room."""
         return self._lost("stdout")
 
     @property
