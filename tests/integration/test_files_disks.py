@@ -52,6 +52,7 @@ def test_a_member_without_room_says_so_and_serves_jobs(tmp_path: Path) -> None:
                         await upload
                     assert caught.value.code is ErrorCode.DISK_FULL
                     assert "rollq blobs gc" in str(caught.value)
+                    assert f" {tap.address}: " in str(caught.value)
                     assert not list((member.state / "blobs" / "partial").iterdir())
                     # And it is full before the next one: not a byte is sent.
                     with Tap(member.address) as second:

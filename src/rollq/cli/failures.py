@@ -158,7 +158,8 @@ def exit_code_of(error: RollqError) -> int:
         return EXIT_USAGE
     if code in _UNREACHABLE:
         return EXIT_UNREACHABLE
-    if code in _FOUND or 400 <= code < 600:
+    is_ours = error.fault is not Fault.STATE  # and not of a member, whose disk is full
+    if code in _FOUND or (is_ours and 400 <= code < 600):
         return EXIT_FOUND
     return EXIT_REFUSED
 

@@ -110,6 +110,7 @@ def test_every_command_that_ends_speaks_json() -> None:
         (StateError(ErrorCode.BAD_CONFIG_CHANGE, ""), 4),
         (StateError(ErrorCode.JOB_FAILED, ""), 1),
         (LocalError(ErrorCode.DISK_FULL, ""), 1),
+        (StateError(ErrorCode.DISK_FULL, ""), 4),
         (LocalError(ErrorCode.CANNOT_LISTEN, ""), 1),
     ],
 )

@@ -92,7 +92,7 @@ class World:
 
     def connect(self) -> None:
         """A new link, welcomed. What was on the old one is lost."""
-        self.client, self.server = BlobClientMachine(), ServerMachine()
+        self.client, self.server = BlobClientMachine("m:1"), ServerMachine()
         self.dialer = Connection(Side.DIALER, "g")
         self.accepter = Connection(Side.ACCEPTER, "g")
         self.accepter.receive_data(self.dialer.send(HelloBlobs("client", "g", ("zstd",))))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rollq.base.errors import DiskError, ErrorCode, LocalError, RemoteError
+from rollq.base.errors import DiskError, ErrorCode, Fault, LocalError, RemoteError
 from rollq.base.limits import (
     BLOB_ASK_MAX,
     BLOB_ASKS_MAX,
@@ -14,6 +14,7 @@ from rollq.base.limits import (
     BLOB_STALL_TICKS_MAX,
 )
 from rollq.roles.blobs.client_machine import BlobClientMachine
+from rollq.roles.blobs.failures import from_answer
 from rollq.roles.blobs.orders import Close, Commit, SendMessage, TransferEnded, Write
 from rollq.roles.blobs.server_machine import ServerMachine
 from rollq.wire.blob_messages import (
@@ -192,7 +193,7 @@ def test_senders_and_receivers_that_stall_are_found() -> None:
 
 
 def test_a_member_that_says_nothing_is_found() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     assert not any(client.tick() for _ in range(2 * BLOB_STALL_TICKS_MAX))  # nothing is owed
     client.put(OTHER, 10)
     assert [client.tick() for _ in range(BLOB_SILENT_TICKS_MAX + 1)][-2:] == [False, True]
@@ -201,7 +202,7 @@ def test_a_member_that_says_nothing_is_found() -> None:
 
 
 def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
-    server, client = ServerMachine(), BlobClientMachine()
+    server, client = ServerMachine(), BlobClientMachine("m:1")
     request_id = b"r" * 16
     client.ask(request_id, (OTHER,))
     server.on_message(BlobAsk(request_id, (OTHER,)))
@@ -217,7 +218,7 @@ def test_a_member_that_is_asked_says_that_it_is_at_it() -> None:
 
 
 def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     client.put(OTHER, 10)
     with pytest.raises(RemoteError):
         client.on_message(BlobGo(OTHER, 11))
@@ -231,7 +232,7 @@ def test_a_client_that_is_told_nonsense_ends_the_link() -> None:
 
 
 def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     client.put(OTHER, 10)
     client.get(OTHER, 10, 0)
     with pytest.raises(LocalError):
@@ -241,7 +242,7 @@ def test_a_client_does_not_move_one_blob_twice_at_once() -> None:
 
 
 def test_errors_of_newer_members_are_told_as_they_are() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     client.put(OTHER, 10)
     client.take_orders()
     client.on_message(BlobGo(OTHER, 0, 9_999, "of tomorrow"))
@@ -252,7 +253,7 @@ def test_errors_of_newer_members_are_told_as_they_are() -> None:
 
 
 def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     number = client.put(OTHER, 10)
     client.on_message(BlobGo(OTHER, 0))
     client.take_orders()
@@ -261,3 +262,17 @@ def test_a_file_of_ours_that_cannot_be_read_is_given_up() -> None:
     assert client.take_orders() == [SendMessage(BlobDrop(OTHER)), TransferEnded(number, error)]
     client.failed(number, OTHER, error)
     assert client.take_orders() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (ErrorCode.DISK_FULL, "m:1: no room in blobs"),
+        (ErrorCode.DISK_FAILED, "m:1: no room in blobs"),
+        (ErrorCode.OVERLOADED, "no room in blobs"),
+    ],
+)
+def test_the_disk_of_another_is_named_and_not_taken_for_our_own(code: ErrorCode, text: str) -> None:
+    error = from_answer(code, "no room in blobs", bytes(32), "m:1")
+    assert (error.code, error.message) == (code, text)
+    assert error.fault is Fault.STATE

@@ -160,7 +160,7 @@ def test_only_what_is_there_is_sent() -> None:
 
 
 def test_growth_before_it_is_asked_for_counts() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     number = client.put(OTHER, 100, ready=0)
     client.grown(number, OTHER, CHUNK)
     client.grown(number + 1, OTHER, 100)  # of another transfer
@@ -170,7 +170,7 @@ def test_growth_before_it_is_asked_for_counts() -> None:
 
 
 def test_one_that_has_more_than_we_have_is_sent_nothing_until_we_have_it() -> None:
-    client = BlobClientMachine()
+    client = BlobClientMachine("m:1")
     number = client.put(OTHER, 200, ready=10)
     client.on_message(BlobGo(OTHER, 100))
     assert not any(isinstance(order, Read) for order in client.take_orders())

@@ -282,6 +282,9 @@ def test_refusals_become_errors_of_their_kind() -> None:
     assert isinstance(ours, LocalError)
     assert (ours.code, ours.message, ours.hint) == (ErrorCode.BAD_OPTIONS, "no", "do")
     assert isinstance(error_of(wire.Error(ID, int(ErrorCode.JOB_CONFLICT), "")), StateError)
+    full = error_of(wire.Error(ID, int(ErrorCode.DISK_FULL), "m:1: no room"))
+    assert isinstance(full, StateError), "the disk is a member's"
+    assert isinstance(error_of(wire.Error(ID, int(ErrorCode.DISK_FAILED), "")), DiskError)
     unknown = error_of(wire.Error(ID, 9_999, "words"))
     assert isinstance(unknown, StateError)
     assert "9999" in unknown.message

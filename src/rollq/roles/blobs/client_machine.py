@@ -44,10 +44,11 @@ class Offer(NamedTuple):
 
 
 class BlobClientMachine(Machine):
-    """The dialling end of a blob link."""
+    """The dialling end of a blob link to this address."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
         super().__init__()
+        self._address = address
         self._offers: dict[Digest, Offer] = {}  # uploads without a BlobGo
         self._gets: dict[Digest, IncomingTransfer] = {}
         self._informed: dict[int, None] = {}  # gets with a BlobInfo: their chunks are accepted
@@ -136,7 +137,7 @@ class BlobClientMachine(Machine):
             return
         number, size, ready = offer
         if message.error:
-            self._end(number, digest, from_answer(message.error, message.detail, digest))
+            self._end(number, digest, self._refusal(message))
         elif message.offset == COMPLETE:
             self._orders.append(Moved(number, size))
             self._end(number, digest, None)
@@ -157,13 +158,15 @@ class BlobClientMachine(Machine):
             self._sending.acknowledge(departure, message.offset)
             self._orders.append(Moved(departure.number, message.offset))
 
+    def _refusal(self, message: BlobGo | BlobStored | BlobInfo) -> RollqError:
+        return from_answer(message.error, message.detail, message.digest, self._address)
+
     def _stored(self, message: BlobStored) -> None:
         departure = self._sending.get(message.digest)
         if departure is None:
             return
         if message.error:
-            error = from_answer(message.error, message.detail, message.digest)
-            self._end(departure.number, message.digest, error)
+            self._end(departure.number, message.digest, self._refusal(message))
         elif departure.sent < departure.size:
             raise RemoteError(ErrorCode.BAD_PAYLOAD, "BlobStored before all was sent")
         else:
@@ -174,8 +177,7 @@ class BlobClientMachine(Machine):
         if arrival is None:
             return
         if message.error:
-            error = from_answer(message.error, message.detail, message.digest)
-            self._end(arrival.number, message.digest, error)
+            self._end(arrival.number, message.digest, self._refusal(message))
         elif message.size != arrival.size:
             text = f"{digest_to_text(message.digest)} has {message.size} bytes there"
             wrong = RemoteError(ErrorCode.BLOB_CORRUPT, f"{text}, not {arrival.size}")

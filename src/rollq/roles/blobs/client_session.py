@@ -82,7 +82,7 @@ async def connect(
     if isinstance(answer, NotLeader):
         return answer
     if isinstance(answer, Error):
-        raise from_answer(answer.code, f"{address}: {answer.message}", b"")
+        raise from_answer(answer.code, f"{address}: {answer.message}", b"", address)
     raise _disconnected(address, "closed at once")
 
 
@@ -105,7 +105,7 @@ class BlobClientSession(Carrier):
         packs: bool,
         pace: Throttle | None = None,
     ) -> None:
-        super().__init__(link, BlobClientMachine(), pool, packs=packs, pace=pace)
+        super().__init__(link, BlobClientMachine(address), pool, packs=packs, pace=pace)
         self.moved_bytes = 0
         self.is_silent = False
         self._address = address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rollq.base.digests import Digest, digest_to_text
-from rollq.base.errors import DiskError, ErrorCode, RemoteError, RollqError, StateError
+from rollq.base.errors import ErrorCode, RemoteError, RollqError, StateError
 
 FETCH_TRIES: Final = 3  # of a blob that arrives corrupt
 
@@ -21,12 +21,14 @@ def as_answer(error: RollqError) -> tuple[int, str]:
     return int(error.code), f"{error.message}; {error.hint}" if error.hint else error.message
 
 
-def from_answer(code: int, detail: str, digest: Digest) -> RollqError:
-    """The error in an answer."""
+def from_answer(code: int, detail: str, digest: Digest, address: str) -> RollqError:
+    """The error in an answer of the member or worker at this address. A disk is not ours, so its
+    state is that of the grid, and the text says whose it is."""
     text = detail or f"blob {digest_to_text(digest)}"
     try:
         known = ErrorCode(code)
     except ValueError:  # a code of a newer version
         return RemoteError(ErrorCode.BUG, f"error {code}: {text}")
-    kind = DiskError if 400 <= code < 500 else StateError if 200 <= code < 400 else RemoteError
-    return kind(known, text)
+    if 400 <= code < 500:
+        return StateError(known, f"{address}: {text}")
+    return (StateError if 200 <= code < 400 else RemoteError)(known, text)

@@ -37,7 +37,10 @@ def error_of(answer: wire.Error) -> RollqError:
         # A newer member has codes that this client does not know; its message is still useful.
         text = f"refused with code {answer.code}: {answer.message}"
         return StateError(ErrorCode.WRONG_STATE, text, answer.hint)
-    return KINDS.get(code // 100, StateError)(code, answer.message, answer.hint)
+    kind = KINDS.get(code // 100, StateError)
+    if code is ErrorCode.DISK_FULL:
+        kind = StateError  # the disk is a member's: a file of ours is only read for a request
+    return kind(code, answer.message, answer.hint)
 
 
 def check_bounds(request: msgspec.Struct) -> None:

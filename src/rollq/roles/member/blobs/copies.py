@@ -196,7 +196,8 @@ class Copies:
         try:
             await self.peer(address).give(digest, partial(self._store.open, digest))
         except RollqError as error:
-            raise type(error)(error.code, f"{address}: {error.message}", error.hint) from None
+            text = error.message if address in error.message else f"{address}: {error.message}"
+            raise type(error)(error.code, text, error.hint) from None
 
     def _given(self, address: str, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
