@@ -1,14 +1,14 @@
-"""Commands of these tests get no option from the environment, also beside tests that set some."""
+"""What several files of tests of the command line use."""
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("ROLLQ_"):
-            monkeypatch.delenv(name)
+@pytest.fixture
+def no_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An empty working directory, and no configuration in the home of the user."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
