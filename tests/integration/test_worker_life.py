@@ -408,7 +408,7 @@ def test_it_says_why_it_cannot_start(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(tmp_path) as (node, member):
             twin = WorkerNode(node.setup)
-            with pytest.raises(LocalError, match="another worker"):
+            with pytest.raises(DiskError, match="uses the state directory"):
                 await twin.start()
             await twin.stop()
             broken = NodeSetup((member.address,), state_dir=tmp_path / "s", apps=("no.such.app",))

@@ -6,7 +6,14 @@ from typing import Any, cast
 import pytest
 
 from rollq import Client, Settings
-from rollq.base.errors import DeadlineError, ErrorCode, LocalError, RollqError, StateError
+from rollq.base.errors import (
+    DeadlineError,
+    DiskError,
+    ErrorCode,
+    LocalError,
+    RollqError,
+    StateError,
+)
 from rollq.base.ids import NIL_ID, guid_to_text
 from rollq.base.jobs import JobOptions, JobSecret
 from rollq.base.limits import INLINE_BYTES_MAX, PAYLOAD_BYTES_MAX
