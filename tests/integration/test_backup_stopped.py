@@ -103,7 +103,12 @@ def test_all_of_it_comes_back(stopped: Path, tmp_path: Path) -> None:
     after.last_fence = before.last_fence
     assert encode_snapshot(after) == encode_snapshot(before)
     last = before.applied_index
-    assert history_in(state_dir, last) == history_in(stopped, last) != []
+    sealed, restored_rows = history_in(stopped, last), history_in(state_dir, last)
+    assert restored_rows[: len(sealed)] == sealed != []
+    # The member may stop between the write of its last entry and the seal of the rows of it, which
+    # a backup makes from the log.
+    sealed_to = Segments(LookDisk(stopped)).covered_to()
+    assert all(json.loads(row)["index"] > sealed_to for row in restored_rows[len(sealed) :])
     (digest,) = before.blobs
     place = Path("blobs") / digest.hex()[:2] / digest.hex()[2:]
     assert (state_dir / place).read_bytes() == (stopped / place).read_bytes()
