@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from rollq.base.errors import DiskError, ErrorCode
-from rollq.store.state_lock import LOCK_NAME, Role, holder_of, owner_of
+from rollq.store.state_lock import LOCK_NAME, StateOwner, holder_of, owner_of
 
 
 class LookDisk:
@@ -30,7 +30,7 @@ class LookDisk:
         self.names("wal")
         parts = (LOCK_NAME, "wal", "snapshots", "history")
         is_known = any((root / name).exists() for name in parts)
-        if owner_of(root) is Role.WORKER or (any(root.iterdir()) and not is_known):
+        if owner_of(root) is StateOwner.WORKER or (any(root.iterdir()) and not is_known):
             raise DiskError(
                 ErrorCode.DISK_FAILED,
                 f"{root} holds other things, and is no state directory of a member",

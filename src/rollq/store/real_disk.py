@@ -19,7 +19,7 @@ from rollq.base.errors import DiskError, ErrorCode
 from rollq.base.limits import OPEN_FILES_MAX
 from rollq.store.descriptors import read_all
 from rollq.store.restoring import check_restored
-from rollq.store.state_lock import FILE_MODE, Role, lock_state, unlock_state
+from rollq.store.state_lock import FILE_MODE, StateOwner, lock_state, unlock_state
 
 FOLDER_MODE: Final = 0o700
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -53,7 +53,7 @@ class RealDisk:
             if not root.is_dir():
                 root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
                 self._sync_folder(root.parent)
-            self._lock_fd = lock_state(root, Role.MEMBER)
+            self._lock_fd = lock_state(root, StateOwner.MEMBER)
             try:
                 # Folders of a killed process may be in the page cache only.
                 self._sync_folder(root)

@@ -22,14 +22,14 @@ IDENTITY_NAME: Final = "identity.json"  # of a worker; there before its blobs
 MEMBER_NAMES: Final = ("wal", "snapshots", "history", MARK)  # one is there before its blobs
 
 
-class Role(enum.Enum):
+class StateOwner(enum.Enum):
     """The two roles that have a state directory."""
 
     MEMBER = "member"
     WORKER = "worker"
 
 
-def lock_state(root: Path, role: Role) -> int:
+def lock_state(root: Path, role: StateOwner) -> int:
     """Lock a directory for a process of this role; returns the descriptor that holds the lock.
 
     Raises:
@@ -64,12 +64,12 @@ def unlock_state(fd: int) -> None:
     os.close(fd)
 
 
-def owner_of(root: Path) -> Role | None:
+def owner_of(root: Path) -> StateOwner | None:
     """The role whose directory it is; None if no role has used it. Where earlier versions let both
     in, it is the member's, which has more to lose."""
     if any((root / name).exists() for name in MEMBER_NAMES):
-        return Role.MEMBER
-    return Role.WORKER if (root / IDENTITY_NAME).exists() else None
+        return StateOwner.MEMBER
+    return StateOwner.WORKER if (root / IDENTITY_NAME).exists() else None
 
 
 def holder_of(root: Path) -> str:
@@ -93,10 +93,10 @@ def try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _check_owner(root: Path, role: Role) -> None:
+def _check_owner(root: Path, role: StateOwner) -> None:
     owner = owner_of(root)
     if owner is not None and owner is not role:
-        table = "leader" if role is Role.MEMBER else "worker"
+        table = "leader" if role is StateOwner.MEMBER else "worker"
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"{root} is the state directory of a {owner.value}",

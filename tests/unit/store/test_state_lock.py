@@ -12,7 +12,14 @@ from rollq.base.errors import DiskError, ErrorCode, LocalError
 from rollq.roles.worker.results import ResultTable
 from rollq.store.look import LookDisk
 from rollq.store.real_disk import RealDisk
-from rollq.store.state_lock import LOCK_NAME, Role, holder_of, lock_state, owner_of, unlock_state
+from rollq.store.state_lock import (
+    LOCK_NAME,
+    StateOwner,
+    holder_of,
+    lock_state,
+    owner_of,
+    unlock_state,
+)
 from rollq.store.wal import Wal
 from tests.unit.store.kit import IDENTITY
 
@@ -35,11 +42,11 @@ def worker(root: Path) -> ResultTable:
     return table
 
 
-def refused(start: Role, root: Path) -> str:
+def refused(start: StateOwner, root: Path) -> str:
     """What the second is told; nothing in the directory is changed by it."""
     before = sorted(root.rglob("*"))
     with pytest.raises(LocalError) as caught:
-        (member if start is Role.MEMBER else worker)(root)
+        (member if start is StateOwner.MEMBER else worker)(root)
     assert caught.value.code is ErrorCode.BAD_SETUP
     assert sorted(root.rglob("*")) == before
     return str(caught.value)
@@ -50,7 +57,7 @@ def test_a_worker_is_refused_the_directory_of_a_member(tmp_path: Path, is_runnin
     disk = member(tmp_path)
     if not is_running:
         disk.close()
-    text = refused(Role.WORKER, tmp_path)
+    text = refused(StateOwner.WORKER, tmp_path)
     assert f"{tmp_path} is the state directory of a member" in text
     assert "give this worker a directory of its own: --state DIR" in text
     assert "[worker]" in text
@@ -63,7 +70,7 @@ def test_a_member_is_refused_the_directory_of_a_worker(tmp_path: Path, is_runnin
     table = worker(tmp_path)
     if not is_running:
         table.close()
-    text = refused(Role.MEMBER, tmp_path)
+    text = refused(StateOwner.MEMBER, tmp_path)
     assert f"{tmp_path} is the state directory of a worker" in text
     assert "give this member a directory of its own: --state DIR" in text
     assert "[leader]" in text
@@ -71,8 +78,8 @@ def test_a_member_is_refused_the_directory_of_a_worker(tmp_path: Path, is_runnin
     worker(tmp_path).close()
 
 
-@pytest.mark.parametrize("role", Role)
-def test_who_begins_in_a_directory_keeps_others_out(tmp_path: Path, role: Role) -> None:
+@pytest.mark.parametrize("role", StateOwner)
+def test_who_begins_in_a_directory_keeps_others_out(tmp_path: Path, role: StateOwner) -> None:
     """Both start for the first time, and no file says yet whose it is."""
     lock = lock_state(tmp_path, role)
     for start in (RealDisk, worker):
@@ -90,8 +97,8 @@ def test_a_directory_that_both_used_is_the_member_s(tmp_path: Path) -> None:
     member(tmp_path / "one").close()
     worker(tmp_path / "two").close()
     (tmp_path / "two" / "identity.json").rename(tmp_path / "one" / "identity.json")
-    assert owner_of(tmp_path / "one") is Role.MEMBER
-    refused(Role.WORKER, tmp_path / "one")
+    assert owner_of(tmp_path / "one") is StateOwner.MEMBER
+    refused(StateOwner.WORKER, tmp_path / "one")
     member(tmp_path / "one").close()
 
 

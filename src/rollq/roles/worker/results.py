@@ -35,7 +35,7 @@ from rollq.roles.worker.signals import StoredResult
 from rollq.store.state_lock import (
     FILE_MODE,
     IDENTITY_NAME,
-    Role,
+    StateOwner,
     lock_state,
     try_lock,
     unlock_state,
@@ -150,7 +150,7 @@ class ResultTable:
     # --- opening
 
     def _lock(self) -> None:
-        self._lock_fd = lock_state(self._directory, Role.WORKER)
+        self._lock_fd = lock_state(self._directory, StateOwner.WORKER)
         # Earlier versions lock this file alone, and such a worker may still be draining.
         self._old_lock_fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
         if not try_lock(self._old_lock_fd):
