@@ -80,17 +80,50 @@ def test_who_names_a_database_without_its_format_is_told_to_say_it(
         ("lake", "./lake/"),
         ("s3a://bucket/lake", "s3a://bucket/lake/"),
         ("lake.rollq", "Lake.rollq"),
+        ("lake", "lake/tables"),  # where Parquet has its files
+        ("lake", "lake/copies/of/today"),
+        ("lake", "file:{here}/lake/tables"),
+        ("lake", "file://{here}/lake/tables"),
+        ("lake", "linked/tables"),
+        ("linked", "./lake"),
+        ("s3a://bucket/lake", "s3a://bucket/lake/csv"),
+        ("gold/gold_hourly", "./gold"),  # a folder of the copy is that of the tables
+        ("gold/gold_hourly/deeper", "./gold"),
+        ("lake", "links/"),
     ],
 )
 def test_tables_are_not_exported_over_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, to: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/tables").mkdir(parents=True)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "linked").symlink_to("lake")
+    (tmp_path / "links/gold_dead").symlink_to("../lake/tables")
     no_spark: Any = None
     with pytest.raises(LocalError, match="would overwrite them") as caught:
-        export(no_spark, tables, to, "csv", tables_form="delta")
+        export(no_spark, tables, to.format(here=tmp_path), "csv", tables_form="delta")
     assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+@pytest.mark.parametrize(
+    ("tables", "to"),
+    [
+        ("lake", "./"),
+        ("lake", "lake-copy/"),
+        ("lake", "../other/lake"),
+        ("lake", "s3a://bucket/lake"),
+        (".", "lake.rollq"),
+    ],
+)
+def test_tables_are_exported_beside_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, to: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake").mkdir()
+    no_spark: Any = None
+    with pytest.raises(LocalError, match="holds no tables of a pipeline"):
+        export(no_spark, tables, to, "csv")
 
 
 def test_settings_are_pairs() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.spark.pipeline.catalog import TABLES, table_of
-from rollq.spark.pipeline.formats import storage_of
+from rollq.spark.pipeline.formats import place_of, storage_of
 from rollq.spark.pipeline.manifest import TableManifest
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def export(
         LocalError: BAD_OPTIONS if there is no such table or format, or no batch; or the copy would
             be written over the tables.
     """
-    if _place(to) == _place(str(tables)):
+    chosen = [table_of(name) for name in names]
+    chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
+    if _overwrites(to, str(tables), [table.name for table in chosen]):
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"{to} is where the tables are: the copy would overwrite them",
             "export to another folder or database",
         )
-    chosen = [table_of(name) for name in names]
-    chosen = chosen or [table for table in TABLES.values() if not table.is_internal]
     storage = storage_of(spark, tables, tables_form)
     manifest = storage.expect()
     for table in chosen:
@@ -78,8 +78,12 @@ def export(
     return manifest
 
 
-def _place(text: str) -> str:
-    """A folder in full, however it was given; else a URL, or the name of a database."""
-    if Path(text).exists():
-        return str(Path(text).resolve())
-    return text.rstrip("/") if "/" in text else text.lower()
+def _overwrites(to: str, tables: str, names: Iterable[str]) -> bool:
+    """Whether a copy of these tables would replace files of the tables, or lie among them."""
+    if "/" not in to:  # a database
+        return to.lower() == tables.lower()
+    source = place_of(tables)
+    targets = [place_of(f"{to}/{name}") for name in names]
+    return place_of(to).is_relative_to(source) or any(
+        target.is_relative_to(source) or source.is_relative_to(target) for target in targets
+    )

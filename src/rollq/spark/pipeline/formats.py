@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from rollq.base.errors import ErrorCode, LocalError
@@ -54,6 +54,7 @@ _SETTINGS: Final = {
     },
 }
 _S3A: Final = "s3a://"
+_FILE_URL: Final = re.compile(r"^file:/*(?=/)")
 _SIGNS: Final = {ICEBERG: "metadata", DELTA: "_delta_log"}  # a subfolder of each table
 
 
@@ -106,6 +107,12 @@ def _check_place(tables: str, form: str) -> None:
             "name a database of a catalog whose warehouse is there, as --tables lake.rollq; "
             "or use --format delta",
         )
+
+
+def place_of(text: str) -> PurePath:
+    """A folder in full, without symbolic links, however it was given; a URL elsewhere as it is."""
+    local = _FILE_URL.sub("", text)
+    return PurePosixPath(text) if "://" in local else Path(local).resolve()
 
 
 def expect_files(tables: str | Path, form: str) -> None:
