@@ -48,6 +48,91 @@ def test_a_folder_says_its_format(tmp_path: Path) -> None:
         form_of(tmp_path, "clay")
 
 
+SIGNS = {
+    "parquet": "_rollq/manifest-0000000001.json",
+    "iceberg": "rollq_batches/metadata/version-hint.text",
+    "delta": "rollq_batches/_delta_log/0.json",
+}
+
+
+def make_tables(folder: Path, *held: str) -> None:
+    """What tells the formats of the tables in a folder."""
+    for form in held:
+        sign = folder / SIGNS[form]
+        sign.parent.mkdir(parents=True)
+        sign.touch()
+
+
+@pytest.mark.parametrize("held", SIGNS)
+@pytest.mark.parametrize("form", SIGNS)
+def test_a_folder_with_tables_of_another_format_is_refused(
+    tmp_path: Path, held: str, form: str
+) -> None:
+    make_tables(tmp_path, held)
+    if form == held:
+        assert form_of(tmp_path, form) == form_of(tmp_path) == held
+        return
+    for tables in (str(tmp_path), f"file://{tmp_path}"):
+        with pytest.raises(LocalError) as caught:
+            form_of(tables, form)
+        assert caught.value.message == f"{tables} holds {held} tables"
+        assert caught.value.code is ErrorCode.BAD_OPTIONS
+        assert "leave out --format" in caught.value.hint
+
+
+def test_of_two_sets_of_tables_one_must_be_named(tmp_path: Path) -> None:
+    make_tables(tmp_path, "parquet", "iceberg")
+    with pytest.raises(LocalError, match="holds parquet and iceberg tables") as caught:
+        form_of(tmp_path)
+    assert "say which with --format" in caught.value.hint
+    assert form_of(tmp_path, "parquet") == "parquet"
+    assert form_of(tmp_path, "iceberg") == "iceberg"
+    with pytest.raises(LocalError, match="holds parquet and iceberg tables"):
+        form_of(tmp_path, "delta")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sql", "SELECT 1"),
+        ("report",),
+        ("pipeline", "run"),
+        ("pipeline", "status"),
+        ("pipeline", "serve"),
+        ("pipeline", "export", "copy/"),
+        ("pipeline", "rebuild"),
+        ("pipeline", "compact"),
+        ("pipeline", "hints", "--dry-run"),
+        ("pipeline", "forget", "--client", "a", "--yes"),
+    ],
+)
+def test_no_command_makes_a_second_set_of_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_tables(tmp_path / "T", "parquet")
+    done = CliRunner().invoke(
+        app, [*words, "--tables", "T"], env={"ROLLQ_TABLES_FORMAT": "iceberg"}
+    )
+    assert done.exit_code == 2
+    assert "T holds parquet tables [bad_options]" in done.stderr
+
+
+def test_parquet_is_not_advised_where_other_tables_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "version", lambda package: "4.3.0")
+    make_tables(tmp_path, "iceberg")
+    for tables, is_advised in (
+        (str(tmp_path), False),
+        ("s3a://bucket/lake", False),
+        (str(tmp_path / "new"), True),
+    ):
+        with pytest.raises(LocalError) as caught:
+            format_settings("iceberg", tables)
+        assert ("--format parquet" in caught.value.hint) is is_advised
+
+
 def test_which_files_count_is_told_for_parquet_alone(tmp_path: Path) -> None:
     (tmp_path / "rollq_batches/_delta_log").mkdir(parents=True)
     words = ["pipeline", "files", "gold_hourly", "--tables", str(tmp_path)]

@@ -4,7 +4,7 @@ storage that implements it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -83,13 +83,41 @@ def form_of(tables: str | Path, form: str = "") -> str:
     """The given format, else that of the tables in a folder; `parquet` if there are none.
 
     Raises:
-        LocalError: BAD_OPTIONS if there is no such format, or tables of it cannot be there.
+        LocalError: BAD_OPTIONS if there is no such format, or tables of it cannot be there; or the
+            folder holds tables of another format, or of two and none is given.
     """
-    batches = Path(tables) / BATCHES
-    found = (one for one, sign in _SIGNS.items() if (batches / sign).is_dir())
-    form = checked(form) if form else next(found, PARQUET)
+    held = _held(tables)
+    if form:
+        _check_held(tables, checked(form), held)
+    elif len(held) > 1:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{tables} holds {' and '.join(held)} tables",
+            "say which with --format (of export: --tables-format): a run updates one of them only",
+        )
+    form = form or next(iter(held), PARQUET)
     _check_place(str(tables), form)
     return form
+
+
+def _held(tables: str | Path) -> list[str]:
+    """The formats of the tables in a local folder; of other places it is not known."""
+    folder = place_of(str(tables))
+    if not isinstance(folder, Path):
+        return []
+    held = [form for form, sign in _SIGNS.items() if (folder / BATCHES / sign).is_dir()]
+    return [PARQUET, *held] if Book(folder).is_begun() else held
+
+
+def _check_held(tables: str | Path, form: str, held: Sequence[str]) -> None:
+    """A second set of tables would hide the first, and what was forgotten would be back."""
+    if held and form not in held:
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS,
+            f"{tables} holds {' and '.join(held)} tables",
+            "leave out --format (of export: --tables-format) and ROLLQ_TABLES_FORMAT, "
+            "or name another folder with --tables",
+        )
 
 
 def _check_place(tables: str, form: str) -> None:
@@ -149,7 +177,7 @@ def format_settings(form: str, tables: str = "", **conf: str) -> dict[str, str]:
     if checked(form) == PARQUET:
         return dict(conf)
     settings = _SETTINGS[form] | conf
-    named = [_package(form)] if _is_missing(form, conf) else []
+    named = [_package(form, tables)] if _is_missing(form, conf) else []
     is_on_s3 = any(place.startswith(_S3A) for place in (tables, *conf.values()))
     if is_on_s3 and _is_missing("hadoop-aws", conf):
         named.append(_s3_package())
@@ -170,17 +198,19 @@ def _s3_package() -> str:
     return f"org.apache.hadoop:hadoop-aws:{jar.stem.rpartition('-')[2]}"
 
 
-def _package(form: str) -> str:
+def _package(form: str, tables: str) -> str:
     installed = version("pyspark")
     short = ".".join(re.findall(r"\d+", installed)[:2])
     known = _PACKAGES[form]
     if short not in known:
         newest = max(known, key=lambda one: tuple(map(int, one.split("."))))
+        # Who has tables already would get a second set of them.
+        is_new = "://" not in tables and not (tables and _held(tables))
         raise LocalError(
             ErrorCode.BAD_SETUP,
             f"{form.capitalize()} has no package for Spark {installed}; it has for "
             f"{', '.join(known)}",
             f"pip install 'pyspark=={newest}.*', or name a package with "
-            f"--conf {PACKAGES}=…, or use --format parquet",
+            f"--conf {PACKAGES}=…" + (", or use --format parquet" if is_new else ""),
         )
     return known[short]

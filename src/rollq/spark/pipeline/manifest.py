@@ -95,6 +95,10 @@ class Book:
             except FileNotFoundError:
                 continue  # swept since it was listed: there is a newer one
 
+    def is_begun(self) -> bool:
+        """Whether anything was ever committed here, also if it cannot be read."""
+        return any(self.folder.glob("manifest-*.json"))
+
     def expect(self) -> TableManifest:
         """As `newest`, for readers.
 
