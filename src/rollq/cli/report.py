@@ -125,8 +125,9 @@ def write_report(
     """Query the tables, whose views must exist, and write the page.
 
     Raises:
-        LocalError: BAD_OPTIONS, if it cannot be written.
+        LocalError: BAD_OPTIONS, if it cannot be written; DISK_FULL.
     """
+    import errno
     import time
 
     from rollq.cli.progress import spinner
@@ -147,5 +148,11 @@ def write_report(
         out.write_text(page_of(made, language), encoding="utf-8")
     except OSError as error:
         why = error.strerror or error
+        if error.errno == errno.ENOSPC:
+            if out.is_file():  # part of a page, which nobody wants
+                out.unlink()
+            raise LocalError(
+                ErrorCode.DISK_FULL, f"cannot write {out}: {why}", "make room, or write elsewhere"
+            ) from None
         raise LocalError(ErrorCode.BAD_OPTIONS, f"{out}: {why}", "name another file") from None
     return made

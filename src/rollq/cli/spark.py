@@ -34,19 +34,21 @@ def quiet_spark(master: str, **conf: object) -> Iterator[SparkSession]:
     """A session for one command; it is stopped afterwards unless it existed before. Times are UTC.
 
     Raises:
-        LocalError: BAD_SETUP if Spark is missing, does not start or fails.
+        LocalError: BAD_SETUP if Spark is missing, does not start or fails; DISK_FULL.
     """
     os.environ["TZ"] = "UTC"  # Spark returns timestamps in the zone of this process
     time.tzset()
     was_there = _is_running()
     spark = _start(master, conf)
-    from pyspark.errors import PySparkException
-
     logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         yield spark
-    except PySparkException as error:
-        raise _failed("Spark failed", error) from error
+    except (RollqError, OSError):
+        raise
+    except Exception as error:
+        if told := _told(error):
+            raise told from error
+        raise
     finally:
         if not was_there:
             with contextlib.suppress(Exception):
@@ -189,6 +191,16 @@ def _not_fetched(lines: Sequence[str]) -> LocalError | None:
                 "spark.jars.ivySettings), or name jars that are here: --conf spark.jars=FILE",
             )
     return None
+
+
+def _told(error: Exception) -> LocalError | None:
+    """The error for one of Spark; None for a bug. Java's own come as they are, by py4j."""
+    from pyspark.errors import PySparkException
+
+    from rollq.spark.pipeline.failures import disk_full
+
+    failed = _failed("Spark failed", error) if isinstance(error, PySparkException) else None
+    return disk_full(error) or failed
 
 
 def _failed(what: str, error: Exception) -> LocalError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.spark import quiet_spark
+from rollq.spark.pipeline.failures import as_rollq_error
 
 
 class Session:
@@ -115,3 +117,31 @@ def test_a_failure_of_spark_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> 
         raise PySparkRuntimeError("the executor is gone\nat somewhere")
     assert caught.value.message == "Spark failed: the executor is gone"
     assert made.stops == 1
+
+
+class JavaError(Exception):
+    """In the place of Py4JJavaError, whose text is the stack trace of Java."""
+
+    def __str__(self) -> str:
+        return (
+            "An error occurred while calling o93.save.\n: org.apache.spark.SparkException: Job "
+            "aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left on device\n"
+        )
+
+
+@pytest.mark.parametrize("kind", [JavaError, PySparkRuntimeError])
+def test_a_full_disk_is_told_without_the_trace_of_java(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    replace(monkeypatch, lambda master, **conf: Session())
+    with pytest.raises(LocalError) as caught, quiet_spark("local[1]"):
+        raise kind(str(JavaError()))
+    assert caught.value.code is ErrorCode.DISK_FULL
+    assert caught.value.message == "cannot write the output: No space left on device"
+    assert as_rollq_error(kind(str(JavaError()))).code is ErrorCode.DISK_FULL
+
+
+def test_a_full_disk_behind_stdout_is_not_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace(monkeypatch, lambda master, **conf: Session())
+    with pytest.raises(OSError, match="No space left"), quiet_spark("local[1]"):
+        raise OSError(errno.ENOSPC, "No space left on device")

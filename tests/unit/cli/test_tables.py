@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,26 @@ def test_a_page_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(LocalError, match="/dev/null/page: ") as caught:
         write_report(spark, Path("tables"), Path("/dev/null/page"))
     assert caught.value.code is ErrorCode.BAD_OPTIONS
+
+
+def test_a_full_disk_is_told_and_keeps_no_part_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "gather", lambda spark, **_: None)
+    monkeypatch.setattr(page, "page_of", lambda made, language: "page")
+    spark: Any = None
+    with pytest.raises(LocalError, match="cannot write /dev/full: No space left") as caught:
+        write_report(spark, Path("tables"), Path("/dev/full"))
+    assert caught.value.code is ErrorCode.DISK_FULL
+
+    def write_none(path: Path, text: str, encoding: str) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", write_none)
+    with pytest.raises(LocalError, match="No space left on device"):
+        write_report(spark, Path("tables"), tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_page_can_be_in_every_language_that_there_is() -> None:

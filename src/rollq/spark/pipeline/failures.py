@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import Final
 
@@ -22,6 +24,7 @@ _CLASSES: Final = {
 _CODES: Final = frozenset(map(int, ErrorCode))
 # Spark's Python workers must connect within ten seconds, however busy the machine is.
 _PASSING: Final = ("failed to connect back", "CANNOT_OPEN_SOCKET", "SocketTimeoutException")
+_FULL: Final = os.strerror(errno.ENOSPC)  # Java has it from the system, too
 LINES: Final = 3
 CAUSE_CHARS_MAX: Final = 200
 # What stores and catalogs say of credentials.
@@ -47,8 +50,19 @@ def as_rollq_error(error: Exception) -> RollqError:
     if found and found[1] in _CLASSES and int(found[2]) in _CODES:
         message, _, hint = found[3].partition("; ")
         return _CLASSES[found[1]](ErrorCode(int(found[2])), message, hint)
+    if full := disk_full(error):
+        return full
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return LocalError(ErrorCode.BUG, "Spark failed: " + " ".join(lines[:LINES]))
+
+
+def disk_full(error: Exception) -> LocalError | None:
+    """The error for a full disk of a driver or an executor; None if Spark says something else."""
+    if _FULL not in str(error):
+        return None
+    what = f"cannot write the output: {_FULL}"
+    hint = "make room where the output is, and in spark.local.dir (/tmp); or write elsewhere"
+    return LocalError(ErrorCode.DISK_FULL, what, hint)
 
 
 def is_transient(error: Exception) -> bool:
