@@ -141,6 +141,7 @@ def files(
     files are deleted after an hour.
     """
     from rollq.cli.output import write_json, write_line
+    from rollq.spark.pipeline.catalog import table_of
     from rollq.spark.pipeline.formats import PARQUET, form_of
     from rollq.spark.pipeline.tables import paths
 
@@ -149,7 +150,7 @@ def files(
         raise LocalError(
             ErrorCode.BAD_OPTIONS,
             f"{tables} holds {form} tables; their own metadata lists the files",
-            f"read {tables}/{table} with a reader of {form}",
+            f"read {tables}/{table_of(table).name} with a reader of {form}",
         )
     found = [str(path.absolute()) for path in paths(tables, table)]
     if as_json:

@@ -59,10 +59,10 @@ def sql(
 ) -> None:
     """Query the tables of the pipeline in SQL.
 
-    Tables: events, jobs, attempts, hourly, dead, depth, utilisation, execs, checks; see SHOW TABLES
-    and DESCRIBE jobs. Times are UTC. The tables are as of the last `rollq pipeline run`. Without a
-    query on a terminal: a shell, with history and completion. From a pipe: statements separated by
-    semicolons. With --json: one JSON object per row and line.
+    Tables: events, jobs, attempts, arrays, workers, audit, hourly, dead, depth, utilisation, execs,
+    checks; see SHOW TABLES and DESCRIBE jobs. Times are UTC. The tables are as of the last `rollq
+    pipeline run`. Without a query on a terminal: a shell, with history and completion. From a pipe:
+    statements separated by semicolons. With --json: one JSON object per row and line.
     """
     from rollq.cli.spark import spark_to_ask
     from rollq.cli.stdin import is_terminal, read_text

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rollq.cli.sql import write_rows
-from rollq.spark.asking.queries import QueryAnswer
+from rollq.cli.sql import sql, write_rows
+from rollq.spark.asking.queries import TABLES, QueryAnswer
 
 NOON = datetime.datetime(2026, 11, 15, 12, 0, 0, 7_000)
 ODD: list[tuple[Any, ...]] = [
@@ -19,6 +19,11 @@ ODD: list[tuple[Any, ...]] = [
     ('say "x"\n', -2, 5.0, NOON, [1, {"k": decimal.Decimal("1.50")}], False),
 ]
 ANSWER = QueryAnswer(["text", "n", "share", "at", "more", "on"], ODD, False)
+
+
+def test_help_names_every_table() -> None:
+    help_text = " ".join((sql.__doc__ or "").split())
+    assert f"Tables: {', '.join(TABLES.values())};" in help_text
 
 
 def written(capsys: pytest.CaptureFixture[str], **form: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -12,8 +13,11 @@ from rollq.base.errors import ErrorCode, LocalError
 from rollq.cli.main import app
 from rollq.cli.tables import spark_conf
 from rollq.spark.pipeline import formats
+from rollq.spark.pipeline.catalog import table_of
 from rollq.spark.pipeline.export import export
 from rollq.spark.pipeline.formats import PACKAGES, form_of, format_settings
+from rollq.spark.pipeline.manifest import File, TableManifest
+from rollq.spark.pipeline.tables import paths
 
 
 def test_a_package_is_chosen_by_the_version_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +213,22 @@ def test_tables_are_exported_beside_themselves(
     no_spark: Any = None
     with pytest.raises(LocalError, match="holds no tables of a pipeline"):
         export(no_spark, tables, to, "csv")
+
+
+@pytest.mark.parametrize("name", ["jobs", "silver_jobs"])
+def test_tables_have_short_names(tmp_path: Path, name: str) -> None:
+    made = TableManifest(
+        1, 1, "path here", 0, 0, {}, {"silver_jobs": [File("tables/silver_jobs/1.parquet", 1, 1)]}
+    )
+    make_tables(tmp_path, "parquet")
+    (tmp_path / SIGNS["parquet"]).write_bytes(msgspec.json.encode(made))
+    assert paths(tmp_path, name) == [tmp_path / "tables/silver_jobs/1.parquet"]
+    assert table_of(name).name == "silver_jobs"
+
+
+def test_internal_tables_have_no_short_names() -> None:
+    with pytest.raises(LocalError, match="there is no table 'steps'"):
+        table_of("steps")
 
 
 def test_settings_are_pairs() -> None:

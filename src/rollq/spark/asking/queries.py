@@ -11,25 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rollq.base.errors import ErrorCode, LocalError
+from rollq.spark.pipeline.catalog import SHORT, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Each table has its full name and a short alias.
-TABLES: Final = {
-    "bronze_events": "events",
-    "silver_jobs": "jobs",
-    "silver_attempts": "attempts",
-    "silver_arrays": "arrays",
-    "silver_workers": "workers",
-    "silver_audit": "audit",
-    "gold_hourly": "hourly",
-    "gold_dead": "dead",
-    "gold_depth": "depth",
-    "gold_utilisation": "utilisation",
-    "gold_execs": "execs",
-    "gold_checks": "checks",
-}
+TABLES: Final = SHORT  # each table has its full name and a short alias
 DATABASE: Final = "rollq"  # of the views in a server, visible to all of its sessions
 _READING: Final = (
     "select",
@@ -98,7 +85,6 @@ def loader(spark: SparkSession, tables: str | Path, form: str = "") -> Load:
     Raises:
         LocalError: BAD_OPTIONS if there are no tables of a pipeline.
     """
-    from rollq.spark.pipeline.catalog import table_of
     from rollq.spark.pipeline.formats import storage_of
     from rollq.spark.pipeline.tables import described
 

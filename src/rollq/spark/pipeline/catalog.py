@@ -42,6 +42,11 @@ class TableSpec:
     has_open: bool = False
 
     @property
+    def short(self) -> str:
+        """The name without its level: `jobs` for `silver_jobs`."""
+        return self.name.partition("_")[2]
+
+    @property
     def ddl(self) -> str:
         """The columns as a DDL string for Spark."""
         return ", ".join(f"`{column.name}` {column.type}" for column in self.columns)
@@ -222,14 +227,19 @@ TABLES: Final = {
 }
 
 
+SHORT: Final = {table.name: table.short for table in TABLES.values() if not table.is_internal}
+_LONG: Final = {short: name for name, short in SHORT.items()}
+
+
 def table_of(name: str) -> TableSpec:
-    """The table of this name.
+    """The table of this name, long or short.
 
     Raises:
         LocalError: BAD_OPTIONS; there is none.
     """
-    table = TABLES.get(name)
+    table = TABLES.get(_LONG.get(name, name))
     if table is None:
-        public = ", ".join(each.name for each in TABLES.values() if not each.is_internal)
-        raise LocalError(ErrorCode.BAD_OPTIONS, f"there is no table {name!r}", f"use {public}")
+        raise LocalError(
+            ErrorCode.BAD_OPTIONS, f"there is no table {name!r}", f"use {', '.join(SHORT)}"
+        )
     return table
