@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +77,7 @@ def run(
         str,
         typer.Option(
             metavar="DIR",
-            help="Read history segments from this directory or URL instead of members.",
+            help="Read sealed history segments from this directory or URL, not from members.",
         ),
     ] = "",
     group: Annotated[
@@ -130,9 +130,25 @@ def run(
         made = Pipeline(
             spark, feed, tables, form=found, most=batch, told=shown.tell, has_moved=moved
         )
-        shown.end(made.run(every_s), made.failed)
+        manifest = made.run(every_s)
+        if path:
+            _tell_reach(manifest, ends)
+        shown.end(manifest, made.failed)
         if hints:
             _send(_hints(spark, tables, found), servers, DEFAULT_TIMEOUT_S)
+
+
+def _tell_reach(manifest: TableManifest, groups: Iterable[str]) -> None:
+    """How far the history of folders goes: a member that runs or was killed has more rows."""
+    from rollq.cli.output import remark
+    from rollq.documents.times import when
+
+    marks = [(group, manifest.marks[group]) for group in groups if group in manifest.marks]
+    reach = "; ".join(
+        f"group {group} up to index {mark.index}, {when(mark.last_ms)}" for group, mark in marks
+    )
+    missing = "later rows of a member that runs or was killed are not read"
+    remark(f"sealed history: {reach or 'none'}; {missing}")
 
 
 def _newest(tables: str, form: str) -> TableManifest | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +16,12 @@ from rollq.base.hints import ExecHint
 from rollq.cli.main import app
 from rollq.cli.report import PageLanguage, write_report
 from rollq.spark.asking import figures
-from rollq.spark.pipeline import hints, tables
+from rollq.spark.pipeline import hints, run, tables
+from rollq.spark.pipeline.feed import Feed
+from rollq.spark.pipeline.manifest import Mark, TableManifest
 from rollq.spark.report import page
 from rollq.spark.report.words import LANGUAGES
+from rollq.spark.source.places import Extent
 
 
 def test_a_page_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +61,27 @@ def test_names_of_files_are_quoted_for_sql(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(tables, "paths", lambda folder, name: [Path("/a"), Path("/it's")])
     told = CliRunner().invoke(app, ["pipeline", "files", "gold_hourly", "--quoted"])
     assert told.stdout == "'/a', '/it''s'\n"
+
+
+@pytest.mark.parametrize("source", [("--path", "history"), ("--servers", "one:5000")])
+def test_a_run_over_a_folder_says_how_far_its_history_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: tuple[str, str]
+) -> None:
+    marks = {"one": Mark(40, 0, 1_700_000_000_000), "gone": Mark(9, 0, 0)}
+    made = TableManifest(3, 5, "path history", 0, 120, marks, {})
+    pipeline = SimpleNamespace(run=lambda every_s: made, failed=[])
+    monkeypatch.setattr(run, "Pipeline", lambda *_, **__: pipeline)
+    monkeypatch.setattr(Feed, "extents", lambda feed: [Extent("one", 1, 41)])
+    monkeypatch.setattr("rollq.cli.tables.spark_with", lambda *_: contextlib.nullcontext())
+    words = ["pipeline", "run", *source, "--tables", str(tmp_path)]
+    ended = CliRunner().invoke(app, words)
+    assert ended.stdout == "120 events up to batch 3\n"
+    told = [line for line in ended.stderr.splitlines() if "sealed history" in line]
+    expected = [
+        "sealed history: group one up to index 40, 2023-11-14 22:13:20.000; "
+        "later rows of a member that runs or was killed are not read"
+    ]
+    assert told == (expected if source[0] == "--path" else [])
 
 
 def test_hints_are_told_as_the_grid_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
