@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from rollq.base.jobs import Cause
-from tests.spark.plain import MINUTE, REQUEUES, Row
+from tests.spark.plain import DEAD_OUTCOMES, MINUTE, REQUEUES, Row
 from tests.spark.plain_gold import CAUSES, Plain, percentile
 
 BEGINS = ("enqueue", "delay", "array_enqueue", "redrive")
 ENDS = ("ack", "dlq", "expire", "cancel")
+LOSSES = (*(Cause.LEASE_LOST, Cause.WORKER_DOWN, Cause.NACKED), Cause.WORKER_RESTARTED)
 COUNTED = ("submitted", "succeeded", "failed", "dead", "cancelled", "retried")
 
 
@@ -111,15 +112,17 @@ class PlainReport:
         }
 
     def causes(self) -> tuple[Counter[str], Counter[str]]:
-        """How often attempts were repeated, and jobs died, for what."""
-        retries: Counter[str] = Counter()
+        """How often attempts came to nothing, and jobs died, for what."""
+        lost: Counter[str] = Counter()
         dead: Counter[str] = Counter()
         for row in self.events:
             if row["type"] in REQUEUES:
-                retries[REQUEUES[row["type"]]] += 1
+                lost[REQUEUES[row["type"]]] += 1
             elif row["type"] in ("dlq", "expire"):
+                if row["type"] == "dlq" and row["cause"] in LOSSES:
+                    lost[DEAD_OUTCOMES[row["cause"]]] += 1
                 dead[CAUSES[row["cause"]]] += _number(row)
-        return retries, dead
+        return lost, dead
 
     def balance(self) -> tuple[int, int]:
         """How many were open before, and how many were redriven."""

@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said_first() -> None:
         f"{week.total('dead')} jobs died, most by attempts used up: "
         "rollq dlq list shows those still there."
     )
-    assert "473 attempts ended with a lost worker or lease and ran again." in findings(week)
+    assert "473 attempts ended with a lost worker or lease." in findings(week)
     assert findings(samples.seconds()) == []
     assert findings(samples.nothing()) == []
 

@@ -26,7 +26,7 @@ from rollq.spark.asking.shares import BEGINS, COUNTS, NUMBER, Shares
 from rollq.spark.asking.tales import stories
 from rollq.spark.pipeline import crowds
 from rollq.spark.pipeline.dialect import SPARK
-from rollq.spark.pipeline.silver import CAUSES, MARKS, OUTCOMES, REQUEUES, after_of, quoted
+from rollq.spark.pipeline.silver import CAUSES, MARKS, UNFINISHED, after_of, quoted
 from rollq.spark.report.model import (
     CauseRow,
     CheckRow,
@@ -288,12 +288,14 @@ class _Figures(PeriodQueries):
         return f"SELECT {self.slot_of('moment')}, sum(waits), sum(runs) FROM ({single}) GROUP BY 1"
 
     def retries(self) -> list[CauseRow]:
-        """Failed attempts that were retried."""
-        rows = self.rows(f"""
-            SELECT type, exec, count(*) FROM events
-            WHERE type IN ({quoted(REQUEUES)}) AND {self.within("_ts")} GROUP BY 1, 2
-        """)
-        return _causes((OUTCOMES[kind], exec_name, number) for kind, exec_name, number in rows)
+        """Attempts without a result, whether the job ran again or died. A job that expired before
+        any start has no attempt; an exit code is a result, even if the job died by it."""
+        return _causes(
+            self.rows(f"""
+                SELECT outcome, exec, count(*) FROM attempts
+                WHERE outcome IN ({quoted(UNFINISHED)}) AND {self.within("ended_at")} GROUP BY 1, 2
+            """)
+        )
 
     def dead(self) -> list[CauseRow]:
         """Dead jobs by cause."""

@@ -60,6 +60,8 @@ OUTCOMES: Final = {  # of attempts, by the event that ended them
     JOB_NACKED: "nacked",
     JOB_RETRIED: "retried",
 }
+# Outcomes of attempts that came to nothing: the job goes back, or died.
+UNFINISHED: Final = tuple(OUTCOMES[kind] for kind in REQUEUES)
 CAUSES: Final = {  # of the numbers in the history
     0: "none",
     1: "lease_lost",

@@ -75,9 +75,9 @@ def _lost_attempts(report: Report) -> Iterator[str]:
     lost = sum(one.count for one in report.retries if one.cause in ("lease_lost", "worker_down"))
     if lost:
         yield say(
-            "{n} attempt ended with a lost worker or lease and ran again."
+            "{n} attempt ended with a lost worker or lease."
             if lost == 1
-            else "{n} attempts ended with a lost worker or lease and ran again.",
+            else "{n} attempts ended with a lost worker or lease.",
             n=scales.count(lost),
         )
 

@@ -196,11 +196,11 @@ JAPANESE: Final = {
     ", most by {cause}": " (最多の原因: {cause})",
     ": rollq dlq list shows those still there.": "。残っているものは rollq dlq list で。",
     "{name} failed in {share} of its {n} jobs.": "{name} は {n} 件のうち {share} が失敗しました。",
-    "{n} attempt ended with a lost worker or lease and ran again.": (
-        "{n} 件の試行がワーカーまたはリースを失い、再実行されました。"
+    "{n} attempt ended with a lost worker or lease.": (
+        "{n} 件の試行がワーカーまたはリースを失いました。"
     ),
-    "{n} attempts ended with a lost worker or lease and ran again.": (
-        "{n} 件の試行がワーカーまたはリースを失い、再実行されました。"
+    "{n} attempts ended with a lost worker or lease.": (
+        "{n} 件の試行がワーカーまたはリースを失いました。"
     ),
     "{n} jobs wait at the end, more than twice the most of the first half": (
         "終わりに {n} 件が待っており、前半の最大値の 2 倍を超えています"
