@@ -158,6 +158,15 @@ def test_programs_that_fail_and_queues_that_grow_are_named() -> None:
     assert "only 10 % busy" in text_of_idle
 
 
+def test_a_program_that_never_ran_has_no_run_time() -> None:
+    base = samples.seconds()
+    never = ExecRow("nosuchprog", 3, None, None, dead=3)
+    page = page_of(dataclasses.replace(base, execs=[never]))
+    (row,) = (one for one in page.split("<tr>") if "nosuchprog" in one)
+    assert row.count('<td class="n">–</td>') == 4
+    assert "path" not in row.partition("</tr>")[0]
+
+
 def test_columns_are_as_high_as_their_counts() -> None:
     report = Report(
         *(0, "t", ()),

@@ -18,6 +18,7 @@ from rollq.spark.report.model import (
     ShareRow,
     WorkerFigures,
 )
+from rollq.spark.report.scales import Axis
 from rollq.spark.report.words import known, say
 
 NAME_LETTERS: Final = 60
@@ -72,30 +73,15 @@ def ranges(rows: Sequence[ExecRow]) -> Markup:
     )
     body = []
     for row in rows:
-        run = row.run or Percentiles(0, 0, 0)
-        low, middle, high = (axis.place(max(one, 1)) * 100 for one in (run.p50, run.p95, run.p99))
-        drawing = tag(
-            "svg",
-            tag(
-                "path",
-                class_="grid",
-                d="".join(f"M{axis.place(t) * 100:.1f} 0V20" for t in axis.ticks),
-            ),
-            tag("path", class_="line run thin", d=f"M{low:.2f} 10H{high:.2f}"),
-            tag("path", class_="line run dot", d=f"M{low:.2f} 10h0"),
-            tag("path", class_="line run bar", d=f"M{middle:.2f} 6V14"),
-            viewBox="0 0 100 20",
-            preserveAspectRatio="none",
-        )
+        run = row.run
+        drawing = _range(axis, run) if run else ""
+        times = [scales.duration(one) for one in (run.p50, run.p95, run.p99)] if run else ["–"] * 3
         body.append(
             tag(
                 "tr",
                 tag("th", short(row.exec_name, NAME_LETTERS), scope="row"),
                 tag("td", drawing, class_="wide", aria_hidden="true"),
-                *(
-                    tag("td", scales.duration(one), class_="n")
-                    for one in (run.p50, run.p95, run.p99)
-                ),
+                *(tag("td", one, class_="n") for one in times),
                 tag("td", scales.duration(row.wait.p95) if row.wait else "–", class_="n"),
                 tag("td", scales.count(row.jobs), class_="n"),
                 tag("td", _mark(row.failed, "failed"), class_="n"),
@@ -244,6 +230,20 @@ def _connected_slots(frame: ChartFrame, heat: Heat, worker: WorkerFigures) -> li
         tag("rect", class_="there", x=left, y=0, width=right - left, height=20)
         for left, right in pieces
     ]
+
+
+def _range(axis: Axis, run: Percentiles) -> Markup:
+    low, middle, high = (axis.place(max(one, 1)) * 100 for one in (run.p50, run.p95, run.p99))
+    grid = "".join(f"M{axis.place(t) * 100:.1f} 0V20" for t in axis.ticks)
+    return tag(
+        "svg",
+        tag("path", class_="grid", d=grid),
+        tag("path", class_="line run thin", d=f"M{low:.2f} 10H{high:.2f}"),
+        tag("path", class_="line run dot", d=f"M{low:.2f} 10h0"),
+        tag("path", class_="line run bar", d=f"M{middle:.2f} 6V14"),
+        viewBox="0 0 100 20",
+        preserveAspectRatio="none",
+    )
 
 
 def _bar(part: float, style: str) -> Markup:
