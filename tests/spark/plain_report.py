@@ -44,9 +44,9 @@ class PlainReport:
         return _percentiles(values)
 
     def shares(self, name: str) -> dict[str, Row]:
-        """By queue or client: what became of its jobs, and how long they waited and ran."""
-        column = {"queue": "queue", "client": "client_id"}[name]
-        of_events = {"queue": "queue", "client": "clientId"}[name]
+        """By queue, client or program: what became of its jobs, and how long each took."""
+        column = {"client": "client_id"}.get(name, name)
+        of_events = {"client": "clientId", "exec": "execName"}.get(name, name)
         shares: dict[str, Any] = defaultdict(lambda: dict.fromkeys(COUNTED, 0))
         for row in self.events:
             if counted := _count_of(row):

@@ -97,7 +97,10 @@ def test_half_a_minute_is_told_by_the_half_second(told: Report) -> None:
     assert told.wait == Percentiles(40, 40, 40)
     assert told.run == Percentiles(400, 400, 400)
     assert told.slots[3].wait == Percentiles(40, 40, 40)
-    assert [(one.cause, one.count) for one in told.retries] == [("worker_down", 2)]
+    assert [(one.cause, one.count) for one in told.retries] == [
+        ("worker_down", 2),
+        ("nacked", 1),  # and the job died
+    ]
     assert [(one.cause, one.count, one.execs) for one in told.dead] == [
         ("nacked", 1, (("calc", 1),))
     ]

@@ -22,6 +22,7 @@ from tests.spark.plain_gold import Plain
 from tests.spark.plain_report import COUNTED, PlainReport
 
 pytestmark = pytest.mark.any_spark
+ENDED = ("succeeded", "failed", "dead", "cancelled")
 TURN_MS = 100_000  # the events take some ten hours
 
 
@@ -50,6 +51,7 @@ def test_every_figure_is_what_events_add_up_to(
     check_busy(report, plain)
     lost, dead = plain.causes()
     assert {one.cause: one.count for one in report.retries} == lost
+    assert last_ms or lost.total() > report.total("retried")  # some jobs died by it
     assert {one.cause: one.count for one in report.dead} == dead
     assert (report.bytes_moved, report.cache_hit_bytes, report.cache_miss_bytes) == (
         plain.bytes_moved()
@@ -57,6 +59,7 @@ def test_every_figure_is_what_events_add_up_to(
     assert (report.open_before, report.redriven) == plain.balance()
     assert report.total("dead") == sum(dead.values())
     check_shares(report, plain)
+    check_execs(report, plain)
     assert sum(one.count for one in report.incidents if one.kind == "lost") <= plain.lost()
     if not report.incidents_left_out:
         assert sum(one.count for one in report.incidents if one.kind == "lost") == plain.lost()
@@ -92,6 +95,18 @@ def check_shares(report: Report, plain: PlainReport) -> None:
                 each: one[each] for each in COUNTED
             }
             assert (row.wait, row.run) == (three(one.get("wait")), three(one.get("run")))
+
+
+def check_execs(report: Report, plain: PlainReport) -> None:
+    expected = {
+        name: (ended, three(one.get("run")), three(one.get("wait")), one["failed"], one["dead"])
+        for name, one in plain.shares("exec").items()
+        if (ended := sum(one[each] for each in ENDED)) or "run" in one
+    }
+    assert {
+        row.exec_name: (row.jobs, row.run, row.wait, row.failed, row.dead) for row in report.execs
+    } == expected
+    assert report.execs_left_out == 0
 
 
 @pytest.mark.parametrize("last_ms", [10 * MINUTE, 4 * HOUR])

@@ -31,7 +31,6 @@ from rollq.spark.report.model import (
     CauseRow,
     CheckRow,
     Depth,
-    ExecRow,
     Percentiles,
     Report,
     ReportSpan,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUESTIONS_AT_ONCE: Final = 4
-EXECS_MAX: Final = 15
 EXECS_NAMED: Final = 3
 DEPTH_POINTS_MAX: Final = 240
 # Events that are not about a job, or come long after its end, do not extend the period.
@@ -84,7 +82,7 @@ def gather(
     # Most of the time of a query is planning, which is single-threaded: run several concurrently.
     with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
         told = pool.submit(stories, spark, period.bounds_ms, job_id, busy.worker_names())
-        depth, execs = pool.submit(asked.depth), pool.submit(asked.execs)
+        depth, execs = pool.submit(asked.depth), pool.submit(shares.execs)
         times, moved = pool.submit(shares.times, "''"), pool.submit(asked.bytes_moved)
         queues, clients = pool.submit(shares.by, "queue"), pool.submit(shares.by, "client")
         incidents = pool.submit(Incidents(spark, period, busy.sessions).found)
@@ -108,7 +106,7 @@ def gather(
         retries=retries.result(),
         dead=dead.result(),
         execs=execs.result()[0],
-        execs_left_out=execs.result()[1] - len(execs.result()[0]),
+        execs_left_out=execs.result()[1],
         stories=told.result(),
         bytes_moved=moved.result()[0],
         cache_hit_bytes=moved.result()[1],
@@ -311,21 +309,6 @@ class _Figures(PeriodQueries):
             WHERE type IN ({quoted((JOB_DEAD, JOB_EXPIRED))}) AND {self.within("_ts")} GROUP BY 1, 2
         """)
         return _causes((CAUSES.get(cause, "other"), name, number) for cause, name, number in rows)
-
-    def execs(self) -> tuple[list[ExecRow], int]:
-        """The slowest programs, and how many programs there are."""
-        rows = self.rows(f"""
-            SELECT exec, jobs, run_ms_p50, run_ms_p95, run_ms_p99,
-                   wait_ms_p50, wait_ms_p95, wait_ms_p99, failed, dead, retried, count(*) OVER ()
-            FROM execs ORDER BY run_ms_p95 DESC NULLS LAST, exec LIMIT {EXECS_MAX}
-        """)
-        found = [
-            ExecRow(
-                row[0] or "", row[1], _percentiles(row[2:5]), _percentiles(row[5:8]), *row[8:11]
-            )
-            for row in rows
-        ]
-        return found, rows[0][11] if rows else 0
 
     def checks(self) -> list[CheckRow]:
         """The outcomes of the checks of all batches."""

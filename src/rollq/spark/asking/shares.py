@@ -14,10 +14,11 @@ from rollq.grid.events import (
 )
 from rollq.spark.asking.periods import PeriodQueries
 from rollq.spark.pipeline.silver import ACCEPTED, REQUEUES, quoted
-from rollq.spark.report.model import EarlierFigures, Percentiles, ShareRow
+from rollq.spark.report.model import EarlierFigures, ExecRow, Percentiles, ShareRow
 from rollq.spark.report.scales import HOUR
 
 SHARES_MAX: Final = 12
+EXECS_MAX: Final = 15
 # The number of jobs in an event: several tasks of an array, or one job.
 NUMBER: Final = "if(job_id IS NULL, `count`, 1)"
 BEGINS: Final = (*ACCEPTED, ARRAY_ENQUEUED)
@@ -30,7 +31,8 @@ COUNTS: Final = f"""
     sum(if(type = '{JOB_CANCELLED}', {NUMBER}, 0)),
     count_if(type IN ({quoted(REQUEUES)}))"""
 _COUNTED: Final = quoted((*BEGINS, JOB_ACKED, JOB_DEAD, JOB_EXPIRED, JOB_CANCELLED, *REQUEUES))
-_DIMENSIONS: Final = {"queue": "queue", "client": "client_id"}  # value in gold, and column
+# Value in gold, and column.
+_DIMENSIONS: Final = {"queue": "queue", "client": "client_id", "exec": "exec"}
 
 
 class Shares(PeriodQueries):
@@ -38,6 +40,18 @@ class Shares(PeriodQueries):
 
     def by(self, dimension: str) -> tuple[list[ShareRow], int]:
         """By `queue` or `client`: those with most jobs, and how many more there are."""
+        known = self._every(dimension)
+        known.sort(key=lambda row: (-row.submitted, row.name))
+        return known[:SHARES_MAX], max(0, len(known) - SHARES_MAX)
+
+    def execs(self) -> tuple[list[ExecRow], int]:
+        """The programs of what ended, the slowest first, and how many more there are."""
+        known = [_exec_row(row) for row in self._every("exec")]
+        ended = [row for row in known if row.jobs or row.run]
+        ended.sort(key=lambda row: (-row.run.p95 if row.run else 1.0, row.exec_name))
+        return ended[:EXECS_MAX], max(0, len(ended) - EXECS_MAX)
+
+    def _every(self, dimension: str) -> list[ShareRow]:
         column = _DIMENSIONS[dimension]
         if self.period.is_fine:
             counts = self.rows(f"""
@@ -52,13 +66,11 @@ class Shares(PeriodQueries):
                 GROUP BY 1
             """)
         times = self.times(f"coalesce({column}, '')")
-        known = [
+        return [
             ShareRow(name, *_counts(six), times.get((name, "wait")), times.get((name, "run")))
             for name, *six in counts
             if any(six)
         ]
-        known.sort(key=lambda row: (-row.submitted, row.name))
-        return known[:SHARES_MAX], max(0, len(known) - SHARES_MAX)
 
     def times(self, name: str) -> dict[tuple[str, str], Percentiles]:
         """Exact percentiles of wait and run times by name, as in gold. All attempts with a result
@@ -94,6 +106,11 @@ class Shares(PeriodQueries):
             times.get(("", "wait")),
             times.get(("", "run")),
         )
+
+
+def _exec_row(row: ShareRow) -> ExecRow:
+    ended = row.succeeded + row.failed + row.dead + row.cancelled
+    return ExecRow(row.name, ended, row.run, row.wait, row.failed, row.dead, row.retried)
 
 
 def _counts(values: Sequence[Any]) -> tuple[int, int, int, int, int, int]:

@@ -139,8 +139,8 @@ JAPANESE: Final = {
     " {n} with fewer jobs are left out.": " ほか {n} 件は省略。",
     "Slowest programs": "遅いプログラム",
     "No program ran.": "実行されたプログラムはありません。",
-    "Run time of all that is known: dot p50, bar p95, end of the line p99.": (
-        "全期間の実行時間: 点 p50、縦線 p95、線の端 p99。"
+    "Run time of what ended in this period: dot p50, bar p95, end of the line p99.": (
+        "この期間に終了したものの実行時間: 点 p50、縦線 p95、線の端 p99。"
     ),
     " {n} quicker ones are left out.": " より速い {n} 件は省略。",
     "program": "プログラム",

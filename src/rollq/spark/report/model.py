@@ -86,10 +86,10 @@ class CauseRow:
 
 @dataclass(frozen=True, slots=True)
 class ExecRow:
-    """The figures of a program."""
+    """The figures of a program in the period."""
 
     exec_name: str
-    jobs: int
+    jobs: int  # that ended
     run: Percentiles | None
     wait: Percentiles | None
     failed: int = 0

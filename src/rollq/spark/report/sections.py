@@ -229,7 +229,7 @@ def slowest(report: Report) -> Markup:
     title = "Slowest programs"
     if not report.execs:
         return section(title, "", _empty("No program ran."))
-    caption = say("Run time of all that is known: dot p50, bar p95, end of the line p99.")
+    caption = say("Run time of what ended in this period: dot p50, bar p95, end of the line p99.")
     if report.execs_left_out:
         caption += say(" {n} quicker ones are left out.", n=scales.count(report.execs_left_out))
     return section(title, caption, ranges(report.execs))
