@@ -139,5 +139,6 @@ def test_it_ends_as_it_is_told_and_is_found_no_more(served: Served) -> None:
     query = "SELECT exek FROM jobs"
     ended = rollq(served.folder, "sql", query, "--tables", "tables")
     assert ended.stderr.splitlines()[0] == (
-        "starting Spark; for faster answers keep it running: rollq pipeline serve --tables tables"
+        "for faster answers keep Spark running: rollq pipeline serve --tables tables"
     )
+    assert ended.stderr.count("starting Spark") == 1

@@ -109,7 +109,7 @@ def _warm_place(tables: str, conf: Mapping[str, str]) -> str:
     found = find_server(tables, conf)
     if not found:
         which = "" if tables == DEFAULT_TABLES else f" --tables {shlex.quote(tables)}"
-        remark(f"starting Spark; for faster answers keep it running: rollq pipeline serve{which}")
+        remark(f"for faster answers keep Spark running: rollq pipeline serve{which}")
     return found or DEFAULT_MASTER
 
 

@@ -62,7 +62,10 @@ def test_two_changes_are_two_and_groups_have_their_own() -> None:
 @pytest.mark.parametrize(
     ("incident", "words"),
     [
-        (Incident(0, "leader", count=3), "a new leader: all 3 workers connected again"),
+        (
+            Incident(0, "leader", count=3),
+            "a new leader, or the same restarted: all 3 workers connected again",
+        ),
         (Incident(0, "lost", "ann", count=1), "ann lost, with 1 job"),
         (Incident(0, "again", "ann, bob"), "ann, bob connected again"),
         (Incident(0, "paused", "mail", until_ms=90_000), "queue mail paused for 1.5 min"),
@@ -95,7 +98,7 @@ def test_a_page_marks_every_chart() -> None:
     page = page_of(Report(**known | {"incidents": at, "incidents_left_out": 2}))
     charts = page.count('class="chart"') + len(week().heat.rows)
     assert page.count('class="line mark leader"') == charts
-    assert "a new leader: all 2 workers connected again" in page
+    assert "a new leader, or the same restarted: all 2 workers connected again" in page
     assert "2 more are left out" in page
     assert "<script" not in page
 
@@ -114,7 +117,10 @@ def test_what_stands_out_is_said() -> None:
         earlier=EarlierFigures(-10, -1, 90, 80, 10, 0, 0, 0),
     )
     said = findings(report)
-    assert "The leader changed once; see the marks on the charts." in said
+    assert (
+        "All workers connected again at once: the leader changed or was restarted; "
+        "see the marks on the charts."
+    ) in said
     assert "Queue mail is paused: rollq queue resume ends it." in said
     assert "300 jobs failed, after 10 in the time before." in said
     assert any(one.startswith("Waiting peaked at Jan 1, 00:05–00:06: p95 1.5 min") for one in said)

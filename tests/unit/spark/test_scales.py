@@ -107,6 +107,13 @@ def test_ticks_of_time_lie_in_the_period(first: int, length: int) -> None:
     assert all(first <= at <= first + length for at, _ in ticks)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"), [(10, "10"), (12.345, "12.3"), (999.6, "1,000"), (17_643.0, "17,600")]
+)
+def test_a_factor_has_no_exponent(value: float, words: str) -> None:
+    assert scales.ratio(value) == words
+
+
 def test_lengths_after_a_begin() -> None:
     assert scales.length_ticks(640) == [(200, "+200 ms"), (400, "+400 ms"), (600, "+600 ms")]
     assert [words for _, words in scales.length_ticks(61_000)] == ["+30 s", "+1 min"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 from string import Formatter
@@ -9,8 +10,10 @@ from string import Formatter
 import pytest
 
 from rollq.spark.report import words
+from rollq.spark.report.findings import findings
 from rollq.spark.report.japanese import JAPANESE
 from rollq.spark.report.model import (
+    Depth,
     EarlierFigures,
     ExecRow,
     Incident,
@@ -21,7 +24,7 @@ from rollq.spark.report.model import (
 )
 from rollq.spark.report.page import page_of
 from rollq.spark.report.scales import HOUR, MINUTE
-from tests.unit.spark.samples import nothing, week
+from tests.unit.spark.samples import nothing, seconds, week
 
 FOLDER = Path(words.__file__).parent
 # The first argument of `say`, as far as it stands there as one text.
@@ -90,6 +93,14 @@ def test_sentences_keep_their_values() -> None:
     for english, japanese in JAPANESE.items():
         if english != "{month} {day}":  # months have numbers there
             assert _values(japanese) == _values(english), english
+
+
+def test_a_backlog_is_a_sentence_of_its_own_in_japanese() -> None:
+    base = seconds()
+    growing = [Depth(one.start_ms, 30 * n, 8) for n, one in enumerate(base.depth)]
+    with words.speaking("ja"):
+        said = findings(dataclasses.replace(base, depth=growing))
+    assert said == ["終わりに 180 件が待っており、前半の最大値の 2 倍を超えています。"]
 
 
 def test_what_is_said_has_a_translation() -> None:

@@ -92,12 +92,16 @@ def _backlog(report: Report) -> Iterator[str]:
         return
     known = [row.cells[-1] for row in report.heat.rows if row.cells and row.cells[-1] is not None]
     busy = sum(one for one in known if one is not None) / len(known) if known else None
-    end = say(".")
     if busy is not None and busy < IDLE_SHARE:
         share = scales.share(busy, 1)
-        end = say(", while workers are only {share} busy: see rollq explain.", share=share)
-    text = "{n} jobs wait at the end, more than twice the most of the first half"
-    yield say(text, n=scales.count(last)) + end
+        text = (
+            "{n} jobs wait at the end, more than twice the most of the first half, while workers "
+            "are only {share} busy: see rollq explain."
+        )
+        yield say(text, n=scales.count(last), share=share)
+    else:
+        text = "{n} jobs wait at the end, more than twice the most of the first half."
+        yield say(text, n=scales.count(last))
 
 
 def _slower(report: Report) -> Iterator[str]:
@@ -123,9 +127,11 @@ def _incidents(report: Report) -> Iterator[str]:
     leaders = sum(one.kind == "leader" for one in report.incidents)
     if leaders:
         yield say(
-            "The leader changed once; see the marks on the charts."
+            "All workers connected again at once: the leader changed or was restarted; "
+            "see the marks on the charts."
             if leaders == 1
-            else "The leader changed {n} times; see the marks on the charts.",
+            else "All workers connected again at once, {n} times: the leader changed or was "
+            "restarted; see the marks on the charts.",
             n=scales.count(leaders),
         )
     for one in report.incidents:
@@ -149,7 +155,7 @@ def _peaks(report: Report) -> Iterator[str]:
                 what + " peaked at {when}: p95 {worst}, {ratio} times what is usual.",
                 when=scales.slot_words(slot.start_ms, report.slot_ms),
                 worst=scales.duration(worst.p95),
-                ratio=f"{worst.p95 / usual:.3g}",
+                ratio=scales.ratio(worst.p95 / usual),
             )
 
 

@@ -51,7 +51,10 @@ def incident_words(one: Incident) -> str:
     if one.more:
         what = say("{names} and {n} more", names=what, n=one.more)
     if one.kind == "leader":
-        return say("a new leader: all {n} workers connected again", n=scales.count(one.count))
+        return say(
+            "a new leader, or the same restarted: all {n} workers connected again",
+            n=scales.count(one.count),
+        )
     if one.kind == "lost":
         lost = "{what} lost, with {n} job" if one.count == 1 else "{what} lost, with {n} jobs"
         return say(lost, what=what, n=scales.count(one.count))
@@ -92,7 +95,7 @@ def change(old: float | None, new: float | None) -> str:
     if not old:
         return say("new")
     if new >= 2 * old:
-        return f"× {new / old:.3g}"
+        return f"× {scales.ratio(new / old)}"
     return f"{100 * (new - old) / old:+.3g} %"
 
 

@@ -49,14 +49,14 @@ JAPANESE: Final = {
     # Sections.
     "Look at": "注意点",
     "What happened to the grid": "グリッドに起きたこと",
-    "Marked by these numbers on every chart. The history does not say who leads: a new leader "
-    "is where all workers connect again at once.": (
+    "Marked by these numbers on every chart. The history does not say who leads: where all "
+    "workers connect again at once, there is a new leader, or the same was restarted.": (
         "各グラフにこの番号で印を付けています。リーダーは履歴に記録されないため、"
-        "全ワーカーが一斉に再接続した時点を新しいリーダーとみなします。"
+        "全ワーカーが一斉に再接続した時点を、リーダーの交代または再起動とみなします。"
     ),
     "{names} and {n} more": "{names} ほか {n} 台",
-    "a new leader: all {n} workers connected again": (
-        "新しいリーダー: {n} 台のワーカーがすべて再接続"
+    "a new leader, or the same restarted: all {n} workers connected again": (
+        "リーダーの交代または再起動: {n} 台のワーカーがすべて再接続"
     ),
     "{what} lost, with {n} job": "{what} が失われた (ジョブ {n} 件)",
     "{what} lost, with {n} jobs": "{what} が失われた (ジョブ {n} 件)",
@@ -202,11 +202,13 @@ JAPANESE: Final = {
     "{n} attempts ended with a lost worker or lease.": (
         "{n} 件の試行がワーカーまたはリースを失いました。"
     ),
-    "{n} jobs wait at the end, more than twice the most of the first half": (
-        "終わりに {n} 件が待っており、前半の最大値の 2 倍を超えています"
+    "{n} jobs wait at the end, more than twice the most of the first half.": (
+        "終わりに {n} 件が待っており、前半の最大値の 2 倍を超えています。"
     ),
-    ", while workers are only {share} busy: see rollq explain.": (
-        "。ワーカーの稼働率は {share} だけです。rollq explain を参照してください。"
+    "{n} jobs wait at the end, more than twice the most of the first half, while workers are only "
+    "{share} busy: see rollq explain.": (
+        "終わりに {n} 件が待っており、前半の最大値の 2 倍を超えています。"
+        "ワーカーの稼働率は {share} だけです。rollq explain を参照してください。"
     ),
     "Waiting became slower: p95 {old} in the first half, {new} in the second.": (
         "待ちが長くなりました: p95 は前半 {old}、後半 {new}。"
@@ -214,11 +216,15 @@ JAPANESE: Final = {
     "Running became slower: p95 {old} in the first half, {new} in the second.": (
         "実行が遅くなりました: p95 は前半 {old}、後半 {new}。"
     ),
-    "The leader changed once; see the marks on the charts.": (
-        "リーダーが 1 回交代しました。グラフの印を参照してください。"
+    "All workers connected again at once: the leader changed or was restarted; see the marks on "
+    "the charts.": (
+        "全ワーカーが一斉に再接続しました (リーダーの交代または再起動)。"
+        "グラフの印を参照してください。"
     ),
-    "The leader changed {n} times; see the marks on the charts.": (
-        "リーダーが {n} 回交代しました。グラフの印を参照してください。"
+    "All workers connected again at once, {n} times: the leader changed or was restarted; see the "
+    "marks on the charts.": (
+        "全ワーカーが {n} 回一斉に再接続しました (リーダーの交代または再起動)。"
+        "グラフの印を参照してください。"
     ),
     "Queue {what} is paused: rollq queue resume ends it.": (
         "キュー {what} は停止中です。rollq queue resume で再開します。"

@@ -150,6 +150,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
+def ratio(value: float) -> str:
+    """A factor, in three significant digits."""
+    return f"{float(f'{value:.3g}'):,.12g}"
+
+
 def tick_count(value: float) -> str:
     """A number on an axis, shortened."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):

@@ -30,8 +30,8 @@ def what_happened(report: Report) -> Markup | str:
     if not report.incidents:
         return ""
     caption = say(
-        "Marked by these numbers on every chart. The history does not say who leads: a new leader "
-        "is where all workers connect again at once."
+        "Marked by these numbers on every chart. The history does not say who leads: where all "
+        "workers connect again at once, there is a new leader, or the same was restarted."
     )
     return section("What happened to the grid", caption, incident_list(report))
 
