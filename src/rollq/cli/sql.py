@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,9 +21,11 @@ from rollq.cli.options import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from rollq.spark.asking.queries import Load, QueryAnswer
 
+FOLD_MIN: Final = 24  # columns of a table fold at this width or more: moments stay whole
 EPILOG = """\b
 Examples:
   rollq sql "SELECT state, count(*) AS jobs FROM jobs GROUP BY state"
@@ -140,16 +142,45 @@ def write_rows(answer: QueryAnswer, *, as_csv: bool, as_json: bool) -> None:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
         writer.writerows([_text(value) for value in row] for row in answer.rows)
-    elif sys.stdout.isatty():
-        _write_rich(answer)
+    elif sys.stdout.isatty() and answer.rows:
+        _write_for_terminal(answer)
     else:
         write_table(answer.columns, [[_cell(value) for value in row] for row in answer.rows])
 
 
-def _write_rich(answer: QueryAnswer) -> None:
-    """Write a table for a terminal, whose columns wrap."""
-    from rich import box
+def _write_for_terminal(answer: QueryAnswer) -> None:
+    """Write a table whose wide columns fold, or if it has too many for that, each row as a list."""
     from rich.console import Console
+
+    from rollq.cli.output import GAP, width_of
+
+    console = Console()
+    texts = [answer.columns, *([str(_cell(value)) for value in row] for row in answer.rows)]
+    widths = [min(max(map(width_of, each)), FOLD_MIN) for each in zip(*texts, strict=True)]
+    if sum(widths) + GAP * len(widths) <= console.width:
+        _write_folding(answer, console)
+    else:
+        _write_lists(texts, console)
+
+
+def _write_lists(texts: Sequence[Sequence[str]], console: Console) -> None:
+    """Write a field a line, and a line between rows; the first of the texts are the names."""
+    from rich.text import Text
+
+    from rollq.cli.output import padded, width_of
+
+    names, *rows = texts
+    width = max(map(width_of, names))
+    for number, row in enumerate(rows):
+        if number:
+            console.rule(style="none")
+        for name, value in zip(names, row, strict=True):
+            line = f"{padded(name, width)}  {' '.join(value.split())}".rstrip()
+            console.print(Text(line), soft_wrap=True)
+
+
+def _write_folding(answer: QueryAnswer, console: Console) -> None:
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
@@ -159,7 +190,7 @@ def _write_rich(answer: QueryAnswer) -> None:
         table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
     for row in answer.rows:
         table.add_row(*(Text(str(_cell(value))) for value in row))
-    Console().print(table)
+    console.print(table)
 
 
 def _cell(value: Any) -> Any:

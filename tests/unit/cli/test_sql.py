@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -58,13 +59,51 @@ def test_a_table_keeps_a_row_on_a_line(capsys: pytest.CaptureFixture[str]) -> No
     assert second.startswith('say "x"  -2    5.0')
 
 
-def test_a_terminal_gets_a_table_that_folds(
+@pytest.fixture
+def on_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+) -> Callable[[QueryAnswer], list[str]]:
+    """The lines of an answer on a terminal of 60 columns."""
+
+    def lines_of(answer: QueryAnswer) -> list[str]:
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        write_rows(answer, as_csv=False, as_json=False)
+        return re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+
     monkeypatch.setenv("COLUMNS", "60")
-    write_rows(QueryAnswer(["id", "[b]x"], [("y" * 100, 7)], False), as_csv=False, as_json=False)
-    lines = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+    return lines_of
+
+
+def test_a_terminal_gets_a_table_that_folds(
+    on_terminal: Callable[[QueryAnswer], list[str]],
+) -> None:
+    lines = on_terminal(QueryAnswer(["id", "[b]x"], [("y" * 100, 7)], False))
     assert max(map(len, lines)) <= 60
     assert any("[b]x" in line for line in lines)
     assert sum(line.count("y") for line in lines) == 100
+
+
+def test_a_row_is_a_list_where_its_columns_do_not_fit(
+    on_terminal: Callable[[QueryAnswer], list[str]],
+) -> None:
+    names = [f"column{n}" for n in range(12)]
+    rows = [("[b]y\n" + "z" * 100, *range(1, 11), None), tuple(range(12))]
+    lines = on_terminal(QueryAnswer(names, rows, False))
+    assert lines[:2] == ["column0   [b]y " + "z" * 100, "column1   1"]
+    assert lines[10:15] == ["column10  10", "column11", "─" * 60, "column0   0", "column1   1"]
+    assert len(lines) == 25
+
+
+def test_columns_that_fold_are_not_narrower_than_a_moment(
+    on_terminal: Callable[[QueryAnswer], list[str]],
+) -> None:
+    lines = on_terminal(QueryAnswer(["id", "at"], [("y" * 100, NOON)], False))
+    assert any("2026-11-15 12:00:00.007" in line for line in lines)
+    three = on_terminal(QueryAnswer(["id", "at", "b"], [("y" * 100, NOON, "z" * 50)], False))
+    assert three == ["id  " + "y" * 100, "at  2026-11-15 12:00:00.007", "b   " + "z" * 50]
+
+
+def test_an_answer_without_rows_names_its_columns(
+    on_terminal: Callable[[QueryAnswer], list[str]],
+) -> None:
+    assert on_terminal(QueryAnswer(["id", "at"], [], False)) == ["id  at"]
