@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,32 +123,16 @@ def run(
         newest = _newest(tables, found)
     quick = {} if every else suited_to(newest, ends)
     with (
-        _shown(as_json=as_json, goes_on=bool(every)) as shown,
+        _shown(as_json=as_json, goes_on=bool(every), sealed=ends if path else ()) as shown,
         interrupted_by_signals(),
         spark_with(found, tables, master, conf, quick) as spark,
     ):
         made = Pipeline(
             spark, feed, tables, form=found, most=batch, told=shown.tell, has_moved=moved
         )
-        manifest = made.run(every_s)
-        if path:
-            _tell_reach(manifest, ends)
-        shown.end(manifest, made.failed)
+        shown.end(made.run(every_s), made.failed)
         if hints:
             _send(_hints(spark, tables, found), servers, DEFAULT_TIMEOUT_S)
-
-
-def _tell_reach(manifest: TableManifest, groups: Iterable[str]) -> None:
-    """How far the history of folders goes: a member that runs or was killed has more rows."""
-    from rollq.cli.output import remark
-    from rollq.documents.times import when
-
-    marks = [(group, manifest.marks[group]) for group in groups if group in manifest.marks]
-    reach = "; ".join(
-        f"group {group} up to index {mark.index}, {when(mark.last_ms)}" for group, mark in marks
-    )
-    missing = "later rows of a member that runs or was killed are not read"
-    remark(f"sealed history: {reach or 'none'}; {missing}")
 
 
 def _newest(tables: str, form: str) -> TableManifest | None:
@@ -264,8 +248,11 @@ def _pause_s(every: str, *, once: bool, hints: bool) -> float:
 class _Shown:
     """Shows the progress of a run: a bar on a terminal; lines or JSON elsewhere."""
 
-    def __init__(self, advance: Advance, *, as_json: bool, goes_on: bool) -> None:
+    def __init__(
+        self, advance: Advance, *, as_json: bool, goes_on: bool, sealed: Collection[str]
+    ) -> None:
         self._advance = advance
+        self._sealed = sealed  # the groups whose history is read from folders
         self._as_json = as_json
         self._goes_on = goes_on
         self._tells_stages = not (as_json or goes_on or sys.stderr.isatty())
@@ -305,6 +292,8 @@ class _Shown:
         from rollq.cli.output import write_line
         from rollq.spark.pipeline.checks import failure
 
+        if self._sealed:
+            _tell_reach(manifest, self._sealed)
         if not self._as_json:
             write_line(f"{manifest.events} events up to batch {manifest.number}")
         if failed:
@@ -312,11 +301,24 @@ class _Shown:
 
 
 @contextlib.contextmanager
-def _shown(*, as_json: bool, goes_on: bool) -> Iterator[_Shown]:
+def _shown(*, as_json: bool, goes_on: bool, sealed: Collection[str]) -> Iterator[_Shown]:
     from rollq.cli.progress import progress_bar
 
     with progress_bar("log indexes", is_quiet=as_json or goes_on, vanishes=True) as advance:
-        yield _Shown(advance, as_json=as_json, goes_on=goes_on)
+        yield _Shown(advance, as_json=as_json, goes_on=goes_on, sealed=sealed)
+
+
+def _tell_reach(manifest: TableManifest, groups: Collection[str]) -> None:
+    """How far the history of folders goes: a member that runs or was killed has more rows."""
+    from rollq.cli.output import remark
+    from rollq.documents.times import when
+
+    marks = [(group, manifest.marks[group]) for group in groups if group in manifest.marks]
+    reach = "; ".join(
+        f"group {group} up to index {mark.index}, {when(mark.last_ms)}" for group, mark in marks
+    )
+    missing = "later rows of a member that runs or was killed are not read"
+    remark(f"sealed history: {reach or 'none'}; {missing}")
 
 
 def _send(found: list[ExecHint], servers: str, timeout_s: float) -> None:
