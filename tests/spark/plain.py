@@ -154,8 +154,6 @@ class Replay:
             self._end_attempt(row)
         if state == "running":
             self._assign(job, row)
-        else:
-            job.wait = None
         if state == "waiting":
             job.ready = ts
         if state in ("ok", "failed", "dead", "cancelled"):

@@ -117,7 +117,8 @@ def moves(d: SqlDialect, *, has_arrays: bool, has_open: bool) -> str:
         SELECT *,
             lag(own_wait_ms) OVER ({_WINDOW}) AS p_wait_ms,
             {d.latest(_begun(d), _WINDOW)} AS begun,
-            {d.latest(_started(d), _WINDOW)} AS started
+            {d.latest(_started(d), _WINDOW)} AS started,
+            {d.latest(_assigned(d), _WINDOW)} AS assigned
         FROM ({waited})"""
     return f"""
         SELECT grp, job_id, i, o, ts, type, after, attempt, fence, priority, client_id, queue, exec,
@@ -128,6 +129,7 @@ def moves(d: SqlDialect, *, has_arrays: bool, has_open: bool) -> str:
             begun.request AS begun_request,
             started.at AS started_at,
             started.wait_ms AS started_wait_ms,
+            assigned.wait_ms AS assigned_wait_ms,
             p_after = '{RUNNING}' AND type <> '{CARRY}' AS ends_attempt,
             coalesce(n_starts, true) AS is_last,
             coalesce(n_starts, false) AS is_superseded
@@ -222,6 +224,13 @@ def _started(d: SqlDialect) -> str:
         END"""
 
 
+def _assigned(d: SqlDialect) -> str:
+    """On marks that begin a life, and on every assignment: the wait before the latter."""
+    return f"""CASE
+        WHEN type IN ('{CARRY}', '{JOB_ASSIGNED}') THEN {d.pack(wait_ms="own_wait_ms")}
+        WHEN starts THEN {d.pack(wait_ms="CAST(NULL AS bigint)")} END"""
+
+
 def ended_attempts(d: SqlDialect) -> str:
     """Ended attempts, from `moves`."""
     dead = " ".join(f"WHEN {number} THEN '{word}'" for number, word in _DEAD_OUTCOMES.items())
@@ -294,7 +303,7 @@ def jobs(d: SqlDialect) -> str:
             {d.between_ms("begun_at", "ended_at")} AS total_ms,
             begun_body_bytes AS body_bytes, begun_blob_bytes AS blob_bytes,
             CASE WHEN after = 'purged' THEN p_detail ELSE detail END AS detail,
-            i AS last_index, o AS last_ordinal, ts AS since, own_wait_ms AS last_wait_ms,
+            i AS last_index, o AS last_ordinal, ts AS since, assigned_wait_ms AS last_wait_ms,
             begun_request AS request, is_open
         FROM (
             SELECT *, {ended_at} AS ended_at, {status} AS end_status, NOT {closed} AS is_open
